@@ -1,14 +1,14 @@
-"""Every refusal that a caller must hear, by name.
+"""Errors that are reported to the caller, each with a stable code.
 
 Refused
-├── Malformed            the request itself cannot be read
-├── Invalid              it can be read, and its content is wrong (all faults at once)
+├── Malformed            the request cannot be parsed
+├── Invalid              its content is wrong; lists all faults
 │   └── RepoNotOwned
-├── Unauthenticated      no token, or one that is not known
-├── Forbidden            a known caller who may not do this
+├── Unauthenticated      no token, or an unknown one
+├── Forbidden            the caller lacks permission
 ├── NotFound
-│   └── JobArchived        it was there, and lies in the archive now
-├── Conflict             somebody else was there first
+│   └── JobArchived        the job was moved to the archive
+├── Conflict             the state does not allow it, or changed meanwhile
 │   ├── Fenced
 │   ├── IllegalTransition
 │   ├── IdempotencyConflict
@@ -21,10 +21,10 @@ Refused
 ├── Halted
 │   └── BudgetPaused
 ├── TooLarge
-├── RangeNotSatisfiable  a part of something was asked for that it does not have
+├── RangeNotSatisfiable  the requested byte range does not exist
 ├── TooManyRequests
-└── Unavailable          the store is away
-    └── TrackerUnavailable      the tracker is
+└── Unavailable          the store cannot be reached
+    └── TrackerUnavailable      the tracker cannot be reached
 """
 
 from collections.abc import Sequence
@@ -33,99 +33,99 @@ import msgspec
 
 
 class Fault(msgspec.Struct, frozen=True, rename="camel"):
-    """One thing that is wrong with an input, and where."""
+    """One fault of an input: field, message and line."""
 
     field: str
     message: str
     line: int | None = None
 
     def __str__(self) -> str:
-        """Say it in one line, as a compiler would."""
+        """Format it as one line, like a compiler message."""
         place = f"line {self.line}: " if self.line is not None else ""
         return f"{place}{self.field}: {self.message}" if self.field else f"{place}{self.message}"
 
 
-class Refused(Exception):  # noqa: N818 - named after what happened, not after being an error
-    """A caller's wish was understood and not granted; nothing has changed."""
+class Refused(Exception):  # noqa: N818 - the subclasses read as what happened
+    """A request was refused; nothing has changed."""
 
     code = "refused"
 
     @property
     def detail(self) -> str:
-        """The sentence that tells a person what was found and what to do."""
+        """The message: what was found and what to do."""
         return str(self)
 
 
 class Malformed(Refused):
-    """The request cannot be read at all."""
+    """The request cannot be parsed."""
 
     code = "malformed"
 
 
 class Invalid(Refused):
-    """The content is wrong; `faults` names every place at once."""
+    """The content is invalid; `faults` lists every fault."""
 
     code = "invalid"
 
     def __init__(self, what: str, faults: Sequence[Fault]) -> None:
-        """Gather all that is wrong with `what`."""
+        """Take the name of the invalid input and its faults."""
         self.what = what
         self.faults = tuple(faults)
         super().__init__(f"{what} is not valid: " + "; ".join(str(fault) for fault in self.faults))
 
 
 class RepoNotOwned(Invalid):
-    """The product lists its repos, and this one is not among them."""
+    """The product restricts its repos, and this one is not listed."""
 
     code = "repo_not_owned"
 
 
 class Unauthenticated(Refused):
-    """No token, or one that opens nothing."""
+    """No token, or an invalid one."""
 
     code = "unauthenticated"
 
 
 class Forbidden(Refused):
-    """A known caller who may not do this."""
+    """The caller is known but lacks permission."""
 
     code = "forbidden"
 
 
 class NotFound(Refused):
-    """There is no such thing, or none that this caller may see."""
+    """The object does not exist, or the caller may not see it."""
 
     code = "not_found"
 
     def __init__(self, kind: str, key: str, hint: str = "") -> None:
-        """Name what was looked for."""
+        """Take the kind and key of the missing object."""
         super().__init__(f"there is no {kind} {key!r}" + (f"; {hint}" if hint else ""))
 
 
 class JobArchived(NotFound):
-    """The job was finished for so long that it lies in the archive, as one file."""
+    """The job was archived after its retention time."""
 
     code = "archived"
 
     def __init__(self, job_id: str, day: str) -> None:
-        """Say where it lies."""
+        """Take the job and the day of its archiving."""
         hint = f"it was archived on {day}: read it with `aq archive show {job_id}`"
         super().__init__("job", job_id, hint)
 
 
 class Conflict(Refused):
-    """The world has moved on since the caller looked."""
+    """The request conflicts with the current state."""
 
     code = "conflict"
 
 
 class Fenced(Conflict):
-    """A worker spoke for a lease that is not its own any more."""
+    """A worker wrote under a lease that it no longer holds."""
 
     code = "fenced"
 
     def __init__(self, job_id: str, presented: int, current: int) -> None:
-        """Name both epochs, so that the worker's log explains itself."""
+        """Take the presented and the current epoch."""
         self.job_id = job_id
         self.presented = presented
         self.current = current
@@ -136,19 +136,19 @@ class Fenced(Conflict):
 
 
 class IllegalTransition(Conflict):
-    """The lifecycle has no such step."""
+    """The lifecycle does not allow this transition."""
 
     code = "illegal_transition"
 
     def __init__(self, job_id: str, stage: str, wanted: str, hint: str = "") -> None:
-        """Name both stages."""
+        """Take the current and the wanted stage."""
         super().__init__(
             f"job {job_id} is {stage} and cannot become {wanted}" + (f"; {hint}" if hint else "")
         )
 
 
 class IdempotencyConflict(Conflict):
-    """The key was used before, for something else."""
+    """The idempotency key was used before with other content."""
 
     code = "idempotency_conflict"
 
@@ -160,99 +160,99 @@ class OfferGone(Conflict):
 
 
 class NameTaken(Conflict):
-    """An unfinished job of the product has this name already."""
+    """An unfinished job of the product already has this name."""
 
     code = "name_taken"
 
 
 class Cycle(Conflict):
-    """The dependencies close a circle."""
+    """The dependencies form a cycle."""
 
     code = "cycle"
 
     def __init__(self, path: Sequence[str]) -> None:
-        """Spell the circle out."""
+        """Take the names along the cycle."""
         self.path = tuple(path)
         super().__init__("the dependencies form a cycle: " + " → ".join(self.path))
 
 
 class LogGap(Conflict):
-    """A log chunk does not follow the one before it."""
+    """A log chunk does not start where the log ends."""
 
     code = "log_gap"
 
     def __init__(self, offset: int, expected: int) -> None:
-        """Name the offset to go on from."""
+        """Take the offset of the chunk and the expected one."""
         self.expected = expected
         super().__init__(
-            f"the chunk starts at {offset}, and the log ends at {expected}: send from there"
+            f"the chunk starts at {offset}, but the log ends at {expected}: send from there"
         )
 
 
 class Replayed(Conflict):
-    """A signed delivery was here before."""
+    """A webhook delivery was received before."""
 
     code = "replayed"
 
 
 class TrackerRefused(Conflict):
-    """The tracker understood, and does not do it; asking again changes nothing."""
+    """The tracker refused a request; a retry would not help."""
 
     code = "tracker_refused"
 
 
 class Halted(Refused):
-    """The kill switch is on."""
+    """The kill switch is on for the product or the fleet."""
 
     code = "halted"
 
 
 class BudgetPaused(Halted):
-    """The product gets nothing: its budget is spent, or somebody paused it."""
+    """The product is paused: its budget is spent, or a person paused it."""
 
     code = "budget_paused"
 
 
 class TooLarge(Refused):
-    """More bytes than are taken."""
+    """The content exceeds a size limit."""
 
     code = "too_large"
 
 
 class RangeNotSatisfiable(Refused):
-    """Bytes were asked for that there are not."""
+    """The requested byte range is outside the content."""
 
     code = "range_not_satisfiable"
 
     def __init__(self, size: int) -> None:
-        """Name how many bytes there are."""
+        """Take the size of the content."""
         self.size = size
-        super().__init__(f"there are {size} bytes, and none in the range that was asked for")
+        super().__init__(f"the content has {size} bytes, none of them in the requested range")
 
 
 class TooManyRequests(Refused):
-    """More requests than this caller may send; try again after `retry_after_s`."""
+    """The caller exceeded its rate limit; retry after `retry_after_s`."""
 
     code = "too_many"
 
     def __init__(self, message: str, retry_after_s: int) -> None:
-        """Say when to come back."""
+        """Take the seconds to wait before a retry."""
         self.retry_after_s = retry_after_s
         super().__init__(message)
 
 
 class Unavailable(Refused):
-    """The store is away: nothing was changed, or it is not known; ask again with the same key."""
+    """The store cannot be reached, the outcome may be unknown: retry with the same key."""
 
     code = "unavailable"
 
 
 class TrackerUnavailable(Unavailable):
-    """The tracker does not answer, or lets us in no more: it is asked again later."""
+    """The tracker does not answer or denies access; the call is retried later."""
 
     code = "tracker_away"
 
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
-        """Say when to come back, where the tracker has said it."""
+        """Take the wait that the tracker asked for, if any."""
         self.retry_after_s = retry_after_s
         super().__init__(message)

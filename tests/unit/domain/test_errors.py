@@ -63,7 +63,7 @@ def test_an_invalid_input_names_every_fault_at_once() -> None:
         (IllegalTransition("j", "queued", "shipped"), "job j is queued and cannot become shipped"),
         (IllegalTransition("j", "a", "b", "wait"), "job j is a and cannot become b; wait"),
         (Cycle(["a", "b", "a"]), "the dependencies form a cycle: a → b → a"),
-        (LogGap(9, expected=4), "the chunk starts at 9, and the log ends at 4: send from there"),
+        (LogGap(9, expected=4), "the chunk starts at 9, but the log ends at 4: send from there"),
         (TooManyRequests("slow down", retry_after_s=3), "slow down"),
     ],
 )

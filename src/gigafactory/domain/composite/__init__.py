@@ -1,1 +1,1 @@
-"""The composite room."""
+"""Composites: jobs that expand into children; phases, plans, budgets and rollups."""

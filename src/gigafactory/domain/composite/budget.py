@@ -1,4 +1,4 @@
-"""Ceilings of composites: what all that is below one may spend together, and has."""
+"""Ceilings: the shared budget of all descendants of a composite."""
 
 from datetime import datetime
 from typing import ClassVar
@@ -18,7 +18,7 @@ ACTOR = "system:budget"
 
 
 class Ceiling(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The budget of one composite; written with every report below it that spends."""
+    """The budget of one composite and the amount spent by its descendants."""
 
     kind: ClassVar[str] = "ceiling"
     expires_at: ClassVar[None] = None
@@ -30,23 +30,23 @@ class Ceiling(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     spent_nano_usd: int = 0
     spent_tokens: int = 0
     reached_at: datetime | None = None
-    """When all was spent; None while it is not."""
+    """When the budget was spent; None before."""
     rev: int = 1
 
     @property
     def key(self) -> str:
-        """One ceiling a composite."""
+        """The id of the composite."""
         return self.job_id
 
     @property
     def exhausted(self) -> bool:
-        """Whether all of the money, or all of the tokens, is spent."""
+        """Whether the money or the tokens are spent."""
         poor = self.usd_nanos is not None and self.spent_nano_usd >= self.usd_nanos
         return poor or (self.tokens is not None and self.spent_tokens >= self.tokens)
 
     @property
     def summary(self) -> str:
-        """How it stands, in words."""
+        """Spent and allowed amounts, as text."""
         words = []
         if self.usd_nanos is not None:
             spent, ceiling = format_usd(self.spent_nano_usd), format_usd(self.usd_nanos)
@@ -57,7 +57,7 @@ class Ceiling(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def ceiling_of(composite: Job, budget: JobBudget | None) -> Ceiling | None:
-    """The ceiling that a new composite has by its manifest; None for none."""
+    """Return the ceiling of a new composite; None without a budget."""
     if budget is None or (budget.usd_nanos is None and budget.tokens is None):
         return None
     return Ceiling(
@@ -69,7 +69,7 @@ def ceiling_of(composite: Job, budget: JobBudget | None) -> Ceiling | None:
 
 
 def charge(ceiling: Ceiling, before: Run, after: Run) -> Ceiling:
-    """The ceiling after a report: what the run has spent since the last one is spent of it."""
+    """Return the ceiling with the amount that the run spent between two reports."""
     return replace(
         ceiling,
         spent_nano_usd=ceiling.spent_nano_usd + after.spent_nano_usd - before.spent_nano_usd,
@@ -78,11 +78,11 @@ def charge(ceiling: Ceiling, before: Run, after: Run) -> Ceiling:
 
 
 def mark_over_budget(composite: Job, ceiling: Ceiling, *, now: datetime) -> JobChange:
-    """Nothing below a composite begins any more: from this revision on no grant of it stands.
+    """Flag a composite as over budget, so that none of its descendants starts.
 
-    It is the one whose ceiling was reached, or one that is below that.
+    It is the composite whose ceiling was reached, or a composite below it.
     """
-    note = {"composite": ceiling.job_id, "reason": f"all is spent: {ceiling.summary}"}
+    note = {"composite": ceiling.job_id, "reason": f"the budget is spent: {ceiling.summary}"}
     flags = tuple(dict.fromkeys((*composite.flags, OVER_BUDGET)))
     return transition(
         composite, None, (event_types.CEILING_REACHED, note), actor=ACTOR, now=now, flags=flags

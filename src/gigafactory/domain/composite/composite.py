@@ -1,4 +1,4 @@
-"""A composite: how it goes on with its children, phase by phase, and how it ends."""
+"""Composites: how they advance with their children, phase by phase."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -22,21 +22,21 @@ from gigafactory.domain.job.operator_actions import refuse_author, require_revie
 
 ACTOR = "system:composites"
 PHASE_WAITING = "phase_waiting"
-"""The flag of a composite, the next phase of which waits for a person's approval."""
+"""Flag: the next phase of the composite waits for approval."""
 
 UNSTARTED = frozenset({Stage.BLOCKED, Stage.QUEUED, Stage.CANCELLED})
-"""Stages of children that do not show that work on their composite has begun."""
+"""Stages of children that have not started."""
 EXTENDABLE = frozenset({Stage.BLOCKED, Stage.QUEUED, Stage.BUILDING, Stage.TESTING})
-"""Stages in which a composite takes children; one that is being accepted goes back for them."""
+"""Stages in which a composite accepts more children; from testing it goes back to the queue."""
 
 
 def first_phase(children: Iterable[Job]) -> int | None:
-    """The phase that a new composite begins with; None when no child has one."""
+    """Return the lowest phase of the children; None if no child has one."""
     return min((child.phase for child in children if child.phase is not None), default=None)
 
 
 def blocks_composite(composite: Job, child: Job) -> bool:
-    """Whether an unshipped child keeps its composite from anything but waiting."""
+    """Return whether an unshipped child keeps its composite from advancing."""
     opened = composite.roadmap.phase if composite.roadmap else None
     if child.superseded_by is not None:
         return False
@@ -46,10 +46,10 @@ def blocks_composite(composite: Job, child: Job) -> bool:
 def add_children(
     composite: Job, children: Sequence[Job], *, by: str, now: datetime, **counts: int
 ) -> JobChange:
-    """Take more children in: a new revision of the plan, from which the phases are judged anew.
+    """Add children: a new revision of the plan.
 
-    A planner alone is no revision yet: what it writes will be one.
-    Raises IllegalTransition for a composite that has ended, or is being accepted at this moment.
+    A planner alone does not make a revision; its plan will.
+    Raises IllegalTransition for a composite that is finished or being accepted.
     """
     if composite.stage not in EXTENDABLE or composite.lease is not None:
         hint = "only a composite that is not finished, and not being accepted, takes children"
@@ -79,9 +79,9 @@ def add_children(
 def advance(
     composite: Job, unshipped: Sequence[Job], *, started: bool, now: datetime
 ) -> JobChange | None:
-    """What follows for a composite from how its children stand; None: nothing new.
+    """Return the change of a composite that follows from its children; None if there is none.
 
-    `unshipped` are those of its children that have not shipped, `started` whether work has begun.
+    `unshipped` are the children that have not shipped; `started` is whether any child has started.
     """
     if composite.stage is Stage.QUEUED and started:
         note = (
@@ -142,7 +142,7 @@ def _flags_without_waiting(composite: Job) -> tuple[str, ...]:
 
 
 def approve(job: Job, by: str, comment: str, commit: str | None, *, now: datetime) -> JobChange:
-    """A person lets the work pass; of a composite: its next phase begin, once enough agree.
+    """Approve a job; for a composite, open its next phase once the quorum is reached.
 
     Raises IllegalTransition, Conflict, Forbidden.
     """
@@ -151,7 +151,7 @@ def approve(job: Job, by: str, comment: str, commit: str | None, *, now: datetim
     require_action(job, "approve")
     asked = job.roadmap.asked if job.roadmap else None
     if asked is None:
-        hint = "no phase of it waits: the next is asked for when the children of this one shipped"
+        hint = "no phase waits for approval: the next one does when this one has shipped"
         raise IllegalTransition(job.id, job.stage, Stage.BUILDING, hint)
     require_reviewer(job, by)
     refuse_author(job, by)
@@ -165,9 +165,9 @@ def approve(job: Job, by: str, comment: str, commit: str | None, *, now: datetim
 
 
 def reopen(child: Job, by: str, *, fresh: bool, now: datetime) -> JobChange:
-    """Bring a child back that had ended: it waits until its composite and what it needs let it in.
+    """Requeue a finished child: it is blocked until its composite and dependencies admit it.
 
-    Raises IllegalTransition for one that was superseded.
+    Raises IllegalTransition for a superseded child.
     """
     require_action(child, "requeue")
     if child.superseded_by is not None:
@@ -178,7 +178,7 @@ def reopen(child: Job, by: str, *, fresh: bool, now: datetime) -> JobChange:
 
 
 def close(composite: Job, *, now: datetime) -> JobChange:
-    """Say that nothing below a composite that had ended goes on: nobody need look at it again."""
+    """Release a finished composite from supervision: none of its descendants is active."""
     return transition(
         composite,
         None,

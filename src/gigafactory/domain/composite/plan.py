@@ -1,4 +1,4 @@
-"""Plans: who writes the children of a composite, the file that they stand in, and its verdict."""
+"""Plans: the planner job of a composite, its plan file, and accepting or refusing the plan."""
 
 from msgspec.structs import replace
 
@@ -13,19 +13,19 @@ from gigafactory.domain.manifest.manifest import JobFile
 from gigafactory.domain.manifest.yaml_node import Scalar
 
 PLAN_FILE = ".aq/plan.yaml"
-"""Where a planner leaves its plan, below its worktree."""
+"""The plan file in the planner's worktree."""
 PLAN_BYTES_MAX = 4 * 1024 * 1024
 SUCCESS = frozenset({Stage.REVIEW, Stage.TESTING})
 FAULTS_SHOWN_MAX = 10
 REASON_CHARS_MAX = 4_000
 
-_SENT_BACK = f"Your plan in {PLAN_FILE} is refused, and nothing of it was taken over."
+_SENT_BACK = f"Your plan in {PLAN_FILE} was refused; nothing of it was applied."
 
 
 def planner_for(file: JobFile) -> JobFile | None:
-    """The job that plans a composite which asks for it by its profile; None for all others.
+    """Return the planner job of a composite with the planner profile; None for other jobs.
 
-    It works where its composite says, and with what; what becomes of the whole is not its matter.
+    It inherits repo and engine settings of the composite, but not its gates, budget or identity.
     """
     goal = file.manifest
     profile = (goal.profile or "").partition("@")[0]
@@ -58,7 +58,7 @@ def planner_for(file: JobFile) -> JobFile | None:
 
 
 def parse_plan(data: bytes) -> tuple[JobFile, ...]:
-    """Read the jobs of a plan file; Invalid names every fault with its field and line."""
+    """Parse the jobs of a plan file; Invalid lists every fault with its field and line."""
     if len(data) > PLAN_BYTES_MAX:
         message = f"found {len(data)} bytes; expected at most {PLAN_BYTES_MAX} (4 MiB)"
         raise Invalid("the plan", [Fault("", message)])
@@ -72,7 +72,7 @@ def parse_plan(data: bytes) -> tuple[JobFile, ...]:
 
 
 def refuse_planner_name(planner: Job, files: tuple[JobFile, ...]) -> None:
-    """Refuse a plan that has a job with the name of its planner.
+    """Refuse a plan that contains a job named like its planner.
 
     Raises Invalid.
     """
@@ -86,14 +86,14 @@ def refuse_planner_name(planner: Job, files: tuple[JobFile, ...]) -> None:
 
 
 def accept_plan(planner: Job, report: Report, jobs: int) -> Report:
-    """A planner's success, the plan of which holds: where it has no verify, this is one."""
+    """Return the report of a planner with a valid plan; it counts as a passed verify."""
     if planner.terms.verify:
         return report
     return replace(report, verify={"passed": True, "plan": PLAN_FILE, "jobs": jobs})
 
 
 def refuse_plan(planner: Job, report: Report, why: Refused) -> Report:
-    """A planner's success, the plan of which does not hold, is none."""
+    """Return the report of a planner with an invalid plan: a failed verify."""
     said = _explain(why)
     if not planner.terms.verify:
         verify = {"passed": False, "plan": PLAN_FILE, "reason": said}
@@ -102,7 +102,7 @@ def refuse_plan(planner: Job, report: Report, why: Refused) -> Report:
 
 
 def send_back(change: JobChange, why: str) -> JobChange:
-    """A planner that is tried again is told what was wrong."""
+    """Add the reason of the refusal to the instructions of a planner that is retried."""
     job = change.after
     if job.stage is not Stage.QUEUED:
         return change
@@ -117,5 +117,5 @@ def _explain(why: Refused) -> str:
         why = Invalid(why.what, (*why.faults[:FAULTS_SHOWN_MAX], more))
     said = why.detail
     if not isinstance(why, Invalid):
-        said = f"the plan cannot be taken over: {said}"
+        said = f"the plan cannot be applied: {said}"
     return said if len(said) <= REASON_CHARS_MAX else said[:REASON_CHARS_MAX] + "…"

@@ -1,4 +1,4 @@
-"""What a composite comes to: derived from its children whenever it is asked for, never kept."""
+"""The rollup of a composite, derived from its children on request and never stored."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ FAILED = frozenset({Stage.FAILED, Stage.DEAD_LETTER, Stage.CANCELLED})
 
 
 class CompositeRollup(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The status, the progress and the spend of everything below a job."""
+    """Status, progress and spending of all descendants of a job."""
 
     status: str
     total: int
@@ -34,7 +34,7 @@ class CompositeRollup(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
 def roll_up(
     job: Job, below: Sequence[Job], runs: Iterable[Run], ceiling: Ceiling | None = None
 ) -> CompositeRollup:
-    """Sum up a job from all that is below it; what a newer plan replaced does not count."""
+    """Return the rollup of a job from its descendants, without superseded ones."""
     leaves = [each for each in below if not each.composite and each.superseded_by is None]
     stages = Counter(leaf.stage for leaf in leaves)
     cost = tokens = 0

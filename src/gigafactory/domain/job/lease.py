@@ -1,4 +1,4 @@
-"""Grants, renewals, fencing, expiry: who may speak for a job, and until when."""
+"""Leases: grant, renew, fence, expire, hand back, preempt."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -28,27 +28,27 @@ from gigafactory.domain.job.lifecycle import (
 EXCLUSION_TTL = timedelta(seconds=30)
 PREEMPTION_GRACE = timedelta(seconds=60)
 LOST_LEASES_MAX = 3
-"""Leases lost in a row without a newer checkpoint after which a job is called poison."""
+"""Leases lost in a row without a new checkpoint until a job is dead-lettered as poison."""
 FENCED_KEPT = 16
 
 
 def lock_key(product_id: str, lock: str) -> str:
-    """Give the unique key of a lock: one per product and name."""
+    """Return the unique key of a lock: one per product and name."""
     return f"lock/{product_id}/{lock}"
 
 
 def run_id(job_id: str, epoch: int) -> str:
-    """Give the id of the run that an epoch stands for: a former owner's run can be found by it."""
+    """Return the id of the run of an epoch."""
     return f"{job_id}.{epoch}"
 
 
 def exclude(job: Job, factory_id: str, now: datetime) -> tuple[Exclusion, ...]:
-    """Add this factory to the job's exclusions, and drop the lapsed ones."""
+    """Return the job's current exclusions plus this factory."""
     kept = tuple(e for e in job.exclusions if e.until > now and e.factory_id != factory_id)
     return (*kept, Exclusion(factory_id, now + EXCLUSION_TTL))
 
 
-def grant(  # noqa: PLR0913 - a lease is all of this at once, or it is not granted
+def grant(  # noqa: PLR0913 - all of this makes up a lease
     job: Job,
     factory_id: str,
     instance_id: str,
@@ -60,9 +60,9 @@ def grant(  # noqa: PLR0913 - a lease is all of this at once, or it is not grant
     decision: dict[str, Any] | None = None,
     guards: tuple[Guard, ...] = (),
 ) -> JobChange:
-    """Lease the job to a factory: epoch + 1, with its lock, slot and seats, or not at all.
+    """Lease the job to a factory: epoch + 1, together with its lock and seats.
 
-    Raises IllegalTransition when the job is not waiting for a factory, or not before its time.
+    Raises IllegalTransition if the job does not wait for a factory, or its `not_before` is ahead.
     """
     wanted = require_ready(job, Stage.ASSIGNED, now=now)
     epoch = job.lease_epoch + 1
@@ -101,15 +101,15 @@ def grant(  # noqa: PLR0913 - a lease is all of this at once, or it is not grant
         engine=engine or job.engine,
         runs=job.runs + running,
         front=False,
-        # What an earlier run passed says nothing of what this one will make.
+        # The verify result of an earlier run does not apply to this one.
         verified=None if running or job.composite else job.verified,
     )
 
 
 def require_lease(job: Job, factory_id: str, epoch: int) -> Lease:
-    """Find the live lease that a worker speaks under.
+    """Return the live lease of a worker.
 
-    Raises Fenced when the epoch is not current, or the lease is another's or has ended.
+    Raises Fenced if the epoch is stale, or the lease has ended or belongs to another factory.
     """
     lease = job.lease
     if (
@@ -123,7 +123,7 @@ def require_lease(job: Job, factory_id: str, epoch: int) -> Lease:
 
 
 def record_fenced(job: Job, factory_id: str, epoch: int, *, now: datetime) -> JobChange | None:
-    """Tell of a fenced write, once for each factory and epoch; it moves no revision."""
+    """Record a fenced write, once per factory and epoch; the revision stays the same."""
     mark = f"{factory_id}@{epoch}"
     if mark in job.fenced:
         return None
@@ -143,7 +143,7 @@ def record_fenced(job: Job, factory_id: str, epoch: int, *, now: datetime) -> Jo
 
 
 def renew(job: Job, factory_id: str, epoch: int, *, now: datetime, ttl: timedelta) -> Renewal:
-    """Prolong a lease from now on; an expired one too, as long as nobody has ended it.
+    """Renew a lease for `ttl` from now; also an expired one that was not ended yet.
 
     Raises Fenced.
     """
@@ -155,8 +155,8 @@ def renew(job: Job, factory_id: str, epoch: int, *, now: datetime, ttl: timedelt
 
 
 def resume_lease(job: Job, instance_id: str, *, now: datetime) -> JobChange:
-    """Let a restarted factory go on with a run of its former instance."""
-    assert job.lease is not None, "only a leased job is taken up"
+    """Let a restarted factory resume a run of its previous instance."""
+    assert job.lease is not None, "only a leased job is resumed"
     lease = msgspec.structs.replace(job.lease, instance_id=instance_id)
     note = {"factoryId": lease.factory_id, "instanceId": instance_id, "epoch": lease.epoch}
     return transition(
@@ -178,9 +178,9 @@ def hand_back(
     now: datetime,
     not_before: datetime | None = None,
 ) -> JobChange:
-    """Take the job back unharmed: attempts untouched, that factory not asked for a while.
+    """Put the job back into the queue without counting an attempt, and exclude the factory briefly.
 
-    A worker that speaks was not lost: it ends a losing streak.
+    A worker that reports was not lost: the count of lost leases starts again.
     """
     lease = job.lease
     assert lease is not None, "only a leased job is handed back"
@@ -212,9 +212,9 @@ def hand_back(
 def expire(
     job: Job, *, now: datetime, actor: str = "system:reaper", restarted: bool = False
 ) -> JobChange:
-    """Take the lease of a silent factory away: epoch + 1, checkpoint kept; the third time, poison.
+    """End the lease of a silent factory: epoch + 1, checkpoint kept; the third in a row is poison.
 
-    `restarted`: the factory itself knows nothing of this run, so expiry need not be waited for.
+    `restarted`: the factory restarted without this run, so the lease ends before it expires.
     """
     lease = job.lease
     assert lease is not None, "only a leased job expires"
@@ -256,7 +256,7 @@ def expire(
 
 
 def revoke_lease(job: Job) -> dict[str, Any]:
-    """Give the fields of a job that is taken from a running worker: epoch + 1, holds last on."""
+    """Return the fields that revoke a lease: epoch + 1, keys held until the worker stops."""
     if job.lease is None:
         return {}
     return {
@@ -270,9 +270,9 @@ def revoke_lease(job: Job) -> dict[str, Any]:
 def release_revoked(
     job: Job, epoch: int, *, now: datetime, actor: str, expired: bool = False
 ) -> JobChange:
-    """Free the holds of a lease that was taken away: its worker has stopped, or its time is up."""
+    """Release the unique keys of a revoked lease: its worker has stopped, or the lease expired."""
     lease = next((lease for lease in job.ending if lease.epoch == epoch), None)
-    assert lease is not None, "only a lease that is ending can be stopped"
+    assert lease is not None, "only a revoked lease is released"
     note = {
         "factoryId": lease.factory_id,
         "epoch": epoch,
@@ -293,10 +293,10 @@ def release_revoked(
 def request_preemption(
     job: Job, by: str, reason: str, *, now: datetime, actor: str | None = None
 ) -> JobChange:
-    """Ask the worker to checkpoint and hand back; after the grace the lease simply ends.
+    """Ask the worker to checkpoint and hand the job back; the lease ends after the grace period.
 
-    `actor` is who asks in the name of `by`, where that is a job.
-    Raises IllegalTransition unless the job is running, Conflict when it was asked already.
+    `actor` requests it on behalf of `by`, if that is a job.
+    Raises IllegalTransition unless the job is running, Conflict if it was already requested.
     """
     require_action(job, "preempt")
     lease = job.lease

@@ -1,4 +1,4 @@
-"""Offers: the dispatcher's proposals, each to one factory and for a short while."""
+"""Offers: proposals of a job to one factory for a short time."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -23,9 +23,9 @@ def offer(
     guards: tuple[Guard, ...] = (),
     actor: str = "system:dispatcher",
 ) -> JobChange:
-    """Propose the job to one factory; at most one offer stands at a time.
+    """Offer the job to one factory; a job has at most one offer at a time.
 
-    Raises IllegalTransition when the job is not waiting for a factory, or is offered already.
+    Raises IllegalTransition if the job does not wait for a factory, or is already offered.
     """
     wanted = require_ready(job, "offered", now=now)
     if job.offer is not None:
@@ -60,14 +60,14 @@ def offer(
 
 
 def offer_id(job_id: str, made: Offer) -> str:
-    """Name an offer by job and number, so that a job that is offered again is not dropped."""
+    """Return the id of an offer: a new one each time the job is offered."""
     return f"{job_id}.{made.number}"
 
 
 def withdraw(
     job: Job, reason: str, *, now: datetime, actor: str, guards: tuple[Guard, ...] = ()
 ) -> JobChange:
-    """Take back an offer that lapsed or was declined; its factory is left alone for a while."""
+    """Withdraw an offer that lapsed or was declined, and exclude its factory briefly."""
     assert job.offer is not None, "only a standing offer is withdrawn"
     note = {
         "factoryId": job.offer.factory_id,
@@ -87,7 +87,7 @@ def withdraw(
 
 
 def require_offer(job: Job, factory_id: str, presented: str) -> Offer:
-    """Find the standing offer that a factory wants to accept; late is fine until withdrawn.
+    """Return the offer that a factory accepts; a lapsed one counts until it is withdrawn.
 
     Raises OfferGone.
     """

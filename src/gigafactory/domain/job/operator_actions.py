@@ -1,4 +1,4 @@
-"""What people do to a job: approve, reject, send back, ship, requeue, cancel, promote."""
+"""Actions of people on a job: approve, reject, request changes, ship, requeue, cancel, promote."""
 
 from datetime import datetime
 from typing import Any
@@ -23,7 +23,7 @@ from gigafactory.domain.manifest.names import person
 
 
 def require_commit(job: Job, commit: str | None) -> str | None:
-    """The commit that a decision is about: the one that was looked at must still be the newest.
+    """Return the commit under review, which must still be the one that the decision names.
 
     Raises Conflict.
     """
@@ -36,7 +36,7 @@ def require_commit(job: Job, commit: str | None) -> str | None:
 
 
 def require_reason(reason: str, what: str) -> None:
-    """Refuse a decision that needs a reason and has none.
+    """Refuse an empty reason.
 
     Raises Invalid.
     """
@@ -55,12 +55,12 @@ def _refuse_while_shipping(job: Job, wanted: Stage) -> None:
 
 
 def approve(job: Job, by: str, comment: str, commit: str | None, *, now: datetime) -> JobChange:
-    """A reviewer lets the work pass, and the last of the quorum moves it on, each counted once.
+    """Record an approval; the one that completes the quorum moves the job to testing.
 
-    With ship-policy auto it is then asked to ship at once, unless a protected path changed. What
-    people changed after it was approved stays where it is, and may be shipped again.
-    Raises IllegalTransition, Conflict when the commit is not the newest, Forbidden for whoever is
-    not among the reviewers that the job names, or is its author.
+    With ship-policy auto the ship step is then requested, unless a protected path changed. A job
+    that people edited after its approval stays in testing and may be shipped again.
+    Raises IllegalTransition, Conflict if the commit is not the newest, Forbidden for the author
+    and for people who are not among the named reviewers.
     """
     require_action(job, "approve")
     head = require_commit(job, commit)
@@ -89,7 +89,7 @@ def approve(job: Job, by: str, comment: str, commit: str | None, *, now: datetim
 
 
 def require_reviewer(job: Job, by: str) -> None:
-    """Where the job names its reviewers, only these decide."""
+    """Refuse a person who is not among the named reviewers, if there are any."""
     reviewers = job.terms.reviewers
     if reviewers and by.removeprefix("user:") not in reviewers:
         named = ", ".join(reviewers)
@@ -97,14 +97,14 @@ def require_reviewer(job: Job, by: str) -> None:
 
 
 def refuse_author(job: Job, by: str) -> None:
-    """Where the job names its reviewers, the author's own approval never counts."""
+    """Refuse the author's own approval if the job names reviewers."""
     if job.terms.reviewers and by == job.submitted_by:
         named = ", ".join(job.terms.reviewers)
         raise Forbidden(f"{by} submitted job {job.id}; another of its reviewers decides: {named}")
 
 
 def reject(job: Job, by: str, reason: str, commit: str | None, *, now: datetime) -> JobChange:
-    """A reviewer ends the job; where reviewers are named, one of these, whoever else agrees.
+    """Reject the work: the job fails, even if others approved.
 
     Raises IllegalTransition, Conflict, Forbidden, Invalid without a reason.
     """
@@ -129,15 +129,15 @@ def reject(job: Job, by: str, reason: str, commit: str | None, *, now: datetime)
 def request_changes(
     job: Job, by: str, comment: str, commit: str | None, *, now: datetime
 ) -> JobChange:
-    """A reviewer sends the work back: the next run goes on from the checkpoint with the comment.
+    """Send the work back: the next run continues from the checkpoint with the comment.
 
-    What passed its review already, and cannot be shipped, may be sent back by others than those
-    named. Raises IllegalTransition, Conflict, Forbidden, Invalid without a comment.
+    Work in testing, past its review, may be sent back by others than the named reviewers.
+    Raises IllegalTransition, Conflict, Forbidden, Invalid without a comment.
     """
     require_action(job, "request-changes")
     if job.stage is Stage.REVIEW:
         require_reviewer(job, by)
-    require_reason(comment, "want changes: the comment is what the agent is told")
+    require_reason(comment, "want changes: the agent gets the comment as instructions")
     _refuse_while_shipping(job, Stage.QUEUED)
     note = {"by": by, "comment": comment, "commit": require_commit(job, commit)}
     return transition(
@@ -147,7 +147,7 @@ def request_changes(
         actor=by,
         now=now,
         follow_ups=(*job.follow_ups, comment),
-        # What was said of the work so far is not said of what comes of the comment.
+        # Approvals and results so far do not apply to the reworked version.
         approvals=(),
         verified=None,
         result=None,
@@ -167,10 +167,10 @@ def request_review(
     *,
     now: datetime,
 ) -> JobChange:
-    """A person asks for a review, of those named or of any reviewer; it never asks for less.
+    """Request a review by the named or by any reviewers; it can only add requirements.
 
-    Work under way then goes to people when it is done, whatever its policy says. Approvals of those
-    who are not asked any more do not count. Raises IllegalTransition, Invalid.
+    A running job then goes to review whatever its policy. Approvals of people who are no longer
+    reviewers are dropped. Raises IllegalTransition, Invalid.
     """
     require_action(job, "request-review")
     faults: list[Fault] = []
@@ -180,7 +180,7 @@ def request_review(
     faults += _weakening_faults(job, named, wanted)
     if (named or wanted > 1) and len(able) < wanted:
         found = f"found {wanted}, and {len(able)} of those named can approve"
-        faults.append(Fault("quorum", f"{found}; name as many, beside who submitted it"))
+        faults.append(Fault("quorum", f"{found}; name more reviewers, besides the submitter"))
     if faults:
         raise Invalid("the request for a review", faults)
     note = {"by": by, "reviewers": list(named), "quorum": wanted, "comment": comment}
@@ -198,7 +198,7 @@ def request_review(
 
 
 def _parse_reviewers(reviewers: tuple[str, ...], faults: list[Fault]) -> tuple[str, ...]:
-    """The names without a leading `@`, each once; what is none becomes a fault."""
+    """Return the unique names without `@`; invalid ones become faults."""
     found: dict[str, None] = {}
     for name in reviewers:
         try:
@@ -209,7 +209,7 @@ def _parse_reviewers(reviewers: tuple[str, ...], faults: list[Fault]) -> tuple[s
 
 
 def _weakening_faults(job: Job, named: tuple[str, ...], quorum: int) -> list[Fault]:
-    """What a request would take away from the review that the job asks for already."""
+    """Return faults for a request that would weaken the review that the job already requires."""
     faults = []
     known = job.terms.reviewers
     if known and (others := [name for name in named if name not in known]):
@@ -223,7 +223,7 @@ def _weakening_faults(job: Job, named: tuple[str, ...], quorum: int) -> list[Fau
 
 
 def request_ship(job: Job, by: str, commit: str | None, *, now: datetime) -> JobChange:
-    """An operator asks for the ship step; with `ship: none` there is nothing left to do for it.
+    """Request the ship step; with `ship: none` the job is shipped at once.
 
     Raises IllegalTransition, Conflict.
     """
@@ -237,7 +237,7 @@ def request_ship(job: Job, by: str, commit: str | None, *, now: datetime) -> Job
 
 
 def override_scope(job: Job, by: str, reason: str, *, now: datetime) -> JobChange:
-    """A reviewer takes a job back that left its scope, to look at it as it is.
+    """Move a job that failed with a scope violation to review.
 
     Raises IllegalTransition, Invalid without a reason.
     """
@@ -254,17 +254,17 @@ def override_scope(job: Job, by: str, reason: str, *, now: datetime) -> JobChang
         actor=by,
         now=now,
         take=(name_key(job),),
-        # The run counts as good from now on, so it is no failed attempt any more.
+        # The run now counts as a success, not as a failed attempt.
         attempts=max(job.attempts - 1, 0),
         approvals=(),
     )
 
 
 def requeue(job: Job, by: str, *, fresh: bool, now: datetime) -> JobChange:
-    """An operator reopens a job: attempts start again; the checkpoint is kept unless `fresh`.
+    """Queue a finished job again: attempts restart; the checkpoint is kept unless `fresh`.
 
-    Raises IllegalTransition, also for a schedule's template, which never runs itself; the store
-    answers Held when its name was given to another job since.
+    Raises IllegalTransition, also for a schedule's template, which never runs itself. The store
+    answers KeyTaken if another job has its name by now.
     """
     require_action(job, "requeue")
     if job.terms.schedule is not None:
@@ -279,7 +279,7 @@ def requeue(job: Job, by: str, *, fresh: bool, now: datetime) -> JobChange:
 def reset(
     job: Job, stage: Stage, by: str, *, fresh: bool, now: datetime, take: tuple[str, ...] = ()
 ) -> JobChange:
-    """The job as if nothing had been tried; with `fresh` also without what was made of it."""
+    """Return the job in `stage` with its attempts reset; `fresh` also drops its checkpoint."""
     fields: dict[str, Any] = {"checkpoint": None, "verified": None} if fresh else {}
     return transition(
         job,
@@ -305,7 +305,7 @@ def reset(
 def cancel(
     job: Job, by: str, reason: str, *, now: datetime, result: Result = Result.CANCELLED
 ) -> JobChange:
-    """End an unfinished job: the epoch moves at once, slot and lock are free when the worker stops.
+    """Cancel an unfinished job: epoch + 1 at once, keys released when the worker stops.
 
     Raises IllegalTransition, also while a factory is shipping it.
     """
@@ -327,7 +327,7 @@ def cancel(
 
 
 def promote(job: Job, by: str, *, now: datetime) -> JobChange:
-    """Put a queued job at the front of its priority class; it still does not start before its time.
+    """Move a queued job to the front of its priority class; its `not_before` still applies.
 
     Raises IllegalTransition.
     """
@@ -336,7 +336,7 @@ def promote(job: Job, by: str, *, now: datetime) -> JobChange:
 
 
 def release(job: Job, by: str, reason: str, *, now: datetime) -> JobChange:
-    """An operator takes a running job from its factory and puts it back into the queue.
+    """Revoke the lease of a running job and queue it again.
 
     Raises IllegalTransition.
     """
@@ -344,7 +344,7 @@ def release(job: Job, by: str, reason: str, *, now: datetime) -> JobChange:
     lease = job.lease
     assert lease is not None, "a running job has a lease"
     given_back = hand_back(job, Result.RELEASED, reason, actor=by, now=now)
-    # The worker may still be running: its slot and lock come free when it stops, as after a cancel.
-    # It has not spoken either, so a losing streak goes on.
+    # The worker may still be running: its keys are released when it stops, as after a cancel.
+    # It has not reported either, so the count of lost leases stays.
     after = replace(given_back.after, **revoke_lease(job), lost=job.lost)
     return replace(given_back, after=after, free=())

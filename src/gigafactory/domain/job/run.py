@@ -1,4 +1,4 @@
-"""A run: one attempt at a job, what it used and how it came out."""
+"""A run: one attempt at a job, its usage and its result."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -14,9 +14,9 @@ from gigafactory.domain.job.features import language_of
 from gigafactory.domain.job.job import Job, Result, Step
 
 USAGE_MAX = 10**15
-"""No count or nano-dollar amount of one run is larger; whatever claims to be is refused."""
+"""The largest accepted count or nano-dollar amount of one run."""
 TOOLS_MAX = 50
-"""So many tools of a run are counted by name; the rest under one."""
+"""Tools counted by name per run; the rest are counted as OTHER_TOOLS."""
 TOOL_CHARS_MAX = 80
 OTHER_TOOLS = "other"
 
@@ -24,7 +24,7 @@ _TOOL = re.compile(rf"[\w.:/-]{{1,{TOOL_CHARS_MAX}}}")
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a run has used so far, cumulative; None where the engine does not say."""
+    """Cumulative usage of a run; None where the engine does not report it."""
 
     engine: str | None = None
     model: str | None = None
@@ -38,20 +38,20 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     turns: int = 0
     tool_calls: int = 0
     tools: dict[str, int] = {}
-    """How often each tool was called, by its name; some engines tell only the sum."""
+    """Calls by tool name; some engines report only the total."""
 
     @property
     def tokens(self) -> int:
-        """All tokens that went in or came out; those of reasoning are among the latter."""
+        """All input and output tokens; reasoning tokens are part of the output."""
         return self.tokens_in + self.tokens_cached + self.tokens_cache_write + self.tokens_out
 
     @property
     def nonzero(self) -> bool:
-        """Whether anything was used at all."""
+        """Whether any count is above zero."""
         return any(getattr(self, name) for name in _COUNTS)
 
     def check(self) -> None:
-        """Refuse what no run can have used.
+        """Refuse implausible values.
 
         Raises Invalid.
         """
@@ -85,7 +85,7 @@ _COUNTS = (
 
 
 def count_tool_call(tools: Mapping[str, int], name: str) -> dict[str, int]:
-    """The calls with one more; a name that is none, or one too many, counts among the others."""
+    """Return the counts with one more call; invalid or excess names count as OTHER_TOOLS."""
     plain = _TOOL.fullmatch(name) is not None
     known = name in tools or len(tools) - (OTHER_TOOLS in tools) < TOOLS_MAX
     counted = name if plain and known else OTHER_TOOLS
@@ -93,7 +93,7 @@ def count_tool_call(tools: Mapping[str, int], name: str) -> dict[str, int]:
 
 
 class Review(StrEnum):
-    """How people judged what a run has made."""
+    """The review decision on the work of a run."""
 
     APPROVED = "approved"
     REJECTED = "rejected"
@@ -101,7 +101,7 @@ class Review(StrEnum):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One attempt at a job, from its grant to its end."""
+    """One attempt at a job, from the lease grant to its end."""
 
     kind: ClassVar[str] = "run"
     expires_at: ClassVar[None] = None
@@ -118,11 +118,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     attempt: int = 1
     repo: str | None = None
     profile: str | None = None
-    """With the version that the job was resolved with: `name@3`."""
+    """The resolved profile with its version: `name@3`."""
     language: str | None = None
-    """As far as the tools that the job requires tell."""
+    """Derived from the tools that the job requires."""
     words: int | None = None
-    """How many words of instructions the job has."""
+    """The number of words of the job's instructions."""
     started_at: datetime | None = None
     ended_at: datetime | None = None
     result: Result | None = None
@@ -131,51 +131,51 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     verify: dict[str, Any] | None = None
     diff: dict[str, Any] | None = None
     versions: dict[str, str] = {}
-    """Of the engine, and of the tools that the job asked for or cannot do without."""
+    """Versions of the engine and of the required tools."""
     wall_sec: float | None = None
     cpu_sec: float | None = None
-    """Of every process that the run has started, as far as the system tells."""
+    """CPU time of all processes of the run, if the system reports it."""
     decision: dict[str, Any] = {}
-    """Why it went there, with the `propensity` of that choice."""
+    """Why this factory was chosen, with the `propensity` of the choice."""
     parent_id: str | None = None
-    """The composite that its job is part of."""
+    """The composite of its job."""
     review: Review | None = None
-    """What people made of its work."""
+    """The review decision on its work."""
     edited_lines: int | None = None
-    """Lines that people added to it or took from it before it was shipped; None: not known."""
+    """Lines that people added or removed before it was shipped; None if unknown."""
     spent_nano_usd: int = 0
-    """The highest cost that was told so far."""
+    """The highest cost reported so far."""
     unbudgeted_nano_usd: int = 0
-    """How much of that was told while the product had no budget to book it on."""
+    """The part of it that was reported while the product had no budget."""
     spent_tokens: int = 0
-    """The highest count that was told so far."""
+    """The highest number of tokens reported so far."""
     ceilings: tuple[str, ...] = ()
-    """The composites above its job that have a ceiling of their own."""
+    """The composites above its job that have a budget."""
     reserved_nano_usd: int = 0
-    """What is still set aside for it of the product's budget."""
+    """The remaining reservation in the product's budget."""
     rev: int = 1
 
     @property
     def key(self) -> str:
-        """Runs are found by their id, which begins with the job's."""
+        """The id, which begins with the job's id."""
         return self.id
 
 
 def newest_work(runs: Iterable[Run]) -> Run | None:
-    """The run that made what people look at: the newest that was no ship; None without any."""
+    """Return the newest run that was not a ship step, or None: it made the work under review."""
     made = [run for run in runs if run.step is Step.RUN]
     return max(made, key=lambda run: run.number, default=None)
 
 
 def add_edited_lines(run: Run, lines: int) -> Run:
-    """The run with so many lines more that people changed of its work before it was shipped."""
+    """Return the run with `lines` added to its count of lines edited by people."""
     return replace(run, edited_lines=(run.edited_lines or 0) + lines, rev=run.rev + 1)
 
 
 def start_run(
     job: Job, decision: dict[str, Any], *, reserved: int = 0, ceilings: tuple[str, ...] = ()
 ) -> Run:
-    """The run that a freshly granted lease stands for."""
+    """Return the run of a newly granted lease."""
     lease = job.lease
     assert lease is not None, "a run begins with a lease"
     return Run(
@@ -201,7 +201,7 @@ def start_run(
 
 
 def end_run(run: Run, result: Result, reason: str | None, *, now: datetime) -> Run:
-    """The run as it ended; a run that has ended already stays as it is, but for its revision."""
+    """Return the ended run; if it has ended before, only its revision changes."""
     if run.ended_at is not None:
         return replace(run, rev=run.rev + 1)
     return replace(run, ended_at=now, result=result, reason=reason, rev=run.rev + 1)

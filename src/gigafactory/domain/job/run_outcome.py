@@ -1,4 +1,4 @@
-"""What a worker's own word does to its job: progress, success, failure and what follows from it."""
+"""How a worker's report changes its job: progress, success, failure, shipping."""
 
 import hashlib
 from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ from gigafactory.domain.job.run import Usage
 DEFAULT_RETRY_ON = frozenset(
     {Result.TIMEOUT, Result.CRASH, Result.VERIFY_FAILED, Result.SETUP_FAILED, Result.OVERLOADED}
 )
-"""What is retried when the manifest does not say."""
+"""Results that are retried if the manifest does not list any."""
 NEVER_RETRIED = frozenset({Result.BUDGET_EXCEEDED, Result.SCOPE_VIOLATION, Result.REJECTED})
 HANDED_BACK = frozenset(
     {
@@ -38,7 +38,7 @@ HANDED_BACK = frozenset(
         Result.LOST,
     }
 )
-"""These send a job back to the queue and count as no attempt."""
+"""Results that queue the job again without counting an attempt."""
 WORKER_RESULTS = frozenset(Result) - {
     Result.OK,
     Result.REJECTED,
@@ -48,20 +48,20 @@ WORKER_RESULTS = frozenset(Result) - {
     Result.SUPERSEDED,
     Result.DEP_FAILED,
 }
-"""The results that a worker may report as the reason of a failure."""
+"""Results that a worker may report for a failed run."""
 FAILED_AS = {
     Result.SCOPE_VIOLATION: event_types.SCOPE_VIOLATION,
     Result.BUDGET_EXCEEDED: event_types.BUDGET_EXCEEDED,
 }
-"""The events of failures that have a name of their own."""
+"""Event types of failures that have their own."""
 BACKOFF_MAX = timedelta(hours=1)
 OVERLOAD_BACKOFF = timedelta(seconds=30)
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker reports on the way, beside the stage.
+    """What a worker reports besides the stage.
 
-    `diff` may name paths: `protected` ones that were changed, and what is `outOfScope`.
+    `diff` may list changed paths: `protected` ones and those `outOfScope`.
     """
 
     checkpoint: Checkpoint | None = None
@@ -71,7 +71,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     note: str | None = None
 
     def notes(self, job: Job) -> tuple[tuple[str, dict[str, Any]], ...]:
-        """The events of this progress, in the order in which a person would tell it."""
+        """Return the events of this progress as (type, data)."""
         told: list[tuple[str, dict[str, Any]]] = []
         if self.checkpoint is not None and self.checkpoint != job.checkpoint:
             told.append((event_types.CHECKPOINT, msgspec.to_builtins(self.checkpoint)))
@@ -101,15 +101,15 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(told)
 
     def has_other_commit(self, job: Job) -> bool:
-        """Whether it is about another commit than the one that was decided on."""
+        """Whether it reports another commit than the job's current one."""
         return self.checkpoint is not None and self.checkpoint.commit != job.head
 
     def fields(self, job: Job) -> dict[str, Any]:
-        """What of this progress becomes part of the job; a newer commit ends a losing streak."""
+        """Return the changed job fields; a new commit resets the count of lost leases."""
         fields: dict[str, Any] = {}
         if self.checkpoint is not None and self.checkpoint != job.checkpoint:
             fields["checkpoint"] = self.checkpoint
-            # Every run has a branch and a session of its own: only a commit is progress.
+            # Every run has its own branch and session: only a new commit is progress.
             if self.checkpoint.commit != job.head:
                 fields |= {"lost": 0, "approvals": ()}
         if self.verify is not None:
@@ -120,7 +120,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def set_flag(flags: tuple[str, ...], flag: str, *, on: bool) -> tuple[str, ...]:
-    """The flags with this one set, once, or taken away."""
+    """Return the flags with this one added or removed."""
     kept = tuple(other for other in flags if other != flag)
     return (*kept, flag) if on else kept
 
@@ -129,16 +129,16 @@ NO_PROGRESS = Progress()
 
 
 def verify_passed(verify: dict[str, Any]) -> bool:
-    """Whether a verify report says that it passed."""
+    """Return whether a verify report passed."""
     return verify.get("passed") is True
 
 
 def record_progress(
     job: Job, factory_id: str, epoch: int, progress: Progress, *, now: datetime
 ) -> JobChange | None:
-    """Accept news of a run that goes on; None when there is nothing new in it.
+    """Record progress of a run; None if there is nothing new.
 
-    Raises Fenced, and Conflict for other work than was decided on, from a worker that ships it.
+    Raises Fenced, and Conflict if a worker that ships reports another commit than the approved one.
     """
     lease = require_lease(job, factory_id, epoch)
     if lease.step is Step.SHIP and progress.checkpoint and progress.has_other_commit(job):
@@ -155,7 +155,7 @@ def record_progress(
 
 
 def _take_over_edits(job: Job, progress: Progress, *, actor: str, now: datetime) -> JobChange:
-    """People went on where the work ended: it is theirs from now on, and to be looked at anew."""
+    """Adopt commits that people added to the work: it needs a new verify and approval."""
     fields = progress.fields(job)
     flags = set_flag(fields.get("flags", job.flags), EDITED, on=True)
     fields |= {"flags": flags, "verified": None}
@@ -172,7 +172,7 @@ def _apply_progress(
 def start_building(
     job: Job, factory_id: str, epoch: int, progress: Progress, *, now: datetime
 ) -> JobChange | None:
-    """The worker begins; said twice, it is still begun once.
+    """Move the job to building; a repeated report only records its progress.
 
     Raises Fenced, IllegalTransition.
     """
@@ -192,11 +192,11 @@ def start_building(
 def succeed(
     job: Job, factory_id: str, epoch: int, progress: Progress, *, wants: Stage, now: datetime
 ) -> JobChange:
-    """The run is done and good: on to a person, or past review when nobody needs to look.
+    """End a successful run: the job goes to review, or to testing if no review is required.
 
-    A worker may ask for a review that the policy does not ask for, never for less: it does so when
-    a protected path changed, and such work is not shipped by policy either.
-    Raises Fenced, IllegalTransition, and Invalid when a verify was due and did not pass.
+    A worker may ask for a review that the policy does not require, never for less. It does so if a
+    protected path changed; such work is not shipped by policy either.
+    Raises Fenced, IllegalTransition, and Invalid if a required verify did not pass.
     """
     lease = require_lease(job, factory_id, epoch)
     first, job = _apply_progress(job, factory_id, epoch, progress, now)
@@ -205,7 +205,7 @@ def succeed(
             "verify", "the job has a verify and no passing result was reported; run it first"
         )
         raise Invalid("the report", [fault])
-    # The plan of a planner was checked, or it would not be here.
+    # The plan of a planner was already checked.
     by_policy = job.terms.review_by_people or not (job.terms.verify or job.planner)
     protected = PROTECTED in job.flags or (wants is Stage.REVIEW and not by_policy)
     look = by_policy or protected
@@ -234,10 +234,10 @@ def succeed(
 def complete_ship(
     job: Job, factory_id: str, epoch: int, progress: Progress, *, now: datetime
 ) -> JobChange:
-    """The ship step is done: the work is delivered.
+    """End a successful ship step.
 
-    Raises Fenced, IllegalTransition for a worker whose lease is not for shipping, and Invalid for a
-    composite whose verify was not reported as passed.
+    Raises Fenced, IllegalTransition if the lease is not for shipping, and Invalid for a composite
+    without a passing verify.
     """
     lease = require_lease(job, factory_id, epoch)
     if lease.step is not Step.SHIP:
@@ -274,9 +274,9 @@ def fail(
     now: datetime,
     retry_after: timedelta | None = None,
 ) -> JobChange:
-    """The run did not succeed: queued again, failed or dead-lettered, and the lease ends at once.
+    """End a failed run: the job is queued again, failed or dead-lettered, and the lease ends.
 
-    Raises Fenced; Forbidden for a result that is not a worker's to give.
+    Raises Fenced; Forbidden for a result that workers may not report.
     """
     lease = require_lease(job, factory_id, epoch)
     if result not in WORKER_RESULTS:
@@ -334,7 +334,7 @@ def _run_failed(
 
 
 def backoff(job: Job, attempt: int) -> timedelta:
-    """How long the next attempt waits: doubling, spread by a stable hash, capped; milliseconds."""
+    """Return the delay of the next attempt: doubling, with stable jitter, capped."""
     most = BACKOFF_MAX.total_seconds()
     base = min(job.terms.retry_backoff_s, most) * (1 << min(attempt - 1, 12))
     digest = hashlib.sha256(f"{job.id}.{attempt}".encode()).digest()
@@ -345,7 +345,7 @@ def backoff(job: Job, attempt: int) -> timedelta:
 def _ship_failed(
     job: Job, lease: Lease, result: Result, reason: str, *, actor: str, now: datetime
 ) -> JobChange:
-    """A conflict or a red check waits for a person, with the reason; a hand-back goes elsewhere."""
+    """A conflict or a failed check waits for a person; a hand-back goes to another factory."""
     again = result in HANDED_BACK
     note = {"factoryId": lease.factory_id, "epoch": lease.epoch, "result": result, "reason": reason}
     return transition(

@@ -1,4 +1,4 @@
-"""What tokens cost: list prices by model, for engines that do not say what a run has cost."""
+"""Token list prices by model, to estimate the cost of runs whose engine reports none."""
 
 import re
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ from gigafactory.domain.manifest.units import parse_usd
 
 PER_TOKENS = 1_000_000
 
-# What stands behind the name of a model when one of its releases is meant.
+# The release suffix of a model name.
 _RELEASE = re.compile(r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d|latest)$")
 
 Dollars = Annotated[float, Meta(ge=0, le=1_000_000)]
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """Dollars for a million tokens of one model; what is not given costs as much as input."""
+    """Dollars per million tokens of one model; unset kinds cost as much as input."""
 
     input: Dollars
     output: Dollars
@@ -30,18 +30,18 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_un
 
 
 Prices = Mapping[str, Price]
-"""By the names of models, which may be shell patterns."""
+"""Prices by model name or shell pattern."""
 
 
 def price_of(prices: Prices, model: str) -> Price | None:
-    """The price of a model, whoever offers it and whichever release it is; None: nobody knows."""
+    """Return the price of a model, ignoring its vendor prefix and release; None if unknown."""
     name = _RELEASE.sub("", model.lower().rpartition("/")[2])
     found = [pattern for pattern in prices if fnmatchcase(name, pattern)]
     return prices[max(found, key=len)] if found else None
 
 
 def estimate_cost(usage: Usage, prices: Prices) -> Usage:
-    """The usage with what it costs by these prices, where its engine did not say."""
+    """Return the usage with an estimated cost if its engine reported none."""
     tokens = (usage.tokens_in, usage.tokens_cached, usage.tokens_cache_write, usage.tokens_out)
     if usage.cost_nano_usd is not None or usage.model is None or not any(tokens):
         return usage
@@ -54,7 +54,7 @@ def estimate_cost(usage: Usage, prices: Prices) -> Usage:
 
 
 def _rates(price: Price) -> tuple[int, int, int, int]:
-    """Nano-dollars for a million tokens: input, cached, written to the cache, output."""
+    """Return nano-dollars per million tokens: input, cached, cache write, output."""
     cached = price.input if price.cached is None else price.cached
     written = price.input if price.cache_write is None else price.cache_write
     given = (price.input, cached, written, price.output)

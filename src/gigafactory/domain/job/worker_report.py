@@ -31,11 +31,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     wall_sec: float | None = None
     cpu_sec: float | None = None
     edited_lines: int | None = None
-    """From whoever ships: lines that people changed after the work was handed in."""
+    """From a ship step: lines that people changed after the run had ended."""
 
     @property
     def progress(self) -> outcome.Progress:
-        """What it tells beside the stage."""
+        """The reported progress, without the stage."""
         return outcome.Progress(
             checkpoint=self.checkpoint,
             usage=self.usage,
@@ -46,7 +46,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def change_for(job: Job, factory_id: str, report: Report, *, now: datetime) -> JobChange | None:
-    """The step that a report asks for; None when it tells nothing new.
+    """Return the change that a report asks for; None if there is nothing new.
 
     Raises Fenced, IllegalTransition, Invalid, Forbidden, Conflict, as the rule of its stage does.
     """
@@ -77,7 +77,7 @@ def change_for(job: Job, factory_id: str, report: Report, *, now: datetime) -> J
 
 
 def run_after(run: Run, change: JobChange, report: Report, *, now: datetime) -> Run:
-    """The run with what was reported of it; the end of the lease is its end."""
+    """Return the run with the reported values; it ends with the lease."""
     told = {
         name: value
         for name in ("usage", "verify", "diff", "versions", "wall_sec", "cpu_sec")

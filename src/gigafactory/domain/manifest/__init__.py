@@ -1,1 +1,1 @@
-"""The manifest room."""
+"""Job files, manifests and profiles: parsing, validation, resolution and encoding."""

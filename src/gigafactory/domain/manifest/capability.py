@@ -1,4 +1,4 @@
-"""Capability tokens: what a factory advertises, what a job requires, and whether they meet."""
+"""Capability tokens: parse what jobs require and factories advertise, and match them."""
 
 import difflib
 import re
@@ -21,23 +21,23 @@ Version = tuple[int, ...]
 
 
 class Requirement(msgspec.Struct, frozen=True):
-    """One token that a job requires, taken apart."""
+    """A parsed capability token that a job requires."""
 
     token: str
     key: str
     op: str = ""
-    """Empty for presence, `:` for a value, else the comparison."""
+    """Empty for presence, `:` for a value, else a comparison operator."""
     value: str = ""
     version: Version = ()
 
     @staticmethod
     def parse(token: str) -> "Requirement":
-        """Take a token apart; ValueError says what is wrong with it."""
+        """Parse a token; ValueError says what is wrong with it."""
         return _requirement(token)
 
 
 class AdvertisedCapability(msgspec.Struct, frozen=True):
-    """One token that a factory advertises, taken apart."""
+    """A parsed capability token that a factory advertises."""
 
     token: str
     key: str
@@ -45,7 +45,7 @@ class AdvertisedCapability(msgspec.Struct, frozen=True):
 
     @staticmethod
     def parse(token: str) -> "AdvertisedCapability":
-        """Take a token apart; ValueError says what is wrong with it."""
+        """Parse a token; ValueError says what is wrong with it."""
         requirement = _requirement(token)
         if requirement.op not in {"", ":"}:
             raise ValueError(
@@ -56,7 +56,7 @@ class AdvertisedCapability(msgspec.Struct, frozen=True):
 
 
 def parse_advertised(tokens: Iterable[str], *, what: str = "the advertisement") -> frozenset[str]:
-    """Take a factory's tokens, or refuse them with all that is wrong (Invalid)."""
+    """Return a factory's tokens; raises Invalid with the faults of all."""
     taken, faults = set(), []
     for index, token in enumerate(tokens):
         try:
@@ -69,10 +69,10 @@ def parse_advertised(tokens: Iterable[str], *, what: str = "the advertisement") 
 
 
 def meets(requirement: str | Requirement, advertised: frozenset[str]) -> bool:
-    """Tell whether what a factory advertises meets one requirement.
+    """Return whether the advertised tokens meet one requirement.
 
-    Components that are not given count as zero, so `20.11.1` is more than `20`; `=` compares only
-    the components that it gives, so `node:20.11.1` meets `node=20`.
+    Missing version components count as zero, so `20.11.1` is more than `20`; `=` compares only the
+    components that it names, so `node:20.11.1` meets `node=20`.
     """
     token = requirement if isinstance(requirement, str) else requirement.token
     if token in advertised or token == ANY_OS:
@@ -90,12 +90,12 @@ def meets(requirement: str | Requirement, advertised: frozenset[str]) -> bool:
 def missing_requirements(
     requirements: Iterable[str], advertised: frozenset[str]
 ) -> tuple[str, ...]:
-    """List the requirements that a factory does not meet, in their order."""
+    """Return the requirements that the advertised tokens do not meet."""
     return tuple(token for token in requirements if not meets(token, advertised))
 
 
 def similar_tokens(token: str, known: Collection[str], *, limit: int = 3) -> tuple[str, ...]:
-    """List the existing tokens that a person may have meant: the same key first, then the like."""
+    """Return existing tokens similar to a misspelled one: the same key first."""
     key = _COMPARISON.sub(r"\1", token).partition(":")[0]
     kin = [other for other in sorted(known) if other.partition(":")[0] == key]
     found = difflib.get_close_matches(token, kin, n=limit, cutoff=0.0)
@@ -143,7 +143,7 @@ def _version(text: str) -> Version:
 
 @lru_cache(maxsize=4096)
 def _by_key(advertised: frozenset[str]) -> dict[str, tuple[Version, ...]]:
-    """List the versions of each key; a key without any is there, and empty."""
+    """Return the versions by key; a key without a version maps to ()."""
     found: dict[str, tuple[Version, ...]] = {}
     for token in advertised:
         key, _, value = token.partition(":")

@@ -1,4 +1,4 @@
-"""How a node becomes a value: readers that note every fault and go on."""
+"""Decoders from YAML/JSON nodes to typed values; they collect faults instead of raising."""
 
 import difflib
 import math
@@ -34,7 +34,7 @@ _FLAGS = {
 
 
 class DecodeContext:
-    """One input on its way to becoming a record: its spelling of keys, and its faults so far."""
+    """The state of decoding one input: the spelling of its keys, and its faults so far."""
 
     def __init__(self, *, camel: bool = False, faults: Iterable[Fault] = ()) -> None:
         self._camel = camel
@@ -44,7 +44,7 @@ class DecodeContext:
             self.add_fault(fault.field, fault.line, fault.message)
 
     def add_fault(self, field: str, line: int | None, message: str | Callable[[], str]) -> None:
-        """Note a fault; after the first hundred they are only counted, and need no message."""
+        """Add a fault; beyond FAULTS_MAX they are only counted."""
         if len(self._faults) < FAULTS_MAX:
             told = message if isinstance(message, str) else message()
             self._faults.append(Fault(field, told, line))
@@ -52,11 +52,11 @@ class DecodeContext:
             self._unlisted += 1
 
     def decoders_of(self, table: "FieldTable") -> "Mapping[str, tuple[str, FieldDecoder]]":
-        """Give a table's readers by the keys that this input uses."""
+        """Return a table's decoders by the keys in this input's spelling."""
         return table.camel if self._camel else table.kebab
 
     def raise_faults(self, what: str) -> None:
-        """Refuse `what` with all of its faults in the order of lines, if there is any (Invalid)."""
+        """Raise Invalid with all faults, ordered by line, if there are any."""
         listed = sorted(self._faults, key=lambda fault: fault.line or math.inf)
         if self._unlisted:
             listed.append(Fault("", f"and {self._unlisted} faults more"))
@@ -65,14 +65,14 @@ class DecodeContext:
 
 
 FieldDecoder = Callable[[Node, str, DecodeContext], object]
-"""Gives the value of a node, or None after noting a fault under the field's name."""
+"""Returns the value of a node, or None after adding a fault."""
 Check = Callable[[str], object]
-"""Gives the value of a text, or raises ValueError with what is expected."""
+"""Returns the value of a text, or raises ValueError with what is expected."""
 RecordType = TypeVar("RecordType")
 
 
 class FieldTable:
-    """The keys that a mapping may have, in both spellings, each with its name in a record."""
+    """The keys of a mapping in kebab-case and camelCase, with their record fields and decoders."""
 
     def __init__(self, readers: Mapping[str, FieldDecoder]) -> None:
         self.kebab = {key: (camel(key), reader) for key, reader in readers.items()}
@@ -81,34 +81,34 @@ class FieldTable:
 
 @lru_cache(maxsize=1024)
 def camel(kebab: str) -> str:
-    """Spell a kebab-case key in camelCase."""
+    """Convert a kebab-case key to camelCase."""
     first, *others = kebab.split("-")
     return first + "".join(other.capitalize() for other in others)
 
 
 def mismatch(node: Node, what: object) -> str:
-    """Say what was found and what is expected."""
+    """Return the message of a fault: what was found and what is expected."""
     return f"found {describe(node)}; expected {what}"
 
 
 def check_message(_node: Node, what: object) -> str:
-    """Say it in the check's own words, which name the text or keep it to themselves."""
+    """Return the check's own message, without the found text."""
     return str(what)
 
 
 def text(check: Check, *, explain: Callable[[Node, object], str] = mismatch) -> FieldDecoder:
-    """Read a text that passes a check."""
+    """Return a decoder of a text that passes a check."""
     return _scalar(check, frozenset({"plain", "text"}), "text", explain)
 
 
 def quantity(check: Check) -> FieldDecoder:
-    """Read a number, or a text such as `4h` or `2M`, that passes a check."""
+    """Return a decoder of a number, or a text such as `4h` or `2M`, that passes a check."""
     kinds = frozenset({"plain", "text", "number"})
     return _scalar(check, kinds, "a quantity", mismatch)
 
 
 def one_of(*choices: str) -> FieldDecoder:
-    """Read one of a few words."""
+    """Return a decoder of one of these words."""
 
     def check(word: str) -> str:
         if word not in choices:
@@ -119,7 +119,7 @@ def one_of(*choices: str) -> FieldDecoder:
 
 
 def whole_number(least: int, most: int) -> FieldDecoder:
-    """Read a whole number between two bounds."""
+    """Return a decoder of a whole number between two bounds."""
     what = f"a whole number from {least} to {most}"
 
     def check(digits: str) -> int:
@@ -131,7 +131,7 @@ def whole_number(least: int, most: int) -> FieldDecoder:
 
 
 def boolean(node: Node, field: str, context: DecodeContext) -> object:
-    """Read true or false, in any of YAML's spellings."""
+    """Decode true or false, in any of YAML's spellings."""
     if isinstance(node, Scalar) and node.kind in {"plain", "bool"}:
         value = _FLAGS.get(node.text.lower())
         if value is not None:
@@ -141,7 +141,7 @@ def boolean(node: Node, field: str, context: DecodeContext) -> object:
 
 
 def list_of(item: FieldDecoder, *, size_max: int = LIST_MAX) -> FieldDecoder:
-    """Read a list, or a single value as a list of one."""
+    """Return a decoder of a list; a single value counts as a list of one."""
 
     def read(node: Node, field: str, context: DecodeContext) -> object:
         if isinstance(node, Scalar):
@@ -162,9 +162,9 @@ def list_of(item: FieldDecoder, *, size_max: int = LIST_MAX) -> FieldDecoder:
 def decode_fields(
     node: MappingNode, table: FieldTable, field: str, context: DecodeContext
 ) -> dict[str, object]:
-    """Read the keys that a table knows, by their camelCase names; the others are faults.
+    """Decode the keys of a table into a dict by camelCase names; unknown keys are faults.
 
-    A key with nothing after it counts as not given; one that starts with `x-` is kept in `extra`.
+    A key without a value counts as not given; keys that start with `x-` go to `extra`.
     """
     spelled = context.decoders_of(table)
     values: dict[str, object] = {}
@@ -189,7 +189,7 @@ def decode_fields(
 def record_of(
     of: type[RecordType], table: FieldTable, *, what: str
 ) -> Callable[..., RecordType | None]:
-    """Read a small mapping into a record that has its keys."""
+    """Return a decoder of a mapping into a record."""
 
     def read(node: Node, field: str, context: DecodeContext) -> RecordType | None:
         if not isinstance(node, MappingNode):
@@ -204,7 +204,7 @@ def record_of(
 
 
 def mapping_from_json(obj: Mapping[str, object], context: DecodeContext) -> MappingNode:
-    """Take decoded JSON as a mapping; a value that cannot be kept is a fault of its key."""
+    """Convert decoded JSON to a mapping node; a value that cannot be stored is a fault."""
     entries = []
     for key, value in obj.items():
         try:
@@ -215,7 +215,7 @@ def mapping_from_json(obj: Mapping[str, object], context: DecodeContext) -> Mapp
 
 
 def unknown_key_message(key: str, known: Iterable[str]) -> str:
-    """Say that a key is unknown, and which one may have been meant."""
+    """Return the message for an unknown key, with a suggestion."""
     short = key if len(key) <= EXTRA_KEY_CHARS_MAX else key[:EXTRA_KEY_CHARS_MAX] + "…"
     near = difflib.get_close_matches(short, sorted(known), n=1, cutoff=0.0)
     return f"found the unknown key {short!r}; did you mean {near[0]!r}? (own keys start with x-)"

@@ -1,4 +1,4 @@
-"""A manifest written out again, as people write it: reading what is written gives it back."""
+"""Encode manifests and profiles to JSON and job files, so that decoding returns the same."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -13,27 +13,27 @@ from gigafactory.domain.manifest.units import format_duration, format_usd
 
 
 def manifest_to_json(manifest: Manifest) -> dict[str, object]:
-    """Give the camelCase JSON of what is given: `4h`, `0.25` dollars, `auto`."""
+    """Return the set fields as camelCase JSON, in the notation of people: `4h`, `0.25`, `auto`."""
     return _encode(manifest, camel)
 
 
 def profile_to_json(profile: Profile) -> dict[str, object]:
-    """Give the camelCase JSON of a profile, in the words in which people write one."""
+    """Return the set fields of a profile as camelCase JSON, in the notation of people."""
     return _encode(profile, camel)
 
 
 def format_job_file(manifest: Manifest, body: str) -> str:
-    """Give the job file of a manifest and its body, which stays as it is."""
+    """Return the text of a job file: frontmatter and the unchanged body."""
     fields = _encode(manifest, str)
     if not fields:
-        # A body that begins like frontmatter must not become it.
+        # A body that begins like frontmatter must not be read as such.
         return f"---\n---\n{body}" if body.lstrip("\ufeff").startswith("---") else body
     shown = yaml.dump(fields, Dumper=_YamlDumper, sort_keys=False, allow_unicode=True, width=1000)
     return f"---\n{shown}---\n{body}"
 
 
 class _YamlDumper(yaml.SafeDumper):
-    """Writes YAML; rare line ends are escaped, because plain quotes would fold them."""
+    """A YAML dumper that escapes rare line ends, which single quotes would fold."""
 
 
 def _represent_text(writer: _YamlDumper, text: str) -> yaml.ScalarNode:
@@ -60,7 +60,7 @@ def _encode(manifest: Manifest | Profile, spell: Callable[[str], str]) -> dict[s
 
 @cache
 def _key(name: str, spell: Callable[[str], str]) -> str:
-    """The word for a field; the time to wait is written where the time to wait for stands."""
+    """Return the key of a field; `delay` is written as `not-before`."""
     return spell("not-before" if name == "delay" else name.replace("_", "-"))
 
 

@@ -1,4 +1,4 @@
-"""Which engine is of which class, and in what order a job may have them."""
+"""Engine names, their classes, and the engines that may run a job."""
 
 from collections.abc import Iterable, Mapping
 
@@ -21,11 +21,11 @@ ENGINE_CLASSES: Mapping[str, EngineClass] = {
     "openhands": "agentic-coder",
     "copilot": "chat-coder",
 }
-"""The class of each shipped engine; `command` is of any class, and so is not listed."""
+"""The class of each built-in engine; `command` serves every class and is not listed."""
 
 
 def engine_name(text: str) -> str:
-    """Accept an engine's name or `acp:<command>`; ValueError says why not."""
+    """Return an engine's name or `acp:<command>`; ValueError says what is wrong."""
     if text.startswith(ACP_PREFIX):
         command = line(text.removeprefix(ACP_PREFIX), chars_max=500)
         if command.startswith("-"):
@@ -35,17 +35,17 @@ def engine_name(text: str) -> str:
 
 
 def base_engine(engine: str) -> str:
-    """Give the name by which seats are counted: `acp` for `acp:<command>`, else the engine."""
+    """Return the engine name by which seats are counted: `acp` for `acp:<command>`."""
     return ACP_PREFIX[:-1] if engine.startswith(ACP_PREFIX) else engine
 
 
 def serves_class(
     engine: str, engine_class: EngineClass, classes: Mapping[str, EngineClass] = ENGINE_CLASSES
 ) -> bool:
-    """Tell whether an engine can do the work of a class.
+    """Return whether an engine can do the work of a class.
 
-    Reviewing asks for the least, so every engine serves `review-only`; an engine that the table
-    does not know counts as an agentic coder.
+    Every engine serves `review-only`; an engine that is not in the table counts as an agentic
+    coder.
     """
     if engine == COMMAND or engine_class == "review-only":
         return True
@@ -57,9 +57,9 @@ def eligible_engines(
     available: Iterable[str],
     classes: Mapping[str, EngineClass] = ENGINE_CLASSES,
 ) -> tuple[str, ...]:
-    """Order the available engines as the job would have them; () when none of them may run it.
+    """Return the available engines that may run the job, preferred ones first.
 
-    `command` runs the body as a script, so it is never chosen for a job that did not name it.
+    `command` runs the body as a script, so only a job that names it gets it.
     """
     present = tuple(available)
     if manifest.engine is not None:

@@ -1,4 +1,4 @@
-"""The fields of a manifest: how each is written, and what it may be."""
+"""The fields of a manifest and their decoders."""
 
 import re
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ RETRY_ON_CHOICES = (
     "context_too_long",
     "merge_conflict",
 )
-"""What `retry.on` may name; the other results are never tried again."""
+"""The results that `retry.on` may list; others are never retried."""
 
 TITLE_CHARS_MAX = 500
 SCRIPT_CHARS_MAX = 16 * 1024
@@ -85,7 +85,7 @@ def _not_before(written: str) -> datetime | timedelta:
         return parse_duration(written)
     try:
         moment = datetime.fromisoformat(written)
-        # A time without a zone is UTC, as every time of the fleet is.
+        # A time without a zone is UTC.
         aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         utc = aware.astimezone(UTC)
     except (ValueError, OverflowError):
@@ -100,7 +100,7 @@ def _schedule(expression: str) -> str:
     try:
         next(CronSim(kept, _ANY_DAY))
     except StopIteration:
-        raise ValueError("a cron expression that comes true at some time") from None
+        raise ValueError("a cron expression that matches some time") from None
     except (CronSimError, ArithmeticError, AssertionError, TypeError, ValueError) as wrong:
         reason = f" ({str(wrong).lower()})" if isinstance(wrong, CronSimError) else ""
         raise ValueError(f"a cron expression such as `30 6 * * 1-5`{reason}") from None
@@ -108,7 +108,7 @@ def _schedule(expression: str) -> str:
 
 
 def _environment(node: Node, what: object) -> str:
-    """Name the variable only: what follows it may be a secret."""
+    """Show only the variable's name: its value may be a secret."""
     shown = node.text.partition("=")[0] if isinstance(node, Scalar) else ""
     return mismatch(Scalar(shown, "text"), what)
 
@@ -214,7 +214,7 @@ SHARED_FIELDS: Mapping[str, FieldDecoder] = {
     "sandbox": one_of("none", "workspace", "strict"),
     "allowed-scope": list_of(text(glob)),
 }
-"""What a job and a profile can both say."""
+"""Fields that jobs and profiles share."""
 
 FIELDS: Mapping[str, FieldDecoder] = {
     **SHARED_FIELDS,
@@ -249,4 +249,4 @@ FIELDS: Mapping[str, FieldDecoder] = {
     "not-before": quantity(_not_before),
     "schedule": text(_schedule),
 }
-"""Every field of a manifest but `children`, which are manifests themselves."""
+"""Every field of a manifest except `children`."""

@@ -1,4 +1,4 @@
-"""A markdown file with YAML before it: taken apart, with the line of everything."""
+"""Parse markdown files with YAML frontmatter, keeping line numbers."""
 
 import re
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ _FIRST_LINE = 2
 
 
 class Document(msgspec.Struct, frozen=True):
-    """A file taken apart; `faults` says what could not be, and `fields` is empty then."""
+    """A parsed file; if it has `faults`, `fields` is empty."""
 
     fields: MappingNode
     body: str
@@ -35,7 +35,7 @@ class Document(msgspec.Struct, frozen=True):
 
 
 def parse_document(text: bytes | str) -> Document:
-    """Take a file apart; whatever is wrong with it is in `faults`, and nothing is raised."""
+    """Parse a file; never raises: problems are in `faults`."""
     decoded = _decode(text)
     if isinstance(decoded, Fault):
         return Document(MappingNode(()), "", (decoded,))
@@ -52,7 +52,7 @@ def parse_document(text: bytes | str) -> Document:
 
 
 def parse_yaml(text: bytes) -> tuple[Node | None, tuple[Fault, ...]]:
-    """Read a file that is YAML alone; whatever is wrong with it is told, and nothing is raised."""
+    """Parse a YAML file into a node and faults; never raises."""
     decoded = _decode(text)
     if isinstance(decoded, Fault):
         return None, (decoded,)
@@ -64,7 +64,7 @@ def parse_yaml(text: bytes) -> tuple[Node | None, tuple[Fault, ...]]:
 
 
 def body_faults(body: str) -> Iterator[Fault]:
-    """Say what is wrong with an instruction body."""
+    """Yield the faults of an instruction body."""
     if wrong := unstorable_reason(body):
         yield Fault("body", f"found {wrong}")
     elif (size := len(body.encode())) > BODY_BYTES_MAX:
@@ -99,7 +99,7 @@ def _fields(text: str) -> tuple[MappingNode, list[Fault]]:
 
 
 def _feed(text: str, builder: "_Builder") -> tuple[Fault, ...] | None:
-    """Give the builder all that there is; what keeps it from being read, or None."""
+    """Feed the YAML events to the builder; return faults if it is unreadable, else None."""
     try:
         for event in yaml.parse(text, Loader=yaml.CSafeLoader):
             builder.feed(event)
@@ -118,10 +118,10 @@ class _TooDeepError(Exception):
 
 
 class _Builder:
-    """Builds nodes from events.
+    """Builds nodes from YAML events.
 
-    Composed nodes would not do: they have lost their anchors, and the composer calls itself once
-    for each level, in C, where a deep file ends the process.
+    PyYAML's composer is no alternative: it drops anchors, and it recurses in C, where a deeply
+    nested file would crash the process.
     """
 
     def __init__(self, *, first_line: int) -> None:
@@ -163,7 +163,7 @@ class _Builder:
                 return MappingNode(()), self.faults
 
     def root(self) -> Node | None:
-        """All that was read, as one node; None for nothing."""
+        """Return the root node; None for an empty file."""
         nodes = self._open[0][1]
         if len(nodes) > 1:
             self._add_fault(nodes[1].line, "found a second YAML document; expected one")

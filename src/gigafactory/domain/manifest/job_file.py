@@ -1,4 +1,4 @@
-"""A job as people and programs hand it in: a markdown file, or JSON with a body."""
+"""Parse submitted jobs: markdown job files, and JSON manifests with a body."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -23,16 +23,16 @@ from gigafactory.domain.manifest.yaml_node import ListNode, MappingNode, Node, S
 
 CHILDREN_MAX = 10_000
 SNAPSHOT_ONLY = ("scope_enforcement", "persona")
-"""What a resolved manifest has from its profile, and nobody writes into a job."""
+"""Fields that a resolved manifest gets from its profile; they are not written in a job."""
 
 _FENCE = re.compile(r"\s{0,3}(?:```|~~~)")
 _HEADING = re.compile(r"\s{0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*")
 
 
 def parse_job_file(text: bytes | str, *, stem: str | None = None) -> JobFile:
-    """Read a job file; Invalid names every fault with its field and line.
+    """Parse a job file; Invalid lists every fault with its field and line.
 
-    The name comes from the file's stem and the title from the body, where they are not given.
+    Without a name or title, these come from the file's stem and from the body.
     """
     document = frontmatter.parse_document(text)
     context = DecodeContext(faults=document.faults)
@@ -44,7 +44,7 @@ def parse_job_file(text: bytes | str, *, stem: str | None = None) -> JobFile:
 
 
 def parse_json(obj: Mapping[str, object]) -> Manifest:
-    """Read a manifest in camelCase JSON; Invalid names every fault with its field."""
+    """Parse a camelCase JSON manifest; Invalid lists every fault."""
     context = DecodeContext(camel=True)
     manifest = _manifest(mapping_from_json(obj, context), "", context)
     context.raise_faults("the manifest")
@@ -52,7 +52,7 @@ def parse_json(obj: Mapping[str, object]) -> Manifest:
 
 
 def parse_snapshot(obj: Mapping[str, object]) -> Manifest:
-    """Read what was resolved, with what only a snapshot has; Invalid names every fault."""
+    """Parse a stored, resolved manifest; Invalid lists every fault."""
     own = {camel(name.replace("_", "-")): name for name in SNAPSHOT_ONLY}
     manifest = parse_json({key: value for key, value in obj.items() if key not in own})
     given = {own[key]: value for key, value in obj.items() if key in own}
@@ -65,7 +65,7 @@ def parse_snapshot(obj: Mapping[str, object]) -> Manifest:
 
 
 def parse_json_job(obj: Mapping[str, object]) -> JobFile:
-    """Read `{"manifest": {…}, "body": "…"}`, titled from the body; Invalid names every fault."""
+    """Parse `{"manifest": {…}, "body": "…"}`; Invalid lists every fault."""
     context = DecodeContext(camel=True)
     given, body = obj.get("manifest", {}), obj.get("body", "")
     for key in obj:
@@ -85,14 +85,14 @@ def parse_json_job(obj: Mapping[str, object]) -> JobFile:
 
 
 def with_title(manifest: Manifest, body: str) -> Manifest:
-    """Give a manifest without a title that of its body."""
+    """Return the manifest with a title, by default that of its body."""
     if manifest.title is not None:
         return manifest
     return msgspec.structs.replace(manifest, title=title_of(body))
 
 
 def title_of(body: str) -> str | None:
-    """Give the first heading, else the first line; None when there is nothing to read."""
+    """Return the first heading, else the first line; None for an empty body."""
     for found in (_headings(body), iter(body.splitlines())):
         for line in found:
             words = "".join(char if char.isprintable() else " " for char in line).split()
@@ -131,7 +131,7 @@ def _record(
 
 
 def decode_children(node: Node, field: str, context: DecodeContext) -> tuple[Child, ...]:
-    """Read a list of manifests with bodies, nested ones in them; every fault is noted."""
+    """Decode a list of child manifests with bodies, recursively."""
     if not isinstance(node, ListNode):
         context.add_fault(field, node.line, mismatch(node, "a list of manifests with bodies"))
         return ()
@@ -154,7 +154,7 @@ def _child(node: Node, field: str, context: DecodeContext) -> Child | None:
 
 
 def _count(node: ListNode) -> int:
-    """Count children and their children, so that nesting is no way round the limit."""
+    """Count all descendants, so that nesting cannot bypass the limit."""
     count = len(node.items)
     for each in node.items:
         if isinstance(each, MappingNode):

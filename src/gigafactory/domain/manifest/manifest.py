@@ -1,4 +1,4 @@
-"""What a job asks for: the record that a job file, an API call and the store share."""
+"""The manifest of a job, as shared by job files, the API and the store."""
 
 import hashlib
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ Kind = Literal["leaf", "composite"]
 
 
 class JobBudget(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Ceilings of one job over all of its runs; None where there is none."""
+    """Budget of one job over all of its runs; None means no limit."""
 
     usd_nanos: int | None = None
     tokens: int | None = None
@@ -27,7 +27,7 @@ class JobBudget(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
 
 
 class Retry(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """How often, how soon and after which results a job is tried again."""
+    """How often, after which delay and for which results a job is retried."""
 
     max: int = 0
     backoff: timedelta | None = None
@@ -35,7 +35,7 @@ class Retry(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class ReviewPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Who must agree: nobody (`auto`), any reviewer (`manual`), or a quorum of those named."""
+    """Who must approve: no one (`auto`), any reviewer (`manual`), or a quorum of named ones."""
 
     mode: Literal["auto", "manual", "reviewers"]
     reviewers: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class ReviewPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """All that a job may say about itself; None and () mean that it was not given."""
+    """The fields of a job's manifest; None and () mean not given."""
 
     name: str | None = None
     title: str | None = None
@@ -92,15 +92,15 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
     children: "tuple[Child, ...]" = ()
     not_before: datetime | None = None
     delay: timedelta | None = None
-    """`not-before`, when it was given as a duration: counted from the submit."""
+    """`not-before` given as a duration, counted from the submission."""
     schedule: str | None = None
     scope_enforcement: ScopeEnforcement | None = None
     """Only in a resolved snapshot: taken from the profile."""
     persona: str | None = None
     """Only in a resolved snapshot: taken from the profile, so that a later edit changes nothing."""
-    # The keys are the writer's own, so their values can be any JSON.
+    # Keys defined by the author: their values can be any JSON.
     extra: dict[str, Any] = {}
-    """The keys that start with `x-`, as they were written."""
+    """The keys that start with `x-`, unchanged."""
 
 
 class Child(msgspec.Struct, frozen=True, rename="camel"):
@@ -111,21 +111,21 @@ class Child(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class JobFile(msgspec.Struct, frozen=True, rename="camel"):
-    """A job as it was handed in: what it asks for, and its instructions byte for byte."""
+    """A submitted job: its manifest, and its instructions verbatim."""
 
     manifest: Manifest
     body: str
 
 
 def earliest_start(manifest: Manifest, *, now: datetime) -> datetime | None:
-    """Give the moment before which the job must not start; None when it may start at once."""
+    """Return the earliest start of the job; None if it may start at once."""
     if manifest.delay is not None:
         return now + manifest.delay
     return manifest.not_before
 
 
 def content_hash(manifest: Manifest, body: str) -> str:
-    """Give the same text for the same content, whatever its idempotency key (sha256, hex)."""
+    """Return the SHA-256 of the content, ignoring the idempotency key."""
     content = msgspec.structs.replace(manifest, idempotency_key=None)
     canonical = msgspec.json.encode((content, body), order="sorted")
     return hashlib.sha256(canonical).hexdigest()

@@ -1,4 +1,4 @@
-"""What names, texts and paths in a manifest may be; a check raises ValueError with what fits."""
+"""Checks of names, texts and paths in a manifest: each returns the value or raises ValueError."""
 
 import re
 import unicodedata
@@ -12,12 +12,12 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 _PROFILE = re.compile(rf"({_SLUG.pattern})(?:@([1-9][0-9]{{0,8}}))?")
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:[\\/]")
 _NOT_SLUG = re.compile(r"[^a-z0-9._]+")
-# Line and paragraph ends, and marks that reverse the order in which a reader sees the text.
+# Line and paragraph ends, and bidirectional marks that reorder the displayed text.
 _DECEIVING = frozenset("\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def slug(text: str) -> str:
-    """Accept a name that is safe as a file, branch and address."""
+    """Return a name that is safe in files, branches and URLs."""
     if not _SLUG.fullmatch(text) or ".." in text:
         raise ValueError(
             "a name of at most 100 lower-case letters, digits, dots, dashes and underscores,"
@@ -27,21 +27,21 @@ def slug(text: str) -> str:
 
 
 def slugify(text: str) -> str | None:
-    """Make the nearest slug of a text, or None when nothing of it can stay."""
+    """Return the slug closest to a text, or None if no character can be kept."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
     dashed = re.sub(r"\.{2,}", ".", _NOT_SLUG.sub("-", plain))
     return dashed.strip("-._")[:NAME_CHARS_MAX].rstrip("-._") or None
 
 
 def reference(text: str) -> str:
-    """Accept the id or the name of a job."""
+    """Return the id or name of a job."""
     if not _REFERENCE.fullmatch(text) or ".." in text:
         raise ValueError("the id or name of a job")
     return text
 
 
 def person(text: str) -> str:
-    """Accept a reviewer, with or without the leading `@`, and leave that away."""
+    """Return the name of a person without a leading `@`."""
     match = _PERSON.fullmatch(text)
     if match is None:
         raise ValueError("a person such as @alice")
@@ -49,14 +49,14 @@ def person(text: str) -> str:
 
 
 def variable(text: str) -> str:
-    """Accept the name of an environment variable, never its value."""
+    """Return the name of an environment variable; values are refused."""
     if not _VARIABLE.fullmatch(text):
         raise ValueError("the name of a variable alone: values never appear in a manifest")
     return text
 
 
 def profile_reference(text: str) -> tuple[str, int | None]:
-    """Take `name` or `name@version` apart."""
+    """Split `name` or `name@version`."""
     match = _PROFILE.fullmatch(text)
     if match is None or ".." in text:
         raise ValueError("the name of a profile, or name@version")
@@ -64,7 +64,7 @@ def profile_reference(text: str) -> tuple[str, int | None]:
 
 
 def line(text: str, *, chars_max: int) -> str:
-    """Accept a text of one line, with nothing in it that a terminal would obey."""
+    """Return one line of text, stripped and without control characters."""
     kept = text.strip()
     if not kept or len(kept) > chars_max:
         raise ValueError(f"a text of 1 to {chars_max} characters")
@@ -74,14 +74,14 @@ def line(text: str, *, chars_max: int) -> str:
 
 
 def option_free_line(text: str, *, chars_max: int) -> str:
-    """Accept a line that no program can take for an option."""
+    """Return a line that does not begin with a dash, so that it is no option."""
     if text.strip().startswith("-"):
         raise ValueError("a text that does not begin with a dash")
     return line(text, chars_max=chars_max)
 
 
 def script(text: str, *, chars_max: int) -> str:
-    """Accept a shell command of one or more lines."""
+    """Return a shell command of one or more lines."""
     if not text.strip() or len(text) > chars_max:
         raise ValueError(f"a command of 1 to {chars_max} characters")
     if _has_control_characters(text.replace("\n", " ").replace("\t", " ").replace("\r", " ")):
@@ -90,7 +90,7 @@ def script(text: str, *, chars_max: int) -> str:
 
 
 def absolute_path(text: str) -> str:
-    """Accept an absolute path that never climbs."""
+    """Return an absolute path without `..`."""
     path = line(text, chars_max=1000)
     if not _ABSOLUTE.match(path) or has_parent_segment(path):
         raise ValueError("an absolute path without `..`")
@@ -98,7 +98,7 @@ def absolute_path(text: str) -> str:
 
 
 def glob(text: str) -> str:
-    """Accept a pattern that stays within the worktree."""
+    """Return a glob that stays within the worktree."""
     pattern = line(text, chars_max=300)
     if _ABSOLUTE.match(pattern) or has_parent_segment(pattern) or pattern.startswith(("-", "~")):
         raise ValueError("a name or pattern below the worktree, such as src/**")
@@ -106,7 +106,7 @@ def glob(text: str) -> str:
 
 
 def has_parent_segment(path: str) -> bool:
-    """Tell whether a path has a `..` in it."""
+    """Return whether a path contains `..`."""
     return ".." in re.split(r"[\\/]", path)
 
 

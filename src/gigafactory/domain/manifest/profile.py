@@ -1,4 +1,4 @@
-"""The role that does the work: persona, required capabilities, default gates, allowed scope."""
+"""Profiles: the role of a job, with persona, capabilities, default gates and scope."""
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
@@ -33,12 +33,12 @@ PERSONA_CHARS_MAX = 64 * 1024
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One immutable version of a role; None and () mean that it says nothing on the matter."""
+    """One immutable version of a profile; None and () mean not set."""
 
     name: str
     version: int = 1
     product_id: str | None = None
-    """None for a profile of the shipped catalogue."""
+    """None for a built-in profile."""
     persona: str = ""
     capabilities: tuple[str, ...] = ()
     default_verify: str | None = None
@@ -56,26 +56,26 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     stall: timedelta | None = None
     sandbox: Sandbox | None = None
     scope_enforcement: ScopeEnforcement = "deny"
-    # The keys are the writer's own, so their values can be any JSON.
+    # Keys defined by the author: their values can be any JSON.
     extra: dict[str, Any] = {}
-    """The keys that start with `x-`, as they were written."""
+    """The keys that start with `x-`, unchanged."""
 
 
 def parse_profile_file(text: bytes | str) -> Profile:
-    """Read a profile file, its body being the persona; Invalid names every fault with its line."""
+    """Parse a profile file, whose body is the persona; Invalid lists every fault."""
     document = frontmatter.parse_document(text)
     context = DecodeContext(faults=document.faults)
     return _profile(document.fields, document.body.strip(), context)
 
 
 def parse_profile_json(obj: Mapping[str, object]) -> Profile:
-    """Read a profile in camelCase JSON; Invalid names every fault with its field."""
+    """Parse a camelCase JSON profile; Invalid lists every fault."""
     context = DecodeContext(camel=True)
     return _profile(mapping_from_json(obj, context), "", context)
 
 
 def unknown_profile(reference: str, known: Iterable[str]) -> Invalid:
-    """Make the refusal of a job whose profile nobody knows: it lists those that there are."""
+    """Return the error for an unknown profile, listing the known ones."""
     names = ", ".join(sorted(known)) or "none yet"
     message = f"found {reference!r}, which is unknown; expected one of {names}"
     return Invalid("the manifest", [Fault("profile", message)])

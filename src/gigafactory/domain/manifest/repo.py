@@ -1,4 +1,4 @@
-"""Where the work happens: which repos and refs a manifest may name, and what they are called."""
+"""Checks of the repos and branches that a manifest names."""
 
 import re
 
@@ -20,7 +20,7 @@ _REF_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")
 
 
 def repo(text: str) -> str:
-    """Accept a name, URL or path that git can only take for a repo; ValueError says why not."""
+    """Return a repo name, URL or path that is safe to pass to git; ValueError says why not."""
     value = line(text, chars_max=1000)
     if value.startswith("-"):
         raise ValueError(_EXPECTED + "; one that begins with a dash would be an option")
@@ -46,13 +46,13 @@ def _url(value: str, scheme: str) -> str:
 
 
 def repo_name(repo: str) -> str:
-    """Give the short name that stands in the capability `repo:<name>`."""
+    """Return the short name used in the capability `repo:<name>`."""
     last = re.split(r"[/\\:]", repo.rstrip("/\\"))[-1].removesuffix(".git")
     return re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip("-.") or "repo"
 
 
 def ref(text: str) -> str:
-    """Accept a branch by git's own rules, and no option; ValueError says why not."""
+    """Return a valid git branch name; ValueError says what is expected."""
     value = line(text, chars_max=200)
     parts = value.split("/")
     if (

@@ -1,4 +1,4 @@
-"""What really runs: job over profile over default."""
+"""Resolve a manifest: job over profile over defaults."""
 
 from datetime import timedelta
 
@@ -12,13 +12,13 @@ DEFAULT_TIMEOUT = timedelta(hours=2)
 DEFAULT_STALL = timedelta(minutes=15)
 DEFAULT_BACKOFF = timedelta(seconds=30)
 DEFAULT_RETRY_ON = ("timeout", "crash", "verify_failed", "setup_failed", "overloaded")
-"""What is tried again when `retry.on` is not given."""
+"""The results that are retried if `retry.on` is not given."""
 
 _SILENT = Profile(name="none")
 
 
 def resolve(manifest: Manifest, profile: Profile | None, *, product: str) -> Manifest:
-    """Give the snapshot that runs: nothing of it changes with a later edit of the profile."""
+    """Return the resolved manifest: a snapshot that later profile edits do not change."""
     role = profile or _SILENT
     verify = manifest.verify or role.default_verify
     return msgspec.structs.replace(
@@ -45,7 +45,7 @@ def resolve(manifest: Manifest, profile: Profile | None, *, product: str) -> Man
 
 
 def _engine(manifest: Manifest, role: Profile) -> dict[str, object]:
-    # Whoever gives a command wants it run.
+    # A command implies the engine that runs it.
     implied = COMMAND if manifest.command is not None else None
     return {
         "engine": manifest.engine or implied,
@@ -82,5 +82,5 @@ def _gates(manifest: Manifest, role: Profile, *, verified: bool) -> dict[str, ob
 
 
 def _first(*values: object) -> object:
-    """Give the first that was given, if any; zero and false count."""
+    """Return the first value that is not None."""
     return next((value for value in values if value is not None), None)

@@ -1,4 +1,4 @@
-"""Which paths a job may change: globs as people write them, matched against a repo's paths."""
+"""Match repo paths against the globs of a job's scope."""
 
 import re
 from collections.abc import Iterable
@@ -6,16 +6,16 @@ from functools import lru_cache
 
 
 def matches_any(path: str, globs: Iterable[str]) -> bool:
-    """Tell whether a path of the repo is meant by any of the globs.
+    """Return whether a path matches any of the globs.
 
-    `*` and `?` stay within one name, `**` spans folders, and a glob that names a folder means all
-    that is in it. A glob without a slash means that name in any folder.
+    `*` and `?` stay within one name, `**` spans folders, and a glob that names a folder includes
+    its content. A glob without a slash matches that name in any folder.
     """
     return any(_pattern(glob).fullmatch(path) for glob in globs)
 
 
 def paths_outside(paths: Iterable[str], globs: Iterable[str]) -> tuple[str, ...]:
-    """Give the paths that none of the globs means, in their order."""
+    """Return the paths that match none of the globs."""
     allowed = tuple(globs)
     return tuple(path for path in paths if not matches_any(path, allowed))
 

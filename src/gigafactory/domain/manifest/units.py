@@ -1,4 +1,4 @@
-"""Durations, counts and money as people write them, and as we keep them."""
+"""Parse and format durations, counts and dollar amounts."""
 
 import re
 from datetime import timedelta
@@ -18,12 +18,12 @@ _DURATION = re.compile(
 _COUNT = re.compile(rf"({_NUMBER})([kKMG]?)")
 _UNIT_SECONDS = (86_400, 3_600, 60, 1)
 _MULTIPLES = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
-# A number written with more digits than this cannot be an honest sum.
+# A longer text cannot be a sensible amount.
 _USD_CHARS_MAX = 40
 
 
 def parse_duration(text: str) -> timedelta:
-    """Read `90s`, `45m`, `4h`, `1h30m`, `2d` or plain seconds; ValueError says why not."""
+    """Parse `90s`, `45m`, `4h`, `1h30m`, `2d` or plain seconds; else ValueError."""
     written = text.strip()
     if _PLAIN.fullmatch(written):
         seconds = Decimal(written)
@@ -45,7 +45,7 @@ def parse_duration(text: str) -> timedelta:
 
 @lru_cache(maxsize=1024)
 def format_duration(duration: timedelta) -> str:
-    """Write a duration so that `parse_duration` gives it back."""
+    """Format a duration in the notation of `parse_duration`."""
     micros = duration // timedelta(microseconds=1)
     parts = []
     for unit, letter in zip(_UNIT_SECONDS[:3], "dhm", strict=True):
@@ -72,7 +72,7 @@ def format_ago(passed: timedelta) -> str:
 
 
 def parse_count(text: str) -> int:
-    """Read `500k`, `2M` or a plain whole number; ValueError says why not."""
+    """Parse `500k`, `2M` or a plain whole number; ValueError says what is expected."""
     match = _COUNT.fullmatch(text.strip())
     if match is None:
         raise ValueError("a count such as 200000, 500k or 2M")
@@ -85,7 +85,7 @@ def parse_count(text: str) -> int:
 
 
 def parse_usd(text: str) -> int:
-    """Read a sum in dollars as whole nano-dollars, exactly; ValueError says why not."""
+    """Parse a dollar amount to nano-dollars, exactly; ValueError says what is expected."""
     amount = _dollars(text)
     nanos = amount * NANOS_PER_USD
     if nanos != int(nanos):
@@ -94,13 +94,13 @@ def parse_usd(text: str) -> int:
 
 
 def metered_usd(value: float | str) -> int:
-    """Take a metered cost as whole nano-dollars, rounded up; ValueError says why not."""
+    """Convert a metered cost in dollars to nano-dollars, rounded up; ValueError if invalid."""
     nanos = _dollars(str(value)) * NANOS_PER_USD
     return int(nanos) + (nanos != int(nanos))
 
 
 def format_usd(nanos: int) -> str:
-    """Write nano-dollars as a decimal number of dollars, with no digit lost."""
+    """Format nano-dollars as an exact decimal number of dollars."""
     sign = "-" if nanos < 0 else ""
     return sign + _decimal(abs(nanos), 9)
 
@@ -117,7 +117,7 @@ def _dollars(text: str) -> Decimal:
         raise ValueError(expected + ", that is neither negative nor infinite")
     if amount > USD_MAX:
         raise ValueError(f"a sum of at most {USD_MAX} dollars")
-    # Below this nothing is left but the digits of an exponent.
+    # Guards against huge negative exponents.
     if amount and amount.adjusted() < -_USD_CHARS_MAX:
         raise ValueError(expected)
     return amount

@@ -1,4 +1,4 @@
-"""What was written, before anybody asks what it means: scalars, lists and mappings with lines."""
+"""Untyped nodes of YAML or JSON input: scalars, lists and mappings with line numbers."""
 
 import math
 import re
@@ -8,7 +8,7 @@ import msgspec
 
 ScalarKind = Literal["plain", "text", "number", "bool", "null"]
 JSON = object
-"""Text, number, bool, None, or a list or mapping of these; read as a Node before any use."""
+"""Text, number, bool, None, or a list or mapping of these."""
 
 DEPTH_MAX = 32
 _INT64_MAX = 2**63 - 1
@@ -18,7 +18,7 @@ _SHOWN_CHARS_MAX = 60
 
 
 class Scalar(msgspec.Struct, frozen=True):
-    """One value; `plain` is YAML without quotes, where only the reader knows what is meant."""
+    """One value; `plain` is unquoted YAML, whose type is up to the decoder."""
 
     text: str
     kind: ScalarKind
@@ -26,14 +26,14 @@ class Scalar(msgspec.Struct, frozen=True):
 
 
 class ListNode(msgspec.Struct, frozen=True):
-    """Values in their order."""
+    """A list."""
 
     items: "tuple[Node, ...]"
     line: int | None = None
 
 
 class MappingEntry(msgspec.Struct, frozen=True):
-    """One key of a mapping, and its value."""
+    """One entry of a mapping."""
 
     key: str
     node: "Node"
@@ -41,13 +41,13 @@ class MappingEntry(msgspec.Struct, frozen=True):
 
 
 class MappingNode(msgspec.Struct, frozen=True):
-    """A mapping in the order in which it was written; no key stands in it twice."""
+    """A mapping in its written order, with unique keys."""
 
     entries: tuple[MappingEntry, ...]
     line: int | None = None
 
     def line_of(self, key: str) -> int | None:
-        """Give the line of a key, else that of the mapping."""
+        """Return the line of a key, else that of the mapping."""
         return next((entry.line for entry in self.entries if entry.key == key), self.line)
 
 
@@ -55,7 +55,7 @@ Node = Scalar | ListNode | MappingNode
 
 
 def unstorable_reason(text: str) -> str | None:
-    """Say why no store could keep a text, or None when every one can."""
+    """Return why a text cannot be stored, or None if it can."""
     if "\x00" in text:
         return "a NUL character; expected text without any"
     if not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text):
@@ -64,7 +64,7 @@ def unstorable_reason(text: str) -> str | None:
 
 
 def from_json(value: JSON, *, depth: int = 0) -> Node:
-    """Take decoded JSON as a node; ValueError says what cannot be kept."""
+    """Convert decoded JSON to a node; ValueError says what cannot be stored."""
     if depth > DEPTH_MAX:
         raise ValueError(f"values nested deeper than {DEPTH_MAX}; expected a flatter manifest")
     match value:
@@ -90,7 +90,7 @@ def from_json(value: JSON, *, depth: int = 0) -> Node:
 
 
 def to_json(node: Node) -> JSON:
-    """Give the JSON that a node stands for, with the scalars that JSON itself knows."""
+    """Convert a node to JSON values."""
     match node:
         case ListNode():
             return [to_json(item) for item in node.items]
@@ -107,7 +107,7 @@ def to_json(node: Node) -> JSON:
 
 
 def describe(node: Node) -> str:
-    """Name what was found, shortly enough for a message."""
+    """Describe a node briefly, for a message."""
     match node:
         case Scalar(kind="null"):
             return "nothing"
@@ -121,7 +121,7 @@ def describe(node: Node) -> str:
 
 
 def _resolve_plain(text: str) -> str | int | float | bool:
-    """Resolve a bare word as JSON would: `no`, `1:30` and dates stay text."""
+    """Resolve a plain scalar as JSON would: `no`, `1:30` and dates stay text."""
     if text in {"true", "false"}:
         return text == "true"
     match = _NUMBER.fullmatch(text)
@@ -148,7 +148,7 @@ def _storable(text: str) -> str:
 
 
 def parse_key(key: object) -> str:
-    """Take a key of decoded JSON; ValueError says what cannot be kept."""
+    """Return a key of decoded JSON; ValueError if it cannot be stored."""
     if not isinstance(key, str):
         raise ValueError(f"the key {key!r}; expected text")  # noqa: TRY004 - one kind of refusal
     return _storable(key)

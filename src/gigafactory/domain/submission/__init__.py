@@ -1,1 +1,1 @@
-"""The submission room."""
+"""New jobs: drafts, dependencies, children of composites, schedules, replanning, retention."""

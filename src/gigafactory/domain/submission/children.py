@@ -1,4 +1,4 @@
-"""A composite taken apart: its children as jobs of their own, and who waits for whom."""
+"""Expand composites into child jobs, and find cycles between jobs that wait for each other."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -16,7 +16,7 @@ FAULTS_MAX = 100
 
 
 class ExpandedJob(msgspec.Struct, frozen=True):
-    """One job of a submission: its file, its place there, and the number of its composite."""
+    """One job of a submission: its file, its field path there, and the index of its composite."""
 
     file: JobFile
     place: str = ""
@@ -24,9 +24,9 @@ class ExpandedJob(msgspec.Struct, frozen=True):
 
 
 def expand(files: Sequence[JobFile], *, places: Sequence[str] = ()) -> list[ExpandedJob]:
-    """All jobs of these files, each composite before its children, or before its planner.
+    """Return all jobs of these files, each composite before its children or planner.
 
-    Raises Invalid with the faults of all of them.
+    Raises Invalid with the faults of all files.
     """
     sprouts: list[ExpandedJob] = []
     faults: list[Fault] = []
@@ -50,7 +50,7 @@ def _expand_into(
     for number, child in enumerate(manifest.children):
         place = field_path(sprout.place, f"children[{number}]")
         faults += _inherited_field_faults(child.manifest, product, place)
-        # Its composite says the product: it is no part of the content.
+        # The product comes from the composite: it is no part of the child's content.
         given = replace(child.manifest, product=None)
         _expand_into(ExpandedJob(JobFile(given, child.body), place, own), product, into, faults)
     planner = planner_for(sprout.file)
@@ -59,7 +59,7 @@ def _expand_into(
 
 
 def _inherited_field_faults(child: Manifest, product: str | None, place: str) -> list[Fault]:
-    """What a child cannot say, because its composite says it."""
+    """Return faults for fields that a child inherits and must not set."""
     faults = []
     if child.product is not None and child.product != product:
         found = f"found product {child.product!r} in a composite of {product or 'the default'!r}"
@@ -74,14 +74,14 @@ def _inherited_field_faults(child: Manifest, product: str | None, place: str) ->
 
 
 def field_path(place: str, field: str) -> str:
-    """Name a field by the place of its job in a submission."""
+    """Return the path of a field of a job in a submission."""
     return f"{place}.{field}" if place else field
 
 
 def require_manual_ship(jobs: Mapping[str, Job], composite: Job | None) -> None:
-    """Refuse what an agent adds and nobody would look at before it is shipped, by its place.
+    """Refuse jobs with ship-policy auto that an agent adds, unless their composite has it too.
 
-    Raises Invalid. Where a person has said that the composite itself ships, so may its children.
+    Raises Invalid.
     """
     if composite is not None and composite.terms.auto_ship:
         return
@@ -96,10 +96,10 @@ def require_manual_ship(jobs: Mapping[str, Job], composite: Job | None) -> None:
 
 
 def refuse_waiting_cycles(jobs: Sequence[Job], deps: Mapping[str, Sequence[str]]) -> None:
-    """Refuse jobs that wait for each other in a circle, also through composites and phases.
+    """Refuse jobs that wait for each other in a cycle, also through composites and phases.
 
-    `deps` gives for the id of each the ids of what it depends on; what is not among the jobs is
-    not looked at, and phases that are open already keep nobody waiting.
+    `deps` maps job ids to the ids of their dependencies; other jobs are ignored, and phases that
+    are already open block nothing.
     Raises Cycle.
     """
     edges = _waiting_graph(jobs, deps)
@@ -112,7 +112,7 @@ def refuse_waiting_cycles(jobs: Sequence[Job], deps: Mapping[str, Sequence[str]]
 
 
 def _waiting_graph(jobs: Sequence[Job], deps: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """What must come before what: the beginning and the end of each job, and of each phase."""
+    """Return the graph of starts (`a:`) and ends (`z:`) of jobs, and of phases (`p:`)."""
     new = {job.id: job for job in jobs}
     edges: dict[str, list[str]] = {}
     phases: dict[str, list[int]] = {}

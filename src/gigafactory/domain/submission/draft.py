@@ -1,4 +1,4 @@
-"""From a manifest to the record of a job that is not stored yet."""
+"""Draft the record of a new job from its manifest."""
 
 from datetime import datetime
 from functools import lru_cache
@@ -27,15 +27,15 @@ from gigafactory.domain.submission.schedule import next_tick
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """A job on its way in; its record has revision 0, and its dependencies are still as written."""
+    """A new job before it is stored: revision 0, dependencies not resolved yet."""
 
     job: Job
     spec: JobSpec
     has_given_name: bool
-    """Whether its name was given, and so cannot be changed to make it unique."""
+    """Whether the name was given: then it must not be changed to make it unique."""
     deps: tuple[str, ...]
     ceiling: Ceiling | None = None
-    """Of a composite with a budget."""
+    """Only for a composite with a budget."""
 
 
 def draft(
@@ -48,7 +48,7 @@ def draft(
     now: datetime,
     parent_id: str | None = None,
 ) -> Draft:
-    """The record of a job as it will be submitted; children are jobs of their own."""
+    """Return the draft of a job; children get drafts of their own."""
     manifest = resolve(file.manifest, profile, product=product)
     composite = manifest.kind == "composite"
     named = manifest.name is not None
@@ -79,7 +79,7 @@ def draft(
         not_before=_first_start(manifest, now),
         rev=0,
     )
-    # The plan is a planner's result: its runs hand it in.
+    # The plan is a planner's result: its runs upload it.
     leaves = (*manifest.artifacts, PLAN_FILE) if job.planner else manifest.artifacts
     kept = msgspec.structs.replace(manifest, children=(), artifacts=leaves)
     spec = JobSpec(job_id, msgspec.Raw(msgspec.json.encode(manifest_to_json(kept))), file.body)
@@ -98,7 +98,7 @@ def _first_start(manifest: Manifest, now: datetime) -> datetime | None:
 
 
 def _implicit_lock(manifest: Manifest) -> str | None:
-    """Jobs that work in one folder as it is never run side by side."""
+    """Return the lock of jobs that run in place in the same folder."""
     return f"cwd:{manifest.cwd}" if manifest.cwd else None
 
 
@@ -118,18 +118,18 @@ def _ask(manifest: Manifest) -> Ask:
 
 @lru_cache(maxsize=256)
 def _results(names: tuple[str, ...]) -> tuple[Result, ...]:
-    """The results of these names, which most jobs share."""
+    """Return the results of these names; cached, as most jobs share them."""
     return tuple(Result(name) for name in names)
 
 
 def _composite_terms(given: Manifest, profile: Profile | None, resolved: Manifest) -> Terms:
-    """People let each phase begin unless it says `auto`; without a verify nothing is run."""
+    """Return the terms of a composite: phases need approval unless `auto`."""
     policy = given.review_policy or (profile.review_policy if profile else None)
     return msgspec.structs.replace(
         _terms(resolved),
         review_by_people=policy is None or policy.mode != "auto",
         ship="merge" if resolved.verify is not None else "none",
-        # A planner's plan ships by its profile; that says nothing on what is planned.
+        # The ship policy of the planner profile does not apply to the planned jobs.
         auto_ship=given.ship_policy == "auto",
     )
 

@@ -1,4 +1,4 @@
-"""A plan against what is there: what is new, what stays, and what gives way."""
+"""Compare a plan with the existing children: new, kept and replaced ones."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -16,20 +16,20 @@ WAITING = frozenset({Stage.BLOCKED, Stage.QUEUED})
 
 
 class PlanComparison(msgspec.Struct, frozen=True):
-    """The children of a plan by what becomes of them, under the ids of their drafts."""
+    """Existing children that a plan keeps or replaces, by the ids of the drafts."""
 
     kept: Mapping[str, Job]
-    """There already: shipped or under way with the same content, or in flight with another."""
+    """Shipped or active with the same content, or running with other content."""
     replaced: Mapping[str, Job]
-    """Waiting with other content, or ended without being shipped: a new one takes their place."""
+    """Waiting with other content, or finished without being shipped."""
 
 
 def compare_plan(drafts: Sequence[Draft], children: Sequence[Job]) -> PlanComparison:
-    """Sort a plan's children by name and content against those that their composite has.
+    """Compare drafted children by name and content with the existing ones.
 
-    What has shipped unchanged is not done again, and what is in flight is never touched.
+    Unchanged shipped children are not repeated, and running ones are never touched.
     """
-    # The newest of a name is the one that counts.
+    # The newest child of a name counts.
     there = {child.name: child for child in sorted(children, key=lambda child: child.id)}
     kept: dict[str, Job] = {}
     replaced: dict[str, Job] = {}
@@ -38,7 +38,7 @@ def compare_plan(drafts: Sequence[Draft], children: Sequence[Job]) -> PlanCompar
         if child is None:
             continue
         if made.job.planner and child.stage is Stage.SHIPPED:
-            # What it answered then is no answer to the question that is asked now.
+            # The earlier plan does not answer the new request.
             continue
         same = child.content_hash == made.job.content_hash
         ended_badly = child.stage in FINAL and child.stage is not Stage.SHIPPED
@@ -50,7 +50,7 @@ def compare_plan(drafts: Sequence[Draft], children: Sequence[Job]) -> PlanCompar
 
 
 def replace_child(old: Job, new_id: str, *, by: str, now: datetime) -> JobChange:
-    """A child leaves its place to a newer one: whoever waits for it then follows."""
+    """Supersede a child by a newer one; its dependents follow."""
     if old.finished:
         note = (event_types.SUPERSEDED, {"by": by, "reason": f"replaced by {new_id}"})
         return transition(old, None, note, actor=by, now=now, superseded_by=new_id)
@@ -62,6 +62,6 @@ def replace_child(old: Job, new_id: str, *, by: str, now: datetime) -> JobChange
 def adopt_child(
     child: Job, composite_id: str, phase: int | None, *, by: str, now: datetime
 ) -> JobChange:
-    """What has shipped unchanged becomes part of the composite that is run again."""
+    """Move an unchanged, shipped child to the composite that was submitted again."""
     note = (event_types.ADOPTED, {"parent": composite_id, "was": child.parent_id})
     return transition(child, None, note, actor=by, now=now, parent_id=composite_id, phase=phase)

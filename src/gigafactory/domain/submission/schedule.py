@@ -1,4 +1,4 @@
-"""Schedules: when a template is due, and the fresh copy that it submits then."""
+"""Schedules: when a template is due, and the copy that it submits."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,7 +16,7 @@ ACTOR = "system:cron"
 
 
 def next_tick(expression: str, after: datetime) -> datetime:
-    """The first moment after `after` that a cron expression names, in UTC."""
+    """Return the first time after `after` that matches a cron expression, in UTC."""
     return next(CronSim(expression, after))
 
 
@@ -29,7 +29,7 @@ def tick(
     copy_id: str,
     now: datetime,
 ) -> tuple[JobChange, ...]:
-    """Submit a copy and set the next tick; while the copy before runs, only the tick is set."""
+    """Submit a copy and set the next tick; skip the copy while the previous one is unfinished."""
     assert template.terms.schedule is not None, "only a template ticks"
     assert template.not_before is not None, "a template is due at some time"
     due = next_tick(template.terms.schedule, max(now, template.not_before))
@@ -53,7 +53,7 @@ def tick(
 
 
 def copy_of(template: Job, copy_id: str, now: datetime) -> Job:
-    """The job that one tick submits, not stored yet."""
+    """Return the job that one tick submits, not stored yet."""
     assert template.not_before is not None, "a template is due at some time"
     return Job(
         id=copy_id,

@@ -1,4 +1,4 @@
-"""New jobs: from a resolved manifest to a record, its dependencies, its name and its key."""
+"""Submit jobs, resolve and re-evaluate their dependencies, and supersede them."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -14,23 +14,23 @@ from gigafactory.domain.job.lifecycle import composite_key, make_events, name_ke
 from gigafactory.domain.job.operator_actions import cancel
 
 DEP_FAILED = "dep_failed"
-"""The flag of a blocked job, one of whose dependencies can never be satisfied as things are."""
+"""Flag: a dependency of the blocked job finished without being shipped."""
 DEP_MISSING = "dep_missing"
-"""The flag of a blocked job that waits for a job which is not there yet."""
+"""Flag: a dependency of the blocked job does not exist yet."""
 
 
 def idempotency_hold(product_id: str, key: str) -> str:
-    """The unique key that keeps an idempotency key to one job of a product."""
+    """Return the unique key of an idempotency key: one job per product and key."""
     return f"key/{product_id}/{key}"
 
 
 def is_satisfied(dep: Job, mode: str) -> bool:
-    """Whether a dependency is met: shipped, or already in testing where that is enough."""
+    """Return whether a dependency is satisfied: shipped, or in testing for mode `soft`."""
     return dep.stage is Stage.SHIPPED or (mode == "soft" and dep.stage is Stage.TESTING)
 
 
 def is_unsatisfiable(dep: Job) -> bool:
-    """Whether a dependency has ended without being shipped: only an operator can bring it back."""
+    """Return whether a dependency finished without being shipped; only a requeue helps then."""
     return dep.stage in FINAL and dep.stage is not Stage.SHIPPED
 
 
@@ -44,11 +44,10 @@ def submit(
     missing: Sequence[str] = (),
     parent: Job | None = None,
 ) -> JobChange:
-    """A new job with its first event: queued, or blocked while a dependency is open.
+    """Submit a new job: queued, or blocked by open dependencies or by its composite.
 
-    A child is blocked as well while its composite does not let it in.
-    Guarded by what was read of the dependencies, so that none is shipped unseen in between; one of
-    the same batch has revision 0, and needs no guard. `missing` are names of jobs that will come.
+    Guarded by the revisions of the dependencies, so that none ships unnoticed in between; those of
+    the same batch have revision 0 and need no guard. `missing` are names of jobs to come.
     """
     mode = job.terms.deps_mode
     open_deps = [*(dep.id for dep in deps if not is_satisfied(dep, mode)), *missing]
@@ -96,9 +95,9 @@ def _flagged(flags: tuple[str, ...], *, lost: bool, missing: bool) -> tuple[str,
 def resolve_names(
     job: Job, ids: Mapping[str, str], missing: Sequence[str], now: datetime
 ) -> JobChange | None:
-    """What a job waits for has come: it waits for the ids of these names; None: nothing new.
+    """Replace names of new jobs by their ids in the dependencies of a blocked job.
 
-    `missing` are the names that are still not there.
+    `missing` are the names that still do not exist.
     """
     deps = tuple(dict.fromkeys(ids.get(dep, dep) for dep in job.deps))
     if job.stage is not Stage.BLOCKED or deps == job.deps:
@@ -111,9 +110,9 @@ def resolve_names(
 def reevaluate(
     job: Job, deps: Sequence[Job], *, now: datetime, parent: Job | None = None
 ) -> JobChange | None:
-    """What follows for a blocked job from how its dependencies, and its composite, stand.
+    """Re-evaluate a blocked job against its dependencies and its composite.
 
-    Queued when all are satisfied; failed or flagged when one never can be; None: nothing new.
+    Queued if all are satisfied; failed or flagged if one cannot be; None if nothing changes.
     """
     if job.stage is not Stage.BLOCKED or job.terms.schedule is not None:
         return None
@@ -122,7 +121,7 @@ def reevaluate(
     if any(dep.superseded_by for dep in deps):
         return _follow_superseded(job, deps, now=now)
     open_deps = [dep.id for dep in deps if not is_satisfied(dep, job.terms.deps_mode)]
-    # A dependency that nobody could read counts as open.
+    # A dependency that could not be read counts as open.
     let_in = parent is None or admits(parent, job)
     if not open_deps and let_in and {dep.id for dep in deps}.issuperset(job.deps):
         return transition(
@@ -160,7 +159,7 @@ def reevaluate(
 
 
 def _follow_superseded(job: Job, deps: Sequence[Job], *, now: datetime) -> JobChange:
-    """Wait for the newer job, where one that this waits for was superseded in the meantime."""
+    """Replace superseded dependencies by their successors."""
     newer = {dep.id: dep.superseded_by or dep.id for dep in deps}
     now_waits_for = tuple(dict.fromkeys(newer.get(dep, dep) for dep in job.deps))
     note = (event_types.BLOCKED, {"deps": list(now_waits_for), "superseded": list(newer)})
@@ -174,7 +173,7 @@ def _without_dep_failed(flags: tuple[str, ...]) -> tuple[str, ...]:
 def supersede(
     old: Job, new: Job, dependents: Sequence[Job], *, by: str, now: datetime
 ) -> list[JobChange]:
-    """A waiting job gives way to a newer one with the same key, which its dependents then follow.
+    """Supersede a waiting job by a newer one with the same idempotency key; its dependents follow.
 
     Raises IdempotencyConflict for a job that is not waiting any more.
     """
@@ -196,12 +195,12 @@ def supersede(
 
 
 def find_cycle(edges: Mapping[str, Sequence[str]]) -> list[str] | None:
-    """A circle in a graph of names, spelled out from its smallest member and back, if any."""
+    """Return a cycle of a graph, from its smallest member back to it; None if there is none."""
     done: set[str] = set()
     for root in sorted(edges):
         if root in done:
             continue
-        # The trail from the root, each with what is left to look at behind it; in order of entry.
+        # The path from the root, each node with its unvisited successors.
         trail = {root: iter(edges[root])}
         while trail:
             node, rest = next(reversed(trail.items()))
@@ -223,7 +222,7 @@ def _rotate_cycle(trail: list[str], closing: str) -> list[str]:
 
 
 def refuse_cycles(edges: Mapping[str, Sequence[str]]) -> None:
-    """Refuse a batch whose dependencies close a circle.
+    """Refuse a batch whose dependencies form a cycle.
 
     Raises Cycle.
     """
@@ -232,7 +231,7 @@ def refuse_cycles(edges: Mapping[str, Sequence[str]]) -> None:
 
 
 def admits(parent: Job, child: Job) -> bool:
-    """Whether a child may begin, as far as its composite is concerned."""
+    """Return whether the composite allows the child to start."""
     if not parent.composite:
         return True
     if parent.stage not in {Stage.QUEUED, Stage.BUILDING} or parent.over_budget:

@@ -1,1 +1,1 @@
-"""The tracker room."""
+"""Issue trackers: tickets as jobs, updates of tickets, webhook deliveries, defects."""

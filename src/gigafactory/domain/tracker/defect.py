@@ -1,4 +1,4 @@
-"""Defects that escaped: what was shipped, and had to be taken back or mended after all."""
+"""Escaped defects: problems of shipped jobs, known from reverts, bug tickets or people."""
 
 import re
 from datetime import datetime
@@ -15,7 +15,7 @@ from gigafactory.domain.job.lifecycle import transition
 from gigafactory.domain.tracker.ticket import Ticket
 
 NAMED_MAX = 20
-"""So many jobs one text can name, and so many defects of one job are kept apart."""
+"""The most jobs that one text can name, and the most defects kept per job."""
 REFERENCE_CHARS_MAX = 200
 BUG = "bug"
 
@@ -26,38 +26,38 @@ class Source(StrEnum):
     """How a defect became known."""
 
     REVERT = "revert"
-    """A commit of the base takes the work back."""
+    """A commit on the base branch reverts the work."""
     TICKET = "ticket"
     """A bug ticket names the job."""
     PERSON = "person"
 
 
 class Defect(msgspec.Struct, frozen=True, kw_only=True):
-    """One defect; the same reference is the same defect, however often it is told."""
+    """One defect; reports with the same reference are the same defect."""
 
     source: Source
     reference: str
-    """The commit, the ticket, or a few words."""
+    """The commit, the ticket, or a short text."""
 
     @property
     def key(self) -> str:
-        """What it is known by."""
+        """The unique key within its job."""
         return f"{self.source}:{self.reference}"
 
     def check(self) -> None:
-        """Raise Invalid for a reference that refers to nothing."""
+        """Raise Invalid for an empty or too long reference."""
         if not self.reference.strip() or len(self.reference) > REFERENCE_CHARS_MAX:
             fault = f"has {len(self.reference)} characters; expected 1 to {REFERENCE_CHARS_MAX}"
             raise Invalid("the defect", [Fault("reference", fault)])
 
 
 def job_ids_in(text: str) -> tuple[str, ...]:
-    """The jobs that a text names by their ids, each once."""
+    """Return the unique job ids in a text."""
     return tuple(dict.fromkeys(_JOB_ID.findall(text.lower())))[:NAMED_MAX]
 
 
 def job_ids_in_ticket(item: Ticket) -> tuple[str, ...]:
-    """The jobs that a ticket complains of; one that is no bug complains of nothing."""
+    """Return the job ids in a bug ticket; () for other tickets."""
     bug = item.type.lower() == BUG or any(
         label.lower().rpartition(":")[2] == BUG for label in item.labels
     )
@@ -65,15 +65,15 @@ def job_ids_in_ticket(item: Ticket) -> tuple[str, ...]:
 
 
 def report_defect(job: Job, defect: Defect, by: str, *, now: datetime) -> JobChange | None:
-    """The job with a defect that was found after it was shipped; None when it is known.
+    """Record a defect of a shipped job; None if it is already known.
 
-    Raises Invalid, IllegalTransition for what was not shipped, Conflict for one defect too many.
+    Raises Invalid, IllegalTransition if the job was not shipped, Conflict for too many defects.
     """
     defect.check()
     if defect.key in job.defects:
         return None
     if job.stage is not Stage.SHIPPED:
-        hint = "only what was shipped can have let a defect through"
+        hint = "only a shipped job can have an escaped defect"
         raise IllegalTransition(job.id, job.stage, Stage.SHIPPED, hint)
     if len(job.defects) >= NAMED_MAX:
         raise Conflict(f"job {job.id} has {NAMED_MAX} defects already; one more changes nothing")

@@ -1,4 +1,4 @@
-"""Tickets: what an item of a tracker asks for, as a job."""
+"""Convert tracker tickets to jobs."""
 
 import hashlib
 from typing import Literal
@@ -13,13 +13,13 @@ from gigafactory.domain.manifest.manifest import JobFile
 TicketStatus = Literal["open", "in_progress", "done", "closed", "wont_fix"]
 
 RUN_LABEL = "agent:run"
-"""The label by which people hand an item over."""
+"""The label with which people hand a ticket over to an agent."""
 TRIAGE_LABEL = "needs-triage"
-"""The label of an item that a person must look at before anything more is done with it."""
+"""The label of a ticket that a person has to triage first."""
 STAGE_LABEL_PREFIX = "fleet:"
-"""What the label begins with that tells where an item's job stands."""
+"""The prefix of the label with the stage of a ticket's job."""
 ROADMAP_LABEL = "kind:roadmap"
-"""The label of a parent item: a composite."""
+"""The label of a parent ticket: a composite."""
 OPEN_STATUSES: frozenset[TicketStatus] = frozenset({"open", "in_progress"})
 
 _ONE = {"profile": "profile", "engine-class": "engineClass", "priority": "priority", "repo": "repo"}
@@ -27,7 +27,7 @@ _MANY = {"cap": "capabilities"}
 
 
 class Ticket(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A ticket, in the words of the items API."""
+    """A ticket, with the field names of the items API."""
 
     id: str
     title: str
@@ -39,11 +39,11 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     assignees: tuple[str, ...] = ()
     url: str | None = None
     product: str | None = None
-    """The product that it says it belongs to, where the tracker knows of products."""
+    """The ticket's product, if the tracker has products."""
 
 
 def is_handed_over(ticket: Ticket, agent: str) -> bool:
-    """Whether people want an agent to work on this: by the label, or assigned to the agent."""
+    """Return whether an agent should work on the ticket: by label, or assigned to the agent."""
     asked = RUN_LABEL in ticket.labels or agent.lstrip("@") in {
         who.lstrip("@") for who in ticket.assignees
     }
@@ -51,14 +51,14 @@ def is_handed_over(ticket: Ticket, agent: str) -> bool:
 
 
 def ticket_key(item_id: str, generation: int = 1) -> str:
-    """The idempotency key of an item's job; a changed item whose job has ended gets the next."""
+    """Return the idempotency key of a ticket's job; later generations follow a finished job."""
     return f"tracker-{item_id}" + (f".{generation}" if generation > 1 else "")
 
 
 def job_file_of(ticket: Ticket, *, repo: str | None = None) -> JobFile:
-    """The job that an item asks for, still without a key; `repo` is where it names none.
+    """Return the job file of a ticket, without an idempotency key; `repo` is the default repo.
 
-    What we write to an item ourselves is no part of it. Raises Invalid with all that is wrong.
+    Labels that the fleet writes are ignored. Raises Invalid with every fault.
     """
     faults: list[Fault] = []
     manifest: dict[str, object] = {
@@ -80,7 +80,7 @@ def job_file_of(ticket: Ticket, *, repo: str | None = None) -> JobFile:
 
 
 def digest_of(ticket: Ticket) -> str:
-    """What tells whether people have changed an item; what we write to it changes nothing."""
+    """Return a hash of the parts that people edit; labels written by the fleet do not count."""
     labels = sorted(
         label for label in ticket.labels if not label.startswith((STAGE_LABEL_PREFIX, TRIAGE_LABEL))
     )
@@ -91,13 +91,13 @@ def digest_of(ticket: Ticket) -> str:
 
 
 def with_key(file: JobFile, key: str) -> JobFile:
-    """The job under its idempotency key."""
+    """Return the job file with an idempotency key."""
     manifest = msgspec.structs.replace(file.manifest, idempotency_key=key)
     return msgspec.structs.replace(file, manifest=manifest)
 
 
 def _fields_from_labels(labels: tuple[str, ...], faults: list[Fault]) -> dict[str, object]:
-    """What labels such as `profile:qa` say; what can be said once is not said twice."""
+    """Return the manifest fields of labels such as `profile:qa`; duplicates are faults."""
     told: dict[str, object] = {}
     many: dict[str, list[str]] = {}
     for label in dict.fromkeys(labels):

@@ -1,4 +1,4 @@
-"""Echoes: what a tracker is told of a job, how far it was told, and what is being said now."""
+"""Ticket updates: what is written to a ticket about its job, and how far that has got."""
 
 import re
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from gigafactory.domain.tracker.ticket import (
 )
 
 INTENT_TTL = timedelta(seconds=60)
-"""Whoever meant to say something has said it by then, or never will."""
+"""After this time a writer that announced an update has finished or died."""
 CURSOR_TTL = timedelta(days=90)
 
 _FAILING = frozenset({Stage.FAILED, Stage.DEAD_LETTER, Stage.CANCELLED})
@@ -32,20 +32,20 @@ _COMMIT_CHARS = 12
 
 
 class TicketUpdate(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that an item is told: its status, its labels, and in most stages a comment."""
+    """One update of a ticket: status, labels and, in most stages, a comment."""
 
     seq: int
-    """The number of the job's event that this is about."""
+    """The number of the job's event that it reports."""
     stage: Stage
     status: TicketStatus | None
-    """None leaves it as it is."""
+    """None leaves it unchanged."""
     triage: bool | None = None
-    """Whether a person must look; None leaves that as it is."""
+    """Whether the ticket needs triage; None leaves the label unchanged."""
     text: str | None = None
 
 
 class FeedCursor(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How far the feed was followed for the trackers: whoever takes over goes on from there."""
+    """The feed position up to which a duty has processed events."""
 
     kind: ClassVar[str] = "heard"
     product_id: ClassVar[str] = FLEET
@@ -57,12 +57,12 @@ class FeedCursor(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def key(self) -> str:
-        """One a duty."""
+        """The name of the duty."""
         return self.duty
 
 
 class WriteIntent(msgspec.Struct, frozen=True, rename="camel"):
-    """Somebody is about to tell of the event `seq`, or has, or died on the way."""
+    """An announced write of the event `seq`, which may or may not have happened."""
 
     seq: int
     by: str
@@ -70,7 +70,7 @@ class WriteIntent(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TicketCursor(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How far an item was told of one of its jobs."""
+    """How far a ticket is updated about one of its jobs."""
 
     kind: ClassVar[str] = "echo"
 
@@ -78,62 +78,62 @@ class TicketCursor(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     item_id: str
     job_id: str
     seq: int = 0
-    """Events up to this one are told, or need not be."""
+    """Events up to this number are written or skipped."""
     stage: Stage | None = None
-    """The stage that was told last."""
+    """The stage that was written last."""
     intent: WriteIntent | None = None
     expires_at: datetime | None = None
     rev: int = 1
 
     @property
     def key(self) -> str:
-        """The trails of one item follow each other as its jobs do."""
+        """Product, ticket and job; cursors of one ticket sort by job."""
         return f"{cursor_prefix(self.product_id, self.item_id)}{self.job_id}"
 
     def marker(self, seq: int) -> str:
-        """What tells, unseen by people, that a comment is ours, and about which event."""
+        """Return the hidden marker that identifies our comment about an event."""
         return f"<!-- aq:{self.job_id}:echo:{seq} -->"
 
     def is_busy(self, me: str, now: datetime) -> bool:
-        """Whether somebody else may be speaking at this moment."""
+        """Return whether another process may be writing now."""
         intent = self.intent
         return intent is not None and intent.by != me and now < intent.at + INTENT_TTL
 
 
 def cursor_prefix(product_id: str, item_id: str) -> str:
-    """What the keys of an item's trails begin with."""
+    """Return the common key prefix of a ticket's cursors."""
     return f"{product_id}/{quote(item_id, safe='')}/"
 
 
 def new_cursor(job: Job, *, seq: int) -> TicketCursor:
-    """The trail of a job that its item was not told of; events up to `seq` are passed over."""
-    assert job.tracker_item is not None, "only a job of a ticket is told of"
+    """Return the cursor of a job whose ticket has no update yet; events up to `seq` are skipped."""
+    assert job.tracker_item is not None, "only a job with a ticket has a cursor"
     return TicketCursor(product_id=job.product_id, item_id=job.tracker_item, job_id=job.id, seq=seq)
 
 
 def with_intent(
     cursor: TicketCursor, update: TicketUpdate, *, by: str, now: datetime
 ) -> TicketCursor:
-    """The trail of somebody who is about to speak."""
+    """Return the cursor with the intent to write an update."""
     return msgspec.structs.replace(
         cursor, intent=WriteIntent(update.seq, by, now), seq=update.seq - 1, rev=cursor.rev + 1
     )
 
 
 def release_intent(cursor: TicketCursor) -> TicketCursor:
-    """The trail after somebody has heard that it could not speak: nobody need wait for it."""
-    assert cursor.intent is not None, "who could not speak meant to"
+    """Return the cursor after a failed write: its intent is expired, so others need not wait."""
+    assert cursor.intent is not None, "a failed write had an intent"
     over = msgspec.structs.replace(cursor.intent, at=cursor.intent.at - INTENT_TTL)
     return msgspec.structs.replace(cursor, intent=over, rev=cursor.rev + 1)
 
 
 def reopen(cursor: TicketCursor) -> TicketCursor:
-    """The trail of a job that goes on after it had ended."""
+    """Return the cursor of a job that was reopened."""
     return msgspec.structs.replace(cursor, expires_at=None, rev=cursor.rev + 1)
 
 
 def advance(cursor: TicketCursor, update: TicketUpdate, *, now: datetime) -> TicketCursor:
-    """The trail after the echo; that of a job that has ended is forgotten in the end."""
+    """Return the cursor after an update; it expires if the job is finished."""
     ended = update.stage in _FAILING or update.stage is Stage.SHIPPED
     return msgspec.structs.replace(
         cursor,
@@ -148,9 +148,9 @@ def advance(cursor: TicketCursor, update: TicketUpdate, *, now: datetime) -> Tic
 def next_update(
     cursor: TicketCursor, job: Job, events: Sequence[Event], runs: Sequence[Run] = ()
 ) -> TicketUpdate | None:
-    """What the item is to be told next, of the events after the trail; None: nothing.
+    """Return the next update from the events after the cursor; None if there is none.
 
-    A stage that leaves no comment is passed over when the job has moved on since.
+    A stage without a comment is skipped if the job has moved on since.
     """
     stage = cursor.stage
     moved: list[Event] = []
@@ -158,7 +158,7 @@ def next_update(
         if event.seq > cursor.seq and event.stage is not None and event.stage is not stage:
             moved.append(event)
             stage = event.stage
-    # The item of a superseded job hears of the one that took its place.
+    # The ticket of a superseded job gets the updates of its successor instead.
     spoken = [event for event in moved if not (job.superseded_by and event.stage in _FAILING)]
     for event in spoken:
         if event is spoken[-1] or event.stage not in _SILENT:
@@ -167,7 +167,7 @@ def next_update(
 
 
 def seq_before_latest_stage(events: Sequence[Event]) -> int:
-    """The number of the event before the newest change of stage: where a late trail begins."""
+    """Return the number of the event before the latest change of stage."""
     before = 0
     for earlier, event in pairwise(events):
         if event.stage is not earlier.stage:
@@ -176,12 +176,12 @@ def seq_before_latest_stage(events: Sequence[Event]) -> int:
 
 
 def status_after(item: Ticket, wanted: TicketStatus | None) -> TicketStatus | None:
-    """The status to give an item; None to leave it. What people have closed stays closed."""
+    """Return the new status of a ticket; None to leave it. Closed tickets stay closed."""
     return wanted if item.status in OPEN_STATUSES and item.status != wanted else None
 
 
 def labels_after(item: Ticket, update: TicketUpdate) -> tuple[str, ...]:
-    """The labels of an item after an echo: one stage alone, and all that others have put there."""
+    """Return the labels after an update: one stage label, and all labels of others."""
     drop = {TRIAGE_LABEL} if update.triage is not None else set()
     kept = [
         label
@@ -245,7 +245,7 @@ def _headline(job: Job, event: Event) -> str:
 
 
 def _pull_requests(event: Event, events: Sequence[Event]) -> list[str]:
-    """The pull requests that the ship step spoke of, before this event."""
+    """Return the pull requests named in notes up to this event."""
     notes = (str(each.data.get("note")) for each in events if each.seq <= event.seq)
     return list(dict.fromkeys(url for note in notes for url in _PULL.findall(note)))
 

@@ -1,4 +1,4 @@
-"""Deliveries of trackers: signed, and taken once."""
+"""Webhook deliveries of trackers: signed, and processed once."""
 
 import hashlib
 import hmac
@@ -17,7 +17,7 @@ _ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
 class WebhookDelivery(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A delivery that was taken: neither its id nor its signature counts a second time."""
+    """A processed delivery: its id or signature is not accepted again."""
 
     kind: ClassVar[str] = "delivery"
     product_id: ClassVar[str] = FLEET
@@ -25,23 +25,23 @@ class WebhookDelivery(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     place: str
     """The product whose tracker sent it, or `*`."""
     id: str
-    """As its sender numbers it, or the signature."""
+    """The sender's delivery id, or the signature."""
     expires_at: datetime
     rev: int = 1
 
     @property
     def key(self) -> str:
-        """Senders number for themselves."""
+        """Product and id: ids are unique per sender."""
         return f"{self.place}/{self.id}"
 
 
 def signature(secret: bytes, body: bytes) -> str:
-    """What the header of a delivery with this body says."""
+    """Return the signature header of a delivery with this body."""
     return PREFIX + hmac.new(secret, body, hashlib.sha256).hexdigest()
 
 
 def has_valid_signature(secret: bytes | None, body: bytes, shown: str) -> bool:
-    """Whether the body was signed with the secret; how long this takes tells nothing of it."""
+    """Return whether the body was signed with the secret; compares in constant time."""
     good = hmac.compare_digest(signature(secret or b"", body).encode(), shown.encode())
     return good and bool(secret)
 
@@ -49,9 +49,9 @@ def has_valid_signature(secret: bytes | None, body: bytes, shown: str) -> bool:
 def new_deliveries(
     place: str, delivery_id: str | None, shown: str, *, now: datetime
 ) -> list[WebhookDelivery]:
-    """The records by which a delivery is known again.
+    """Return the records that detect a replay of a delivery.
 
-    The signature covers the body alone: a replay under a new id has the same one.
+    The signature covers only the body: a replay under a new id has the same one.
     """
     names = {shown}
     if delivery_id is not None and _ID.fullmatch(delivery_id):

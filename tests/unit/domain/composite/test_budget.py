@@ -62,7 +62,7 @@ def test_a_composite_that_has_spent_all_lets_nobody_in_and_asks_for_no_phase() -
     assert over.flags == (OVER_BUDGET,)
     assert mark_over_budget(over, a_ceiling(), now=NOON).after.flags == (OVER_BUDGET,)
     (event,) = change.events
-    assert event.data == {"composite": "top", "reason": "all is spent: $6 of $5"}
+    assert event.data == {"composite": "top", "reason": "the budget is spent: $6 of $5"}
     assert admits(top, replace(child, phase=1))
     assert not admits(over, replace(child, phase=1))
     assert advance(over, [child], started=True, now=NOON) is None

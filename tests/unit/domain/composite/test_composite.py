@@ -140,7 +140,7 @@ def test_a_phase_may_need_several_of_those_who_are_named() -> None:
 
 def test_no_phase_is_approved_that_nobody_asked_about() -> None:
     for composite in (a_composite(), a_composite(roadmap=None)):
-        with pytest.raises(IllegalTransition, match="no phase of it waits"):
+        with pytest.raises(IllegalTransition, match="no phase waits for approval"):
             approve(composite, "user:bob", "", None, now=NOON)
 
 

@@ -133,7 +133,7 @@ def test_a_planner_that_is_tried_again_hears_the_newest_reason_once() -> None:
     why = Cycle(["a", "b", "a"])
     told = refuse_plan(planner, replace(DONE, job_id=planner.id), why)
     assert told.reason is not None
-    assert told.reason.startswith("the plan cannot be taken over: ")
+    assert told.reason.startswith("the plan cannot be applied: ")
     change = change_for(planner, "mac-1", told, now=NOON)
     assert change is not None
     once = send_back(change, "first")
