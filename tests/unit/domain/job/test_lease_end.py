@@ -148,7 +148,7 @@ def test_what_a_taken_lease_holds_comes_free_at_its_old_expiry_under_guard() -> 
 
 
 def test_only_an_ending_lease_can_be_stopped() -> None:
-    with pytest.raises(AssertionError, match="only a lease that is ending"):
+    with pytest.raises(AssertionError, match="only a revoked lease"):
         release_revoked(a_running_job(), 1, now=NOON, actor="x")
 
 

@@ -187,7 +187,7 @@ def test_two_steps_as_one_are_stored_together() -> None:
 
 def test_a_second_step_from_elsewhere_is_a_mistake() -> None:
     first = transition(a_job(), None, ("one", {}), actor="x", now=NOON)
-    with pytest.raises(AssertionError, match="begins where the first ended"):
+    with pytest.raises(AssertionError, match="starts from the result"):
         combine(first, first)
 
 
@@ -200,7 +200,7 @@ def test_a_factory_has_its_turn_when_a_job_waits_and_its_time_has_come(
         assert require_ready(job, Stage.ASSIGNED, now=after(seconds)) is Step.RUN
         return
     with pytest.raises(
-        IllegalTransition, match=r"not waiting|waits until 2026-01-01T12:00:00\.000"
+        IllegalTransition, match=r"does not wait|waits until 2026-01-01T12:00:00\.000"
     ):
         require_ready(job, Stage.ASSIGNED, now=after(seconds))
 

@@ -70,7 +70,7 @@ def test_a_defect_is_kept_once_and_told() -> None:
 
 
 def test_what_was_not_shipped_has_let_nothing_through() -> None:
-    with pytest.raises(IllegalTransition, match="only what was shipped"):
+    with pytest.raises(IllegalTransition, match="only a shipped job"):
         report_defect(a_job(stage=Stage.TESTING), REVERT, "user:ann", now=NOON)
 
 
