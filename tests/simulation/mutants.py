@@ -67,7 +67,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "fleet-wide seats as keys",
         swaps.keys_not_held("fleet-seat/"),
         "race",
-        37,
+        242,
     ),
     Mutant("no-key", "idempotency keys as keys", swaps.keys_not_held("key/"), "race", 107),
     Mutant("no-name", "names as keys", swaps.keys_not_held("name/"), "race", 19),
@@ -131,7 +131,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "epoch + 1 at cancel",
         lambda: swaps.altered(decisions, "cancel", lease_epoch=lambda job, _: job.lease_epoch),
         "storm",
-        56,
+        216,
     ),
     Mutant(
         "no-backoff",
@@ -162,7 +162,7 @@ MUTANTS: tuple[Mutant, ...] = (
         2,
     ),
     Mutant(
-        "no-dep-guard", "the dependencies in the submit's commit", swaps.no_dep_guards, "race", 137
+        "no-dep-guard", "the dependencies in the submit's commit", swaps.no_dep_guards, "race", 188
     ),
     Mutant("no-extension", "longer leases after an outage", swaps.no_gap_extension, "store", 5),
     Mutant("no-reaper", "the reaper", swaps.no_reaper, "meddling", 2),

@@ -1,4 +1,4 @@
-"""The coordinator, put together: its verbs by group, and the duties that run beside them."""
+"""The coordinator: wires all groups of actions, and runs the background duties."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -79,7 +79,7 @@ NOTIFY_EVERY_S = 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class CoordinatorSettings:
-    """What of the configuration the coordinator turns on."""
+    """The settings that the coordinator itself needs."""
 
     coordinator_id: str
     lease_ttl: timedelta = timedelta(seconds=90)
@@ -87,25 +87,25 @@ class CoordinatorSettings:
     heartbeat_every: timedelta = timedelta(seconds=15)
     fleet_seats: Mapping[str, int] = field(default_factory=dict)
     preempting_priorities: AbstractSet[Priority] = frozenset({Priority.CRITICAL})
-    """The priorities whose jobs may have a less urgent one make way."""
+    """Jobs of these priorities may preempt less urgent ones."""
     artifact_bytes_max: int = 256 << 20
     retention: timedelta = timedelta(days=90)
     """How long a finished job is kept."""
     archive_finished: bool = True
-    """Whether it is archived then, or nothing of it stays."""
+    """Whether a finished job is archived after that, or deleted for good."""
     way: DispatchMode = DispatchMode.PUSH
-    """How jobs reach factories, of products for which nobody has set it."""
+    """The dispatch mode of products that have not set one."""
     exclusive_store: bool = False
-    """Whether the store belongs to this coordinator, so that there cannot be another one."""
+    """Whether this coordinator owns the store, so that there can be no other coordinator."""
     trackers: Mapping[str, TrackerBinding] = field(default_factory=dict)
     tracker_auto: bool = True
-    """Whether tickets are looked for, and told of their jobs, without being asked to."""
+    """Whether tickets are imported and updated automatically."""
     tracker_agent: str = "agent"
     tracker_poll_every: timedelta = timedelta(seconds=60)
 
 
 class Coordinator:
-    """Everything that the API can ask for, and nothing that knows of HTTP or of a database."""
+    """All actions that the API offers, without knowledge of HTTP or of a database."""
 
     def __init__(
         self,
@@ -119,7 +119,6 @@ class Coordinator:
         builtin_profiles: Mapping[str, Profile],
         history: History | None = None,
     ) -> None:
-        """Build the groups of verbs once, each with what it needs."""
         me = settings.coordinator_id
         self.settings = settings
         self.store = store
@@ -247,13 +246,13 @@ class Coordinator:
         )
 
     def notify_through(self, messenger: Messenger, channels: Sequence[Channel]) -> None:
-        """Have the notifier among the duties; without it, people look at the list themselves."""
+        """Add the notifier to the duties; without it, attention items are only listed."""
         self.notifier = Notifier(
             self.store, self._committer, self.clock, self.attention, messenger, channels
         )
 
     async def load(self) -> None:
-        """Fill what is kept in memory, and catch up with what nobody was there to see."""
+        """Fill the index, and catch up on events that happened while no coordinator ran."""
         await self.index.load()
         await self.unblocker.sweep()
         await self.composites.load()
@@ -268,7 +267,7 @@ class Coordinator:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Load, and do the duties for as long as the block lasts."""
+        """Load, and run all duties until the block ends."""
         await self.load()
         loops = [
             every(5.0, self.index.catch_up, name="index", wake=self.index.wait_for_feed),
@@ -302,7 +301,7 @@ class Coordinator:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            # With the store away, another takes over when this reign runs out.
+            # If the store is unavailable, another coordinator takes over when the lease expires.
             with suppress(Unavailable):
                 for duty in self._leads:
                     await duty.resign()

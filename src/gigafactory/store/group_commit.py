@@ -1,4 +1,4 @@
-"""Group commit: whoever arrives while a batch is being written shares the next one and its sync."""
+"""Group commit: commits that arrive during a batch share the next batch and its sync."""
 
 import asyncio
 from collections import deque
@@ -22,14 +22,14 @@ from gigafactory.domain.job.change import (
 
 BATCH_WRITES_MAX = 512
 FEW_WRITES = 64
-"""With fewer than these, a sync is dear: whoever is on the way is waited for."""
+"""With fewer writes than this, wait for more: a sync is expensive."""
 STOPPED = "the store was stopped before it could answer; ask again with the same key"
 
 Group = tuple[Write, ...]
 
 
 class Applied(NamedTuple):
-    """What became of a batch: a verdict for each group, and the events of those that were kept."""
+    """The result of a batch: a verdict for each group, and the events of the stored ones."""
 
     verdicts: list[CommitResult]
     entries: Sequence[FeedEntry] = ()
@@ -46,7 +46,7 @@ class Told(Protocol):
 
 
 class Touched(NamedTuple):
-    """What a group writes, and what it only looks at; everything is both, for `all_`."""
+    """The keys that a group writes and those that it only reads; `all_`: all keys."""
 
     written: frozenset[str] = frozenset()
     read: frozenset[str] = frozenset()
@@ -54,7 +54,7 @@ class Touched(NamedTuple):
 
 
 def touched(writes: Group) -> Touched:
-    """The names of what a group stands on: groups without a shared one can share a statement."""
+    """Return the keys that a group writes and reads; groups without conflicts share a batch."""
     written: set[str] = set()
     read: set[str] = set()
     for write in writes:
@@ -69,7 +69,7 @@ def touched(writes: Group) -> Touched:
             case LeaseExtension() | JobDeletion():
                 return Touched(all_=True)
             case _:
-                # Who was seen only ever moves forward, in whatever order it is written.
+                # Last-seen times only move forward, in whatever order they are written.
                 continue
         if isinstance(write, JobChange | RecordChange):
             read.update(map(_looked_at, write.guards))
@@ -132,7 +132,7 @@ class GroupCommit:
         return await verdict
 
     async def close(self) -> None:
-        """Take nothing more, and come back when all that was taken has its verdict."""
+        """Accept no more writes, and return when all accepted ones have a verdict."""
         self._closed = True
         if self._runner is not None:
             await asyncio.wait([self._runner])
@@ -146,15 +146,15 @@ class GroupCommit:
                     await self._settle(batch)
         finally:
             self._runner = None
-            # Whoever is left here was waiting when the event loop ended this task.
+            # Anything left was waiting when the event loop cancelled this task.
             for one in (*batch, *self._waiting):
                 _tell(one, Unavailable(STOPPED))
             self._waiting.clear()
 
     async def _gather(self) -> None:
-        """Let requests that have come already bring their writes, as long as each turn brings any.
+        """Let pending requests add their writes, as long as each turn of the loop adds any.
 
-        They keep the event loop busy, and a batch that begins meanwhile would wait for it anyway.
+        They keep the event loop busy, and a batch that starts meanwhile would wait for it anyway.
         """
         come = 0
         while come < len(self._waiting) and sum(len(w.writes) for w in self._waiting) < FEW_WRITES:
@@ -162,7 +162,7 @@ class GroupCommit:
             await asyncio.sleep(0)
 
     def _next(self) -> list[_Waiting]:
-        """The longest start of the queue that fits in one batch, passing over what must wait."""
+        """Return the next batch in order, skipping groups that conflict with it."""
         batch: list[_Waiting] = []
         passed: deque[_Waiting] = deque()
         written: set[str] = set()
@@ -175,7 +175,7 @@ class GroupCommit:
             if one.touched.all_ and (batch or passed):
                 self._waiting.appendleft(one)
                 break
-            # What was passed over keeps its names too, so that the order of a name is kept.
+            # Skipped groups block their keys too, so that the order per key is kept.
             clash = not written.isdisjoint(one.touched.written | one.touched.read)
             clash = clash or not read.isdisjoint(one.touched.written)
             written |= one.touched.written

@@ -1,4 +1,4 @@
-"""The reference store: plain dictionaries, obviously right, and gone with the process."""
+"""The reference store: plain dictionaries in memory."""
 
 import asyncio
 from bisect import bisect_right
@@ -35,10 +35,9 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 class MemoryStore:
-    """Keeps everything in dictionaries; a commit happens between two awaits, so it is atomic."""
+    """A store in dictionaries; a commit runs without awaiting, so it is atomic."""
 
     def __init__(self) -> None:
-        """Begin empty."""
         self._jobs: dict[str, Job] = {}
         self._specs: dict[str, JobSpec] = {}
         self._events: list[FeedEntry] = []
@@ -181,7 +180,6 @@ class MemoryStore:
         return entries[-1].event.position if entries else 0
 
     def _fresh(self, job: Job) -> Job:
-        """The job with the newest expiry of each of its leases."""
         if job.lease is None and not job.ending:
             return job
         return msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""The newest entries of the change feed, kept in memory so that followers rarely ask further."""
+"""The newest entries of the change feed in memory, so that followers rarely query."""
 
 import asyncio
 from collections import deque
@@ -11,17 +11,16 @@ WAIT_S = 5.0
 
 
 class RecentFeed:
-    """A window over the feed's end, and the bell that wakes its followers."""
+    """A window over the end of the feed; wakes waiting followers."""
 
     def __init__(self, position: int = 0) -> None:
-        """Begin at a position that the database gave."""
         self._recent: deque[FeedEntry] = deque(maxlen=RECENT_MAX)
         self._position = position
         self._bell = asyncio.Event()
 
     @property
     def position(self) -> int:
-        """The newest position that is known of."""
+        """The newest known position."""
         return self._position
 
     def append(self, entries: Sequence[FeedEntry], *, forgot: bool = False) -> None:
@@ -40,14 +39,14 @@ class RecentFeed:
             self.ring(entries[-1].event.position)
 
     def ring(self, position: int) -> None:
-        """Say that the feed has reached this position, and wake whoever waits."""
+        """Advance to this position, and wake all waiters."""
         if position > self._position:
             self._position = position
             bell, self._bell = self._bell, asyncio.Event()
             bell.set()
 
     def since(self, after: int, limit: int) -> Sequence[FeedEntry] | None:
-        """The entries above `after` if the window holds them whole; None: ask the database."""
+        """Return the entries above `after`; None if the window does not hold all of them."""
         if after >= self._position:
             return ()
         if not self._recent or self._recent[-1].event.position < self._position:
@@ -59,7 +58,7 @@ class RecentFeed:
         return [self._recent[i] for i in range(start, min(start + limit, len(self._recent)))]
 
     async def wait(self, after: int) -> None:
-        """Return when the feed is past `after`, or after a while: a bell may be lost."""
+        """Wait until the feed is past `after`, or for a few seconds: a wake-up may be lost."""
         if self._position > after:
             return
         try:

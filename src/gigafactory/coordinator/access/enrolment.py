@@ -1,4 +1,4 @@
-"""How a machine becomes a factory, changes its token, and stops being one."""
+"""Enrolment: how a machine becomes a factory, rotates its token and leaves."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
@@ -25,7 +25,7 @@ Value = TypeVar("Value")
 
 
 class Invitation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A one-time secret, shown this once."""
+    """A one-time enrolment secret; shown only once."""
 
     id: str
     secret: str
@@ -33,7 +33,7 @@ class Invitation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Enrolment:
-    """The verbs by which factories join and leave."""
+    """Actions by which factories join and leave."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Enrolment:
         capabilities: tuple[str, ...] | None = None,
         lasts: timedelta = INVITATION_LASTS,
     ) -> Invitation:
-        """Make a one-time secret by which one machine can join.
+        """Create a one-time secret with which one machine can join.
 
         Raises Forbidden.
         """
@@ -86,11 +86,11 @@ class Enrolment:
         verdict = await self._committer.commit(
             caller.actor, "invite", RecordChange(before=None, after=enrollment, events=(event,))
         )
-        require_stored(verdict, "the invitation could not be kept; try again")
+        require_stored(verdict, "the invitation could not be stored; try again")
         return Invitation(id=enrollment.id, secret=secret, expires_at=enrollment.expires_at)
 
     async def invitations(self, caller: Caller) -> Sequence[Enrollment]:
-        """The invitations that there are, without their secrets, oldest first.
+        """Return all invitations without their secrets, oldest first.
 
         Raises Forbidden.
         """
@@ -98,7 +98,7 @@ class Enrolment:
         return sorted(await all_records(self._store, Enrollment), key=lambda e: e.id)
 
     async def withdraw(self, caller: Caller, enrollment_id: str) -> None:
-        """Take an invitation back.
+        """Withdraw an invitation.
 
         Raises Forbidden, NotFound.
         """
@@ -114,9 +114,7 @@ class Enrolment:
         verdict = await self._committer.commit(
             caller.actor, "withdraw", RecordChange(before=found, after=None, events=(event,))
         )
-        require_stored(
-            verdict, "the invitation was used at this moment; deregister the factory instead"
-        )
+        require_stored(verdict, "the invitation was just used; deregister the factory instead")
 
     async def enroll(
         self, secret: str, factory_id: str, *, os: str | None = None, labels: tuple[str, ...] = ()
@@ -163,7 +161,8 @@ class Enrolment:
             RecordChange(before=None, after=factory, events=(event,)),
         )
         require_stored(
-            verdict, "somebody used the same secret or id at this moment; ask for a new secret"
+            verdict,
+            "another request used the secret or the id at the same time; ask for a new secret",
         )
         await self._index.refresh(Factory, factory_id)
         return Membership(factory_id=factory_id, token=made.secret)
@@ -198,7 +197,7 @@ class Enrolment:
         return await self._execute(caller, "rotate", decide, Membership)
 
     async def revoke(self, caller: Caller, factory_id: str) -> None:
-        """End a factory's token: it gets nothing from then on; its leases run out.
+        """Revoke a factory's tokens: it gets no more jobs, and its leases expire.
 
         Raises Forbidden, NotFound.
         """
@@ -216,7 +215,7 @@ class Enrolment:
         await self._execute(caller, "revoke", decide, type(None))
 
     async def deregister(self, caller: Caller, factory_id: str) -> None:
-        """Remove a factory that is gone, with its tokens; leases that it still has run out.
+        """Remove a factory and its tokens; its leases expire.
 
         Raises Forbidden, NotFound.
         """
@@ -241,10 +240,7 @@ class Enrolment:
         decide: Callable[[], Awaitable[Plan[Value]]],
         of: type[Value],
     ) -> Value:
-        """Do it however often the factory changes meanwhile, as it does when its stream ends.
-
-        No answer is kept for a request key: it may be a secret.
-        """
+        """Execute without recording the answer, which may contain a secret."""
         try:
             return await self._committer.execute(
                 replace(caller, request_key=None), what, decide, of

@@ -1,4 +1,4 @@
-"""The token of a job: what its agent may ask the fleet for, for as long as its run lasts."""
+"""Job tokens: what the agent of a run may ask of the fleet while the run lasts."""
 
 from datetime import timedelta
 
@@ -11,11 +11,11 @@ from gigafactory.domain.job.lease import require_lease
 from gigafactory.domain.tenancy.access import Caller, TokenKind
 
 LASTS = timedelta(days=2)
-"""It ends with its lease; what is left of it is forgotten after this."""
+"""When the record of a token may be deleted; the token itself ends with its lease."""
 
 
 class JobTokens:
-    """The verb by which a worker gets a token for the agent that it starts."""
+    """Issues tokens to workers for the agents that they start."""
 
     def __init__(self, committer: Committer, workers: WorkerWrites, tokens: Tokens) -> None:
         """Make tokens for what these workers hold."""
@@ -24,7 +24,7 @@ class JobTokens:
         self._tokens = tokens
 
     async def issue(self, caller: Caller, job_id: str, epoch: int) -> IssuedToken:
-        """Make a token for the run of a job under this epoch.
+        """Issue a token for the run of a job at this epoch.
 
         Raises Fenced, NotFound, Forbidden for anybody but the worker.
         """
@@ -39,9 +39,9 @@ class JobTokens:
             lasts=LASTS,
             epoch=epoch,
         )
-        # No event: what the agent does with it is told, each with the job's name.
+        # No event: the agent's own actions are recorded under the job's name.
         verdict = await self._committer.commit(
             caller.actor, "job-token", RecordChange(before=None, after=made.token), epoch=epoch
         )
-        require_stored(verdict, "the token could not be kept; ask again")
+        require_stored(verdict, "the token could not be stored; ask again")
         return made

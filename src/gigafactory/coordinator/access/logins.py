@@ -1,4 +1,4 @@
-"""Signing in with a browser: one-time codes, and the token that its cookie holds."""
+"""Browser sign-in: one-time codes and session tokens."""
 
 from datetime import datetime, timedelta
 
@@ -20,14 +20,14 @@ USED = "this address was used or has expired; `aq login` prints a new one"
 
 
 class IssuedLoginCode(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A one-time code, shown this once."""
+    """A one-time sign-in code; shown only once."""
 
     code: str
     expires_at: datetime
 
 
 class Logins:
-    """The verbs by which people's browsers come in and leave."""
+    """Signs browsers in and out."""
 
     def __init__(
         self, store: Store, committer: Committer, clock: Clock, ids: Ids, tokens: Tokens
@@ -40,7 +40,7 @@ class Logins:
         self._tokens = tokens
 
     async def issue_code(self, caller: Caller) -> IssuedLoginCode:
-        """A code by which one browser gets what the caller has, within ten minutes.
+        """Issue a code that signs in one browser as the caller, within ten minutes.
 
         Raises Forbidden for a factory, and for a browser: it cannot hand itself on.
         """
@@ -53,11 +53,11 @@ class Logins:
         verdict = await self._committer.commit(
             caller.actor, "login-code", RecordChange(before=None, after=made)
         )
-        require_stored(verdict, "the code could not be kept; try again")
+        require_stored(verdict, "the code could not be stored; try again")
         return IssuedLoginCode(code=secret, expires_at=expires_at)
 
     async def sign_in_with_code(self, secret: str) -> IssuedToken:
-        """Exchange a code for the token of a browser, once.
+        """Exchange a code for a session token, once.
 
         Raises Unauthenticated.
         """
@@ -69,7 +69,7 @@ class Logins:
         return await self._start_session(token, RecordChange(before=code, after=None))
 
     async def sign_in_with_token(self, secret: str) -> IssuedToken:
-        """Exchange a person's token for that of a browser.
+        """Exchange a person's token for a session token.
 
         Raises Unauthenticated; Forbidden for a factory's.
         """
@@ -79,7 +79,7 @@ class Logins:
         return await self._start_session(token)
 
     async def _start_session(self, token: Token, *used: RecordChange) -> IssuedToken:
-        """The browser's own token, which is stored only while the person's is as it was."""
+        """Create a session token, guarded by the person's token."""
         made = self._tokens.build(
             TokenKind.LOGIN,
             token.user,
@@ -104,7 +104,7 @@ class Logins:
         return made
 
     async def sign_out(self, caller: Caller) -> None:
-        """End the token of a browser; leaving twice is no fault."""
+        """Revoke a session token; signing out twice is no error."""
         token = caller.token
         if token is not None and token.for_ is TokenKind.LOGIN:
             ended = revoke_token(token, self._clock.now())

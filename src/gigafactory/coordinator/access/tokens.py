@@ -1,4 +1,4 @@
-"""Tokens: whom a secret stands for, and the making and ending of people's tokens."""
+"""Tokens: authenticate callers; issue, list and revoke people's tokens."""
 
 import hashlib
 from collections.abc import Sequence
@@ -38,24 +38,24 @@ TOKEN_EVENTS = frozenset(
 
 
 def hash_secret(secret: str) -> str:
-    """What is stored of a secret. It has 256 random bits, so a fast hash gives nothing away."""
+    """Return the hash that is stored of a secret; 256 random bits make a fast hash safe."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def revoke_token(token: Token, now: datetime) -> Token:
-    """The token when it is good for nothing any more."""
+    """Return the token as revoked."""
     return replace(token, revoked_at=token.revoked_at or now, rev=token.rev + 1)
 
 
 class IssuedToken(msgspec.Struct, frozen=True):
-    """A new token with its secret, which is shown this once."""
+    """A new token with its secret, which is shown only once."""
 
     token: Token
     secret: str
 
 
 class Tokens:
-    """Who is calling; and the verbs on tokens."""
+    """Authenticates callers, and manages tokens."""
 
     def __init__(
         self, store: Store, committer: Committer, clock: Clock, ids: Ids, index: Index
@@ -73,14 +73,14 @@ class Tokens:
             self.clear_cache()
 
     def clear_cache(self) -> None:
-        """Look every token up again: one has changed."""
-        # A new dictionary: what a look that is under way finds goes into the old one.
+        """Forget all cached tokens, because one has changed."""
+        # A new dictionary: a lookup that is under way stores its result in the old one.
         self._known = {}
 
     async def caller(
         self, secret: str, *, product: str | None, request_key: str | None = None
     ) -> Caller:
-        """Whoever presents this secret, with the product chosen for the request.
+        """Return the caller that presents this secret, with the product of the request.
 
         Raises Unauthenticated, Forbidden for a product outside of the token's scope.
         """
@@ -122,7 +122,7 @@ class Tokens:
         return AgentScope(job.id, job.id if job.composite else job.parent_id)
 
     async def _token(self, digest: str) -> Token | None:
-        # The lookup is by the hash of the secret: there is nothing to compare byte by byte.
+        # Lookup by hash: no byte-by-byte comparison, so no timing attack.
         known = self._known
         token = known.get(digest)
         if token is None:
@@ -145,7 +145,7 @@ class Tokens:
         lasts: timedelta | None = None,
         epoch: int | None = None,
     ) -> IssuedToken:
-        """A token that is not stored yet."""
+        """Return a new token that is not stored yet."""
         now = self._clock.now()
         secret = f"gf{kind[0]}_{self._ids.secret()}"
         token = Token(
@@ -172,7 +172,7 @@ class Tokens:
         *,
         lasts: timedelta | None = None,
     ) -> IssuedToken:
-        """Make a token for a person, within what the maker may see.
+        """Issue a token to a person, within the products that the caller may see.
 
         Raises Forbidden.
         """
@@ -188,7 +188,7 @@ class Tokens:
         return made
 
     async def all(self, caller: Caller) -> Sequence[Token]:
-        """Every token but those of runs, which end by themselves; without its secret, oldest first.
+        """Return all tokens except job tokens, without their secrets, oldest first.
 
         Raises Forbidden.
         """
@@ -198,7 +198,7 @@ class Tokens:
         return sorted(lasting, key=lambda token: token.id)
 
     async def revoke(self, caller: Caller, token_id: str) -> Token:
-        """End a token, and whatever signed in with it; they get nothing from then on.
+        """Revoke a token and all sessions that were started with it.
 
         Raises Forbidden, NotFound.
         """
@@ -219,7 +219,7 @@ class Tokens:
         return ended
 
     async def factory_tokens(self, factory: Factory) -> Sequence[Token]:
-        """The tokens of a factory that are still good."""
+        """Return the valid tokens of a factory."""
         now = self._clock.now()
         return [
             token
@@ -228,7 +228,7 @@ class Tokens:
         ]
 
     async def is_valid(self, caller: Caller) -> bool:
-        """Whether the caller's token still opens what it opened; for streams that stay open."""
+        """Return whether the caller's token is still valid; for long-lived streams."""
         if caller.token is None:
             return True
         token = await self._token(caller.token.hash)
@@ -241,7 +241,7 @@ class Tokens:
         return True
 
     async def record_guessing(self, address: str, attempts: int) -> None:
-        """Put into the audit log that somebody tries secrets; lost in a race, it is there."""
+        """Record in the audit log that an address is guessing secrets."""
         now = self._clock.now()
         before = await self._store.record(SecretGuessing, address)
         after = SecretGuessing(
@@ -269,7 +269,7 @@ class Tokens:
         *more: RecordChange,
         guards: tuple[Guard, ...] = (),
     ) -> None:
-        """Keep a token in the state that it has come to, with a line in the audit log.
+        """Store a token with an audit event.
 
         Raises Conflict when it, or `more` of the same commit, was changed at the same moment.
         """
@@ -282,4 +282,6 @@ class Tokens:
             *more,
         )
         self.clear_cache()
-        require_stored(verdict, "somebody changed this token at the same moment; look again")
+        require_stored(
+            verdict, "the token was changed by another request at the same time; read it again"
+        )

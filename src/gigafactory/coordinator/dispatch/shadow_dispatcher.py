@@ -1,4 +1,4 @@
-"""The dispatcher in shadow: what it would offer, compared with what factories ask for and get."""
+"""Shadow mode: decide as the dispatcher would, and compare with the actual grants."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -29,13 +29,13 @@ from gigafactory.domain.tenancy.dispatch_mode import (
 
 WHO = "system:shadow"
 STANDING_MAX = 200
-"""So many decisions stand at a time: each of them is looked at whenever something has changed."""
+"""Decisions that stand at a time; each is checked whenever something changes."""
 UNCLAIMED_MAX = 1000
-"""Of so many jobs that nobody came for it is remembered that they were counted."""
+"""Counted jobs without a claim that are remembered."""
 
 
 class ShadowDecision(NamedTuple):
-    """Where the dispatcher would have a job, until when it would wait for an answer."""
+    """Where the dispatcher would have offered a job, and until when."""
 
     product_id: str
     placing: ComparedPlacement
@@ -43,10 +43,10 @@ class ShadowDecision(NamedTuple):
 
 
 class ShadowDispatcher:
-    """Decides as the dispatcher does, for products in shadow, and counts what it is compared with.
+    """Decides for products in shadow mode, and counts agreement with the actual grants.
 
-    Decisions live in memory, as those of a leader do; what comparisons come to is written down now
-    and then. A leader that is killed takes the last few of them along.
+    Decisions stay in memory; comparisons are stored from time to time. A killed leader loses the
+    last few of them.
     """
 
     def __init__(
@@ -58,7 +58,6 @@ class ShadowDispatcher:
         leadership: Leadership,
         dispatch: Dispatch,
     ) -> None:
-        """Decide whenever the index has taken in something new."""
         self._store = store
         self._committer = committer
         self._clock = clock
@@ -67,22 +66,22 @@ class ShadowDispatcher:
         self._dispatch = dispatch
         self._standing: dict[str, ShadowDecision] = {}
         self._unclaimed: dict[str, None] = {}
-        """Jobs that nobody came for in time, as was counted: they are decided about once."""
+        """Jobs that no factory claimed in time; counted, and not decided again."""
         self._unsaved: dict[str, ShadowFindings] = {}
-        """What is not written down yet, by product."""
+        """Comparisons that are not stored yet, by product."""
         self._since: datetime | None = None
-        """When it began to look; None while it does not."""
+        """Since when it decides; None while it does not."""
         self._new_jobs: dict[str, datetime] = {}
-        """Jobs that have begun to wait a moment ago."""
+        """Jobs that have become ready just now."""
         self._active_factories: dict[str, datetime] = {}
-        """When a factory last did something by which it may have got room."""
+        """When a factory last did something that may have freed a seat."""
         index.subscribe(self._on_entry)
         index.on_update(self.step)
 
     def step(self) -> None:
-        """Decide about all that could be offered now; nothing unless this coordinator leads.
+        """Decide about all jobs that could be offered now; do nothing unless leading.
 
-        It waits for nothing: whoever asks for work next finds everything decided.
+        It never awaits, so that all is decided before the next claim.
         """
         if not self._index.dispatch_modes.any_shadow:
             self._reset()
@@ -140,7 +139,7 @@ class ShadowDispatcher:
         self._dispatch.send(Message(factory_id=pick.factory_id, event="shadow", data=data))
 
     def _expire_decisions(self, now: datetime) -> None:
-        """What nobody came for in time is counted; what could not be had is decided anew."""
+        """Count decisions that no claim followed; drop those that have become impossible."""
         for job_id, decided in list(self._standing.items()):
             member = self._index.fleet.member(decided.placing.factory_id)
             if (
@@ -182,7 +181,7 @@ class ShadowDispatcher:
             self._unclaimed.pop(job.id, None)
 
     def _mark(self, moments: dict[str, datetime], key: str, now: datetime) -> None:
-        # At the end, so that the oldest is always the first.
+        # Re-insert, so that the oldest entry is always first.
         moments.pop(key, None)
         moments[key] = now
 
@@ -202,7 +201,7 @@ class ShadowDispatcher:
             self._count(job.product_id, compare_placements(job.id, shadow, real, now=now))
 
     def _overlooked(self, job: Job, factory_id: str, now: datetime) -> bool:
-        """Whether the dispatcher had the time to offer a job, and room for it, and did not."""
+        """Return whether the dispatcher had time and room to offer a job, and did not."""
         assert self._since is not None, "asked while it looks"
         due = max(filter(None, (self._since, job.not_before)))
         quick = job.id in self._new_jobs or factory_id in self._active_factories
@@ -218,13 +217,13 @@ class ShadowDispatcher:
                 ] += number
 
     def _forget_product(self, product_id: str) -> None:
-        """What was decided and found before a product's way was set is nothing to go by."""
+        """Drop decisions and comparisons from before the product's mode was set."""
         self._unsaved.pop(product_id, None)
         for job_id in [j for j, d in self._standing.items() if d.product_id == product_id]:
             del self._standing[job_id]
 
     async def save_comparisons(self) -> None:
-        """Write down what comparisons came to; what could not be written waits for the next."""
+        """Store the comparisons; those that could not be stored are kept for the next call."""
         for product_id in list(self._unsaved):
             known = await self._store.record(ShadowComparison, product_id)
             found = self._unsaved.pop(product_id, None)

@@ -1,4 +1,4 @@
-"""Budgets: the verbs by which people set, see, pause and resume what a product may spend."""
+"""Budgets: set, show, pause and resume what a product may spend."""
 
 from collections.abc import Callable, Sequence
 
@@ -23,17 +23,16 @@ from gigafactory.domain.tenancy.budget_reservation import add_unbudgeted_runs, b
 
 
 class Budgets:
-    """The verbs on budgets; a product that nobody gave one has none, and works."""
+    """Actions on budgets; a product without one is not limited."""
 
     def __init__(self, store: Store, committer: Committer, clock: Clock, index: Index) -> None:
-        """Keep budgets in this store."""
         self._store = store
         self._committer = committer
         self._clock = clock
         self._index = index
 
     async def get(self, caller: Caller, product_id: str) -> Budget:
-        """A product's budget; one without a ceiling where nobody has set any.
+        """Return a product's budget, without a ceiling if none was set.
 
         Raises NotFound for a product that the caller may not see.
         """
@@ -42,11 +41,11 @@ class Budgets:
         return await self._store.record(Budget, product_id) or Budget(product_id=product_id)
 
     async def all(self, caller: Caller) -> Sequence[Budget]:
-        """Every budget that is kept, of the products that the caller may see."""
+        """Return all stored budgets of products that the caller may see."""
         return [b for b in await all_records(self._store, Budget) if caller.can_see(b.product_id)]
 
     async def put(self, caller: Caller, product_id: str, terms: BudgetTerms) -> Budget:
-        """Set what a product may spend; what it has spent before counts.
+        """Set a product's budget; earlier spending counts.
 
         Raises Forbidden, NotFound, and Invalid for a ceiling below what is spent already.
         """
@@ -55,8 +54,8 @@ class Budgets:
         known = await self.get(caller, product_id)
         runs: Sequence[Run] = ()
         if not known.opened:
-            # First as if, so that a refusal leaves nothing behind; then for true, once every
-            # report is booked: what was not booked by then does not change any more.
+            # Check first, so that a refusal stores nothing. Then start booking, and only then sum
+            # up the runs: spending that was not booked by then no longer changes.
             now = self._clock.now()
             set_budget_terms(
                 add_unbudgeted_runs(await all_records(self._store, Run), known, now=now),
@@ -74,7 +73,7 @@ class Budgets:
         return await self._step(caller, product_id, event_types.BUDGET_CHANGED, step, request=terms)
 
     async def _begin(self, caller: Caller, product_id: str) -> None:
-        """From here on every report of the product is booked."""
+        """Create the budget record, so that every later report of the product is booked."""
 
         async def decide() -> Plan[None]:
             if await self._store.record(Budget, product_id) is not None:
@@ -86,7 +85,7 @@ class Budgets:
         await self._index.refresh(Budget, product_id)
 
     async def pause(self, caller: Caller, product_id: str, reason: str = "") -> Budget:
-        """Give nothing of the product out until it is resumed; running work goes on.
+        """Grant no more jobs of the product until it is resumed; running jobs continue.
 
         Raises Forbidden, NotFound.
         """
@@ -99,7 +98,7 @@ class Budgets:
         return await self._step(caller, product_id, event_types.BUDGET_PAUSED, step, request=reason)
 
     async def resume(self, caller: Caller, product_id: str) -> Budget:
-        """Lift somebody's pause.
+        """End a pause.
 
         Raises Forbidden, NotFound, and BudgetPaused while the whole ceiling is spent.
         """
@@ -120,7 +119,7 @@ class Budgets:
         *,
         request: object = None,
     ) -> Budget:
-        """One step of a budget, told in the audit log; nothing when it changes nothing."""
+        """Change a budget, with an audit event; do nothing if nothing changes."""
 
         async def decide() -> Plan[Budget]:
             before = await self._store.record(Budget, product_id)

@@ -1,4 +1,4 @@
-"""Factories at work: heartbeats and what follows from them, draining, who was seen when."""
+"""Enrolled factories: heartbeats, commands, draining and last-seen times."""
 
 from collections.abc import Collection, Sequence
 
@@ -21,12 +21,11 @@ from gigafactory.wire.fleet import Command
 
 
 class Factories:
-    """The verbs on factories that have joined."""
+    """Actions on enrolled factories."""
 
     def __init__(
         self, store: Store, committer: Committer, clock: Clock, index: Index, workers: WorkerWrites
     ) -> None:
-        """Keep factories in this store."""
         self._store = store
         self._committer = committer
         self._clock = clock
@@ -36,7 +35,7 @@ class Factories:
     async def heartbeat(
         self, caller: Caller, told: Factory, pressure: Pressure, running: Collection[str]
     ) -> Sequence[Command]:
-        """Take in what a factory says of itself, and tell it what it must do.
+        """Record a heartbeat, and return the commands for the factory.
 
         Raises Forbidden for another's factory, NotFound.
         """
@@ -52,7 +51,7 @@ class Factories:
         restarted = known.instance_id != told.instance_id
         if merge_heartbeat(known, told) != known:
             await self._save_announcement(caller, told)
-        # What this factory was just given, or has just given back, counts already.
+        # Include what this factory was just granted or has just returned.
         await self._index.catch_up()
         for job_id in self._index.assignments.leased_jobs(told.id):
             await self._reconcile(caller, job_id, told, running, restarted=restarted)
@@ -85,7 +84,7 @@ class Factories:
         *,
         restarted: bool,
     ) -> None:
-        """What a heartbeat says of a lease: stopped as told, taken up again, lost in a restart."""
+        """Apply a heartbeat to one lease: stopped on command, resumed, or lost in a restart."""
 
         async def decide() -> Plan[None]:
             job = await self._store.job(job_id)
@@ -114,7 +113,7 @@ class Factories:
         return (change, *ended)
 
     def commands(self, factory_id: str) -> Sequence[Command]:
-        """What a factory must be told, from how things stand."""
+        """Return the commands that follow from the current state."""
         told = [
             Command(kind, job_id) for job_id, kind in self._index.assignments.commands(factory_id)
         ]
@@ -128,7 +127,7 @@ class Factories:
         return told
 
     async def drain(self, caller: Caller, factory_id: str, *, draining: bool = True) -> Factory:
-        """Have a factory take nothing new (or take work again).
+        """Start or end draining: a draining factory gets no new jobs.
 
         Raises Forbidden, NotFound.
         """
@@ -148,7 +147,7 @@ class Factories:
         return await self._committer.execute(caller, "drain", decide, Factory, request=request)
 
     async def get(self, caller: Caller, factory_id: str) -> Factory:
-        """One factory.
+        """Return one factory.
 
         Raises NotFound.
         """
@@ -158,20 +157,20 @@ class Factories:
         return factory
 
     async def all(self, caller: Caller) -> Sequence[Factory]:
-        """Every factory that the caller may see, by id."""
+        """Return every factory that the caller may see, by id."""
         return [f for f in await all_records(self._store, Factory) if is_visible(caller, f)]
 
     def vitals(self, factory_id: str) -> Vitals | None:
-        """What is known of a factory from moment to moment; None when it was never heard of."""
+        """Return the last heartbeat data of a factory; None if it was never seen."""
         return self._index.vitals.get(factory_id)
 
     async def leased_jobs(self, caller: Caller, factory_id: str) -> Sequence[Job]:
-        """The jobs that a factory holds leases on."""
+        """Return the jobs leased by a factory."""
         await self.get(caller, factory_id)
         return await self._store.find_jobs(JobQuery(factory_id=factory_id, limit=500))
 
     async def save_last_seen(self) -> None:
-        """One write for all signs of life of a while, and one read for those seen by others."""
+        """Store all signs of life seen here in one write, and read those seen by others."""
         signs, self._workers.unsaved_last_seen = self._workers.unsaved_last_seen, {}
         if signs:
             await self._store.commit(FactoriesSeen(signs))
@@ -181,14 +180,14 @@ class Factories:
     async def set_streaming(
         self, caller: Caller, factory_id: str, coordinator_id: str, *, ended: bool = False
     ) -> None:
-        """Note that a factory's offer stream is open at a coordinator, or has ended there."""
+        """Record that a factory's offer stream is open at a coordinator, or has ended there."""
         here = None if ended else coordinator_id
 
         async def decide() -> Plan[None]:
             factory = await self._store.record(Factory, factory_id)
             if factory is None or factory.streaming == here:
                 return Plan(None)
-            # By now it may have opened another one elsewhere.
+            # The factory may have opened another stream elsewhere meanwhile.
             if ended and factory.streaming != coordinator_id:
                 return Plan(None)
             after = replace(factory, streaming=here, rev=factory.rev + 1)
@@ -200,12 +199,12 @@ class Factories:
             )
             return Plan(None, (RecordChange(before=factory, after=after, events=(event,)),))
 
-        # The end of a stream is noted whatever has become of the token that opened it.
+        # The end of a stream is recorded even if its token is no longer valid.
         anonymous = replace(caller, request_key=None, token=None)
         await self._committer.execute(anonymous, "streaming", decide, type(None))
         await self._index.refresh(Factory, factory_id)
 
 
 def is_visible(caller: Caller, factory: Factory) -> bool:
-    """Whether somebody may know of a factory: it may take jobs of a product of theirs."""
+    """Return whether a caller may see a factory: it serves one of the caller's products."""
     return "*" in factory.products or any(caller.can_see(product) for product in factory.products)

@@ -1,4 +1,4 @@
-"""The kill switch: after a halt is acknowledged there is not one more grant or offer."""
+"""The halt switch: after a halt is acknowledged, no job is granted or offered."""
 
 from collections.abc import Sequence
 
@@ -15,12 +15,11 @@ from gigafactory.domain.tenancy.halt_switch import HaltSwitch
 
 
 class HaltSwitches:
-    """The verbs `halt` and `resume`, for a product or for the whole fleet."""
+    """Halts and resumes a product or the whole fleet."""
 
     def __init__(
         self, store: Store, committer: Committer, clock: Clock, index: Index, stops: StopRequests
     ) -> None:
-        """Keep the switches in this store."""
         self._store = store
         self._committer = committer
         self._clock = clock
@@ -30,7 +29,7 @@ class HaltSwitches:
     async def set_halted(
         self, caller: Caller, product: str | None, *, halted: bool, reason: str = ""
     ) -> HaltSwitch:
-        """Halt or resume; turned twice, it is as if turned once.
+        """Halt or resume; the call is idempotent.
 
         Raises Forbidden for a product, or a fleet, that is not all the caller's.
         """
@@ -64,12 +63,12 @@ class HaltSwitches:
         return switch
 
     async def all(self, caller: Caller) -> Sequence[HaltSwitch]:
-        """The switches that concern what the caller sees; those that are off too."""
+        """Return the switches of the fleet and of the caller's products, on or off."""
         found = await all_records(self._store, HaltSwitch)
         return [s for s in found if s.product_id == FLEET or caller.can_see(s.product_id)]
 
     async def stop_running(self, caller: Caller, product: str | None) -> int:
-        """Ask the workers of all running jobs to checkpoint and hand back; how many there were.
+        """Ask all running jobs to checkpoint and hand back; return how many there were.
 
         Raises Forbidden.
         """

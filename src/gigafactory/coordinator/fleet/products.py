@@ -1,4 +1,4 @@
-"""Products: which repos they own, their share of the fleet, their settings."""
+"""Products: their repos, their share of the fleet and their settings."""
 
 from collections.abc import Sequence
 
@@ -15,16 +15,15 @@ from gigafactory.domain.tenancy.product import Product
 
 
 class Products:
-    """The verbs on products; a product that nobody has set up exists with its defaults."""
+    """Actions on products; a product that was never set up has the defaults."""
 
     def __init__(self, store: Store, committer: Committer, clock: Clock) -> None:
-        """Keep products in this store."""
         self._store = store
         self._committer = committer
         self._clock = clock
 
     async def get(self, caller: Caller, product_id: str) -> Product:
-        """One product, as set up or with its defaults.
+        """Return a product, as set up or with its defaults.
 
         Raises NotFound for what the caller may not see.
         """
@@ -33,11 +32,11 @@ class Products:
         return await self._store.record(Product, product_id) or Product(id=product_id)
 
     async def all(self, caller: Caller) -> Sequence[Product]:
-        """Every product that was set up, of those that the caller may see."""
+        """Return every product that was set up and that the caller may see."""
         return [p for p in await all_records(self._store, Product) if caller.can_see(p.id)]
 
     async def put(self, caller: Caller, product: Product) -> Product:
-        """Set a product up.
+        """Create or replace a product.
 
         Raises Forbidden, NotFound.
         """

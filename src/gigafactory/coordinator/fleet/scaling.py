@@ -1,4 +1,4 @@
-"""What autoscaling goes by: what waits, by what it asks for, and how many factories that wants."""
+"""Scaling demand: waiting jobs by class, and the number of factories they need."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,7 +15,7 @@ from gigafactory.domain.tenancy.access import Caller
 
 
 class ScalingSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """One moment."""
+    """The scaling demand at one moment."""
 
     at: datetime
     survey: DemandSnapshot
@@ -23,10 +23,9 @@ class ScalingSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scaling:
-    """The verb `look`: all of it from memory, without a question to the store."""
+    """Computes scaling demand from the index alone, without reading the store."""
 
     def __init__(self, index: Index, clock: Clock) -> None:
-        """Look at this index, which follows the feed by itself."""
         self._index = index
         self._clock = clock
 

@@ -1,4 +1,4 @@
-"""Stops: running work of products is asked to checkpoint and hand back."""
+"""Stop requests: ask running jobs to checkpoint and hand back."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ TREASURER = Caller(actor="system:budget", products=("*",))
 
 
 class StopRequests:
-    """Asks every worker of some products to hand back; asked twice, it is as if asked once."""
+    """Sends preemption requests to running jobs; sending twice is the same as once."""
 
     def __init__(self, store: Store, committer: Committer, clock: Clock) -> None:
         """Ask through this committer."""
@@ -23,19 +23,19 @@ class StopRequests:
         self._clock = clock
 
     async def send_to_product(self, caller: Caller, product: str | None, reason: str) -> int:
-        """Ask the workers of a product, or of all; how many jobs were running."""
+        """Ask all running jobs of a product, or of all products; return how many there were."""
         products = (product,) if product else None
         return await self._send_all(caller, reason, JobQuery(products=products))
 
     async def send_to_children(self, caller: Caller, composite: Job, reason: str) -> int:
-        """Ask the workers of a composite's children; how many were running."""
+        """Ask the running children of a composite; return how many there were."""
         return await self._send_all(caller, reason, JobQuery(parent_id=composite.id))
 
     async def _send_all(self, caller: Caller, reason: str, among: JobQuery) -> int:
         query = replace(among, stages=tuple(RUNNING), limit=PAGE_MAX)
         asked = 0
         while page := await self._store.find_jobs(query):
-            # No worker has a composite: it goes on, or not, with its children.
+            # Composites are not run by workers; their children are.
             running = [job for job in page if not job.composite]
             waiting = (job.id for job in running if job.preemption is None)
             await asyncio.gather(*(self._send(caller, job_id, reason) for job_id in waiting))

@@ -1,4 +1,4 @@
-"""Connections to the shared store: how they are set up, and what their faults mean."""
+"""PostgreSQL connections: settings, migrations and error messages."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 CONNECT_MAX_S = 10.0
 ANSWER_MAX_S = 30.0
-"""A database that says nothing for so long is taken to be away."""
+"""A database that does not answer for so long counts as unavailable."""
 MIGRATION_LOCK = 0x6769_6761
 """Any number that other programs in the same database are not likely to lock."""
 
@@ -30,14 +30,14 @@ _LOST = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutEr
 
 
 def away(fault: BaseException) -> bool:
-    """Whether this means that the database cannot be asked, rather than that it said no."""
+    """Return whether the error means that the database is unavailable."""
     if isinstance(fault, asyncpg.PostgresError):
         return str(fault.sqlstate or "").startswith(_AWAY)
     return isinstance(fault, _LOST)
 
 
 def unstorable(fault: BaseException) -> bool:
-    """Whether a value is one that the database cannot keep."""
+    """Return whether the error means that a value cannot be stored."""
     return isinstance(fault, asyncpg.PostgresError) and str(fault.sqlstate or "").startswith(
         _UNSTORABLE
     )

@@ -1,4 +1,4 @@
-"""The ear for other coordinators' commits: one connection that does nothing but listen."""
+"""Listens for commits of other coordinators on a connection of its own."""
 
 import asyncio
 from collections.abc import Callable

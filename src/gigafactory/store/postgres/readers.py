@@ -1,4 +1,4 @@
-"""A few connections that read beside the writer; a lost one is replaced."""
+"""Reader connections; a lost one is replaced."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,9 +14,9 @@ V = TypeVar("V")
 
 
 class Gathered(Generic[K, V]):
-    """Whoever asks in the same turn of the event loop shares a query.
+    """Coalesces reads of the same turn of the event loop into one query.
 
-    Nobody joins one that is under way: it might not see what was stored before they asked.
+    No read joins a query that is under way: it might miss what was stored before the read.
     """
 
     def __init__(self, fetch: Callable[[list[K]], Awaitable[Mapping[K, V]]]) -> None:

@@ -43,7 +43,7 @@ OFFSET_SAMPLES = 5
 
 
 class PostgresStore:
-    """Keeps everything in one schema; commits that arrive together share a round trip and sync."""
+    """A store in one schema; concurrent commits share a round trip and a sync."""
 
     def __init__(self, database: Database, position: int) -> None:
         """Stand on a schema that `open` has brought up to date."""

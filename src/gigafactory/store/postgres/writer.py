@@ -1,4 +1,4 @@
-"""The writing connection: a batch is one call of one function, in one round trip, with one sync."""
+"""The writer connection: a batch is one function call, one round trip and one sync."""
 
 import itertools
 from collections.abc import Sequence

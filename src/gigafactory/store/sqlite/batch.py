@@ -1,4 +1,4 @@
-"""One transaction of many groups: each is judged in turn, and all are written together."""
+"""One transaction of many groups: each is checked in turn, and all are written together."""
 
 import sqlite3
 from collections import Counter
@@ -33,18 +33,18 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 NEVER = (0, 0)
-"""How far a job is that does not exist."""
+"""Revision and event number of a job that does not exist."""
 
 
 class Unread:
-    """What stands for a record of which nobody knows whether it is there."""
+    """A marker for a record that was not read yet."""
 
 
 UNREAD = Unread()
 
 
 class Overlay(Generic[K, V]):
-    """What a batch has read of one table, and what it leaves there; None where there is nothing."""
+    """What a batch has read and written of one table; None where there is no row."""
 
     def __init__(self, load: Callable[[K], V | None]) -> None:
         self._load = load
@@ -79,7 +79,7 @@ class _Moving(NamedTuple):
 
 
 class Batch:
-    """Judges groups one after the other, and writes what they leave in few statements."""
+    """Checks groups one after the other, and writes their result in few statements."""
 
     def __init__(self, connection: sqlite3.Connection, newest: Newest) -> None:
         """Begin inside a transaction that the caller has begun and will commit.

@@ -1,4 +1,4 @@
-"""How a transaction ends: on the event loop while the disk is quick, in a thread when it is not."""
+"""COMMIT on the event loop while the disk is fast, in a thread while it is slow."""
 
 import asyncio
 import sqlite3
@@ -9,11 +9,11 @@ from time import perf_counter
 from typing import NamedTuple
 
 QUICK_S = 0.001
-"""A sync that lasts no longer than this is not worth a thread: there and back costs a third."""
+"""A sync that is faster than this is not worth the switch to a thread."""
 NEWEST_SHARE = 0.25
-"""What the newest sync counts among those before it: one hiccup leaves the loop alone for some."""
+"""Weight of the newest sync in the moving average: one slow sync moves some to the thread."""
 CHECKPOINT_WRITES = 400
-"""After so many writes the log is copied into the file, which lasts: that is for the thread."""
+"""Writes between checkpoints, which are slow and therefore run in the thread."""
 
 
 class _Asked(NamedTuple):
@@ -22,7 +22,7 @@ class _Asked(NamedTuple):
 
 
 class Syncs:
-    """Ends the transactions of one connection, one after the other."""
+    """Commits the transactions of one connection, one after the other."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         """Begin to wait for transactions of this connection."""

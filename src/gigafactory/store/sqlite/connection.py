@@ -1,4 +1,4 @@
-"""Connections to the embedded store: how they are set up, and what their faults mean."""
+"""SQLite connections: settings, ownership, migrations and error messages."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ CHECKPOINT_PAGES = 16_000
 """With large bodies the log grows sooner than by the count of writes that usually ends it."""
 STATEMENTS_KEPT = 512
 BUSY_S = 1.0
-"""How long another program's lock on the file is waited for: the event loop waits with it."""
+"""How long to wait for another program's lock; the event loop blocks meanwhile."""
 
 # `fullfsync` matters on macOS alone, where a plain sync does not reach the disk.
 _SETTINGS = f"""
@@ -38,7 +38,7 @@ _MEANINGS = {
 
 @contextmanager
 def told(path: Path) -> Iterator[None]:
-    """Turn the database's faults into a sentence for the caller.
+    """Map database errors to a message for the caller.
 
     Raises Unavailable.
     """
@@ -59,7 +59,7 @@ def _sentence(path: Path, fault: sqlite3.Error) -> str:
 
 
 def create(path: Path) -> None:
-    """Make the file, for its owner's eyes alone, unless it is there.
+    """Create the file, readable by its owner only, unless it exists.
 
     Raises Unavailable.
     """
@@ -72,7 +72,7 @@ def create(path: Path) -> None:
 
 
 def connect(path: Path, *, cache_kib: int) -> sqlite3.Connection:
-    """Open a connection whose transactions are ours to begin, usable from any one thread."""
+    """Open a connection with manual transactions, usable from any single thread."""
     connection = sqlite3.connect(
         path,
         timeout=BUSY_S,
@@ -91,7 +91,7 @@ def connect(path: Path, *, cache_kib: int) -> sqlite3.Connection:
 
 @contextmanager
 def writing(connection: sqlite3.Connection) -> Iterator[None]:
-    """Leave what this block writes in an open transaction; nothing of it when the block fails."""
+    """Write inside a transaction that stays open; roll back if the block fails."""
     connection.execute("BEGIN IMMEDIATE")
     whole = False
     try:
@@ -103,11 +103,11 @@ def writing(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def own(path: Path) -> sqlite3.Connection:
-    """Take the file for this coordinator alone; closing the connection gives it back.
+    """Take ownership of the store; closing the connection releases it.
 
     Raises Unavailable when another one has it.
     """
-    # A lock of the database library goes with its process, on every system, whatever ends it.
+    # A SQLite lock ends with its process on every system, however the process ends.
     file = path.with_name(path.name + ".owner")
     create(file)
     owner = sqlite3.connect(file, timeout=0, isolation_level=None, check_same_thread=False)

@@ -1,4 +1,4 @@
-"""The newest versions of what was read or written lately: the file belongs to one process alone."""
+"""A cache of recently used rows; correct because one process owns the file."""
 
 from collections.abc import Iterator
 from typing import TypeVar

@@ -38,11 +38,11 @@ READERS = 3
 FINDERS = 2
 LAST_POSITION = 2**63 - 1
 FEW = 100
-"""So many rows along their keys are read on the spot."""
+"""Up to so many rows are read on the event loop: a thread would take longer."""
 
 
 class SqliteStore:
-    """Keeps everything in one file, with a sync for each batch of commits; readers beside it."""
+    """A store in one SQLite file: one sync per batch of commits, separate reader connections."""
 
     def __init__(self, path: Path, writer: sqlite3.Connection) -> None:
         """Stand on a connection that `open` has made, and will close."""
@@ -50,7 +50,7 @@ class SqliteStore:
         self._writer = writer
         self._syncs = Syncs(writer)
         self._readers = Readers(path, READERS)
-        # A long search must not keep a worker's short question waiting.
+        # Separate connections: a long search must not delay a worker's short read.
         self._finders = Readers(path, FINDERS)
         (position,) = writer.execute(SQL["position"]).fetchone()
         self._feed = RecentFeed(position)
