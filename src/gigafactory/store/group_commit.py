@@ -28,24 +28,24 @@ STOPPED = "the store was stopped before it could answer; ask again with the same
 Group = tuple[Write, ...]
 
 
-class Applied(NamedTuple):
+class BatchResult(NamedTuple):
     """The result of a batch: a verdict for each group, and the events of the stored ones."""
 
     verdicts: list[CommitResult]
     entries: Sequence[FeedEntry] = ()
 
 
-Apply = Callable[[list[Group]], Awaitable[Applied]]
+Apply = Callable[[list[Group]], Awaitable[BatchResult]]
 
 
-class Told(Protocol):
+class OnCommitted(Protocol):
     """Who hears of the events that were kept, and of whether a job was forgotten with them."""
 
     def __call__(self, entries: Sequence[FeedEntry], *, forgot: bool) -> None:
         """Hear of a batch."""
 
 
-class Touched(NamedTuple):
+class Footprint(NamedTuple):
     """The keys that a group writes and those that it only reads; `all_`: all keys."""
 
     written: frozenset[str] = frozenset()
@@ -53,7 +53,7 @@ class Touched(NamedTuple):
     all_: bool = False
 
 
-def touched(writes: Group) -> Touched:
+def footprint(writes: Group) -> Footprint:
     """Return the keys that a group writes and reads; groups without conflicts share a batch."""
     written: set[str] = set()
     read: set[str] = set()
@@ -67,13 +67,13 @@ def touched(writes: Group) -> Touched:
             case Renewal():
                 written.add(f"job/{write.job_id}")
             case LeaseExtension() | JobDeletion():
-                return Touched(all_=True)
+                return Footprint(all_=True)
             case _:
                 # Last-seen times only move forward, in whatever order they are written.
                 continue
         if isinstance(write, JobChange | RecordChange):
             read.update(map(_looked_at, write.guards))
-    return Touched(frozenset(written), frozenset(read - written))
+    return Footprint(frozenset(written), frozenset(read - written))
 
 
 def _looked_at(guard: Guard) -> str:
@@ -86,7 +86,7 @@ def _looked_at(guard: Guard) -> str:
 
 class _Waiting(NamedTuple):
     writes: Group
-    touched: Touched
+    touched: Footprint
     verdict: asyncio.Future[CommitResult]
 
 
@@ -104,9 +104,9 @@ class GroupCommit:
     def __init__(
         self,
         apply: Apply,
-        told: Told,
+        told: OnCommitted,
         *,
-        touches: Callable[[Group], Touched] | None = None,
+        touches: Callable[[Group], Footprint] | None = None,
         writes_max: int = BATCH_WRITES_MAX,
     ) -> None:
         self._apply = apply
@@ -125,7 +125,7 @@ class GroupCommit:
         if self._closed:
             raise Unavailable("the store is closed; start the coordinator again")
         verdict: asyncio.Future[CommitResult] = asyncio.get_running_loop().create_future()
-        stands_on = self._touches(writes) if self._touches else Touched()
+        stands_on = self._touches(writes) if self._touches else Footprint()
         self._waiting.append(_Waiting(writes, stands_on, verdict))
         if self._runner is None:
             self._runner = asyncio.create_task(self._run(), name="group-commit")

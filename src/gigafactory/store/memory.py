@@ -29,7 +29,7 @@ from gigafactory.domain.job.change import (
 )
 from gigafactory.domain.job.job import Event, Job, JobSpec, Lease, Stage
 from gigafactory.store.recent_feed import RecentFeed
-from gigafactory.store.rows import engine_of, leases_of, profile_of, repeated, subject, words
+from gigafactory.store.rows import engine_of, find_duplicate, leases_of, profile_of, subject, words
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
@@ -50,7 +50,7 @@ class MemoryStore:
     async def commit(self, *writes: Write) -> CommitResult:
         await asyncio.sleep(0)
         moved = next((verdict for write in writes if (verdict := self._refusal(write))), None)
-        if refused := moved or repeated(writes) or self._held(writes):
+        if refused := moved or find_duplicate(writes) or self._held(writes):
             return refused
         for write in writes:
             self._apply(write)

@@ -36,16 +36,16 @@ class RecentFeed:
         if forgot:
             self._recent.clear()
         if entries:
-            self.ring(entries[-1].event.position)
+            self.advance(entries[-1].event.position)
 
-    def ring(self, position: int) -> None:
+    def advance(self, position: int) -> None:
         """Advance to this position, and wake all waiters."""
         if position > self._position:
             self._position = position
             bell, self._bell = self._bell, asyncio.Event()
             bell.set()
 
-    def since(self, after: int, limit: int) -> Sequence[FeedEntry] | None:
+    def entries_after(self, after: int, limit: int) -> Sequence[FeedEntry] | None:
         """Return the entries above `after`; None if the window does not hold all of them."""
         if after >= self._position:
             return ()

@@ -249,7 +249,7 @@ def job_doc(job: Job) -> str:
     return _encode(msgspec.convert(job, _JobDoc, from_attributes=True)).decode()
 
 
-def relisted(before: Job, after: Job) -> bool:
+def listing_changed(before: Job, after: Job) -> bool:
     """Whether a change moves anything that a job is listed by, other than its stage and engine."""
     return (
         before.ask.repo != after.ask.repo
@@ -316,7 +316,7 @@ def subject(write: JobChange | RecordChange | JobDeletion) -> str:
     return f"{write.record.kind}/{write.record.key}"
 
 
-def repeated(writes: Sequence[Write]) -> StaleRevision | None:
+def find_duplicate(writes: Sequence[Write]) -> StaleRevision | None:
     """A group is one step: whoever names the same job or record twice finds it moved."""
     names: set[str] = set()
     for write in writes:
@@ -390,7 +390,7 @@ def record_of(of: type[AnyRecord], doc: str | bytes) -> AnyRecord:
     return msgspec.json.decode(doc, type=of)
 
 
-def listed(values: Collection[str | tuple[str, str]]) -> str:
+def json_list(values: Collection[str | tuple[str, str]]) -> str:
     """Many values as one, for a query that takes a JSON list."""
     return _encode(list(values)).decode()
 

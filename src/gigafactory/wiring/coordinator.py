@@ -128,7 +128,7 @@ async def _postgres(url: str) -> AsyncIterator[tuple[Store, Clock]]:
             "a PostgreSQL store needs an extra: pip install 'gigafactory[postgres]'"
         ) from None
     async with PostgresStore.open(url) as store:
-        clock = await DatabaseClock.started(store.offset)
+        clock = await DatabaseClock.start(store.offset)
         syncing = asyncio.create_task(every(CLOCK_EVERY_S, clock.sync, name="clock"))
         try:
             yield store, clock

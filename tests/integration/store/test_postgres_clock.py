@@ -27,8 +27,8 @@ async def told(store: PostgresStore) -> float:
 async def test_coordinators_with_different_clocks_agree(database: str) -> None:
     async with PostgresStore.open(database) as store:
         early = await told(store)
-        slow = await DatabaseClock.started(store.offset, steady=Hand(-5e6))
-        quick = await DatabaseClock.started(store.offset, steady=Hand(7e6))
+        slow = await DatabaseClock.start(store.offset, steady=Hand(-5e6))
+        quick = await DatabaseClock.start(store.offset, steady=Hand(7e6))
         late = await told(store)
         times = [moment(int(early * 1000)), slow.now(), quick.now(), moment(int(late * 1000))]
         assert times == sorted(times)
@@ -39,7 +39,7 @@ async def test_the_time_goes_on_between_measurements_in_whole_milliseconds() -> 
         return 100.0
 
     hand = Hand(1.0)
-    clock = await DatabaseClock.started(ahead, steady=hand)
+    clock = await DatabaseClock.start(ahead, steady=hand)
     assert clock.now() == moment(101_000)
     hand.at = 1.0029
     assert clock.now() == moment(101_002)
@@ -52,7 +52,7 @@ async def test_the_time_never_goes_back() -> None:
         return next(offsets)
 
     hand = Hand(0.0)
-    clock = await DatabaseClock.started(measured, steady=hand)
+    clock = await DatabaseClock.start(measured, steady=hand)
     first = clock.now()
     await clock.sync()
     assert clock.now() == first

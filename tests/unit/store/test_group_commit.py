@@ -22,7 +22,14 @@ from gigafactory.domain.job.change import (
     StaleRevision,
     Stored,
 )
-from gigafactory.store.group_commit import FEW_WRITES, Applied, Group, GroupCommit, Touched, touched
+from gigafactory.store.group_commit import (
+    FEW_WRITES,
+    BatchResult,
+    Footprint,
+    Group,
+    GroupCommit,
+    footprint,
+)
 from tests.support.builders import NOON, a_job, a_product, a_step
 
 OUTAGE = LeaseExtension(timedelta(seconds=1))
@@ -37,7 +44,7 @@ class Tape:
         self.gate = asyncio.Event()
         self._fault = fault
 
-    async def apply(self, batch: list[Group]) -> Applied:
+    async def apply(self, batch: list[Group]) -> BatchResult:
         assert not self.busy.is_set(), "two batches at once"
         self.busy.set()
         await self.gate.wait()
@@ -45,7 +52,7 @@ class Tape:
         self.batches.append([name(group) for group in batch])
         if fault := self._fault(batch):
             raise fault
-        return Applied([StaleRevision(name(group)) for group in batch])
+        return BatchResult([StaleRevision(name(group)) for group in batch])
 
 
 def nobody(entries: Sequence[FeedEntry], *, forgot: bool) -> None:
@@ -212,7 +219,7 @@ async def test_when_the_loop_ends_the_runner_those_who_wait_hear_it() -> None:
 
 async def test_groups_that_share_a_name_never_share_a_batch_and_keep_their_order() -> None:
     tape = Tape()
-    group = GroupCommit(tape.apply, nobody, touches=touched)
+    group = GroupCommit(tape.apply, nobody, touches=footprint)
     first = await begun(tape, group)
     tasks = commits(group, "a", "b", "a", "c", "a", "b")
     await asyncio.sleep(0)
@@ -223,7 +230,7 @@ async def test_groups_that_share_a_name_never_share_a_batch_and_keep_their_order
 
 async def test_what_touches_everything_goes_alone_in_its_place() -> None:
     tape = Tape()
-    group = GroupCommit(tape.apply, nobody, touches=touched)
+    group = GroupCommit(tape.apply, nobody, touches=footprint)
     first = await begun(tape, group)
     tasks = commits(group, "a", "b")
     tasks.append(asyncio.create_task(group.commit((OUTAGE,))))
@@ -239,14 +246,14 @@ def test_every_group_is_applied_once_and_each_name_in_order(wanted: list[list[st
     async def run() -> None:
         seen: list[tuple[str, ...]] = []
 
-        async def apply(batch: list[Group]) -> Applied:
+        async def apply(batch: list[Group]) -> BatchResult:
             await asyncio.sleep(0)
             names = [frozenset(w.job_id for w in g if isinstance(w, Renewal)) for g in batch]
             assert sum(map(len, names)) == len(frozenset().union(*names))
             seen.extend(tuple(w.job_id for w in g if isinstance(w, Renewal)) for g in batch)
-            return Applied([Stored() for _ in batch])
+            return BatchResult([Stored() for _ in batch])
 
-        group = GroupCommit(apply, nobody, touches=touched, writes_max=7)
+        group = GroupCommit(apply, nobody, touches=footprint, writes_max=7)
         groups = [tuple(Renewal(n, i, NOON) for n in names) for i, names in enumerate(wanted)]
         assert await asyncio.gather(*(group.commit(g) for g in groups)) == [Stored()] * len(groups)
         assert sorted(seen) == sorted(map(tuple, wanted))
@@ -268,19 +275,21 @@ def test_a_group_stands_on_all_that_it_writes_and_looks_at() -> None:
         before=None, after=a_product(), guards=(RevisionGuard("leader", "reaper", 2),)
     )
     writes = (change, saved, Renewal("job-2", 1, NOON), FactoriesSeen({"mac-1": NOON}))
-    assert touched(writes) == Touched(
+    assert footprint(writes) == Footprint(
         written=frozenset(
             {"job/job-1", "hold/lock/x", "hold/seat/1", "product/notes", "job/job-2"}
         ),
         read=frozenset({"switch/*", "job/job-9", "leader/reaper"}),
     )
-    assert touched((replace(change), OUTAGE)).all_
+    assert footprint((replace(change), OUTAGE)).all_
 
 
 async def test_those_who_only_look_at_a_record_share_a_batch_and_its_writer_does_not() -> None:
     tape = Tape()
     looks = frozenset({"switch"})
-    group = GroupCommit(tape.apply, nobody, touches=lambda g: Touched(frozenset({name(g)}), looks))
+    group = GroupCommit(
+        tape.apply, nobody, touches=lambda g: Footprint(frozenset({name(g)}), looks)
+    )
     first = await begun(tape, group)
     tasks = commits(group, "a", "b", "switch", "c")
     await asyncio.sleep(0)

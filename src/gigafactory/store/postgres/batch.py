@@ -23,7 +23,7 @@ from gigafactory.domain.job.change import (
 )
 from gigafactory.domain.job.job import Event, Job
 from gigafactory.store import rows
-from gigafactory.store.group_commit import Applied
+from gigafactory.store.group_commit import BatchResult
 
 Row = tuple[object, ...]
 
@@ -39,7 +39,7 @@ SECTIONS = (
 """The parameters of `commit_batch`, in order; each is a list of rows, or nothing."""
 
 
-class Answer(NamedTuple):
+class BatchAnswer(NamedTuple):
     """What `commit_batch` answers."""
 
     base: int
@@ -66,7 +66,7 @@ class GroupRows:
         for write in writes:
             self._add(write)
         self._take([write for write in writes if isinstance(write, JobChange)])
-        self.refusal = rows.repeated(writes) or self.refusal
+        self.refusal = rows.find_duplicate(writes) or self.refusal
 
     def refused(self, check: int, owner: str | None) -> StaleRevision | KeyTaken:
         """The verdict when this check is the first that is broken."""
@@ -127,7 +127,7 @@ class GroupRows:
             return
         self._put("changed", after.id, after.rev, after.seq, rows.job_doc(after))
         engine = rows.engine_of(after)
-        if rows.relisted(before, after):
+        if rows.listing_changed(before, after):
             self._put("relisted", *_listed(after))
         elif before.stage is not after.stage or rows.engine_of(before) != engine:
             self._put("moved", after.id, after.stage.value, engine)
@@ -216,7 +216,7 @@ def parameters(groups: Sequence[GroupRows]) -> list[list[Row] | None]:
     return [merged.get(section) for section in SECTIONS]
 
 
-def settle(groups: Sequence[GroupRows], answer: Answer) -> Applied:
+def batch_result(groups: Sequence[GroupRows], answer: BatchAnswer) -> BatchResult:
     """What became of each group, and the events of those that were kept, in commit order."""
     broken = dict(
         zip(
@@ -235,4 +235,4 @@ def settle(groups: Sequence[GroupRows], answer: Answer) -> Applied:
         else:
             entries += group.entries(answer.base + len(entries))
             verdicts.append(Stored(entries[-1].event.position if group.events else 0))
-    return Applied(verdicts, entries)
+    return BatchResult(verdicts, entries)

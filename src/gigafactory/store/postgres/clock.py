@@ -27,7 +27,7 @@ class DatabaseClock:
         self._last = datetime.fromtimestamp(0, UTC)
 
     @classmethod
-    async def started(
+    async def start(
         cls, offset: Callable[[Steady], Awaitable[float]], *, steady: Steady = since_boot
     ) -> "DatabaseClock":
         """A clock that `offset` has been measured for; it is to be measured again every so often.

@@ -29,14 +29,14 @@ _UNSTORABLE = ("22", "54")
 _LOST = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 
 
-def away(fault: BaseException) -> bool:
+def is_unavailable(fault: BaseException) -> bool:
     """Return whether the error means that the database is unavailable."""
     if isinstance(fault, asyncpg.PostgresError):
         return str(fault.sqlstate or "").startswith(_AWAY)
     return isinstance(fault, _LOST)
 
 
-def unstorable(fault: BaseException) -> bool:
+def is_unstorable(fault: BaseException) -> bool:
     """Return whether the error means that a value cannot be stored."""
     return isinstance(fault, asyncpg.PostgresError) and str(fault.sqlstate or "").startswith(
         _UNSTORABLE
@@ -71,7 +71,7 @@ class Database:
         return connection
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def map_db_errors(self) -> Iterator[None]:
         """Turn faults into a sentence for the caller.
 
         Raises Unavailable, or Invalid for a value that no column can hold.
@@ -79,11 +79,11 @@ class Database:
         try:
             yield
         except (asyncpg.PostgresError, *_LOST) as fault:
-            if away(fault):
+            if is_unavailable(fault):
                 said = str(fault) or type(fault).__name__
                 message = f"the database at {self} is away: {said}; ask again with the same key"
                 raise Unavailable(message) from fault
-            if unstorable(fault):
+            if is_unstorable(fault):
                 raise Invalid("what is to be kept", [Fault("", str(fault))]) from fault
             raise
 

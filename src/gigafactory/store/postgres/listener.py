@@ -24,7 +24,7 @@ class Listener:
         """Listen until cancelled; while the database is away nothing is heard."""
         while True:
             try:
-                with self._database.told():
+                with self._database.map_db_errors():
                     await self._listen()
             except Unavailable:
                 await asyncio.sleep(RETRY_S)

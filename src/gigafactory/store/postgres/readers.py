@@ -7,13 +7,13 @@ from typing import Generic, TypeVar
 import asyncpg
 
 from gigafactory.domain.errors import Unavailable
-from gigafactory.store.postgres.connection import Connection, Database, away
+from gigafactory.store.postgres.connection import Connection, Database, is_unavailable
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Gathered(Generic[K, V]):
+class CoalescedReads(Generic[K, V]):
     """Coalesces reads of the same turn of the event loop into one query.
 
     No read joins a query that is under way: it might miss what was stored before the read.
@@ -66,7 +66,7 @@ class Readers:
             if self._closed:
                 message = f"the store at {self._database} is closed; start the coordinator again"
                 raise Unavailable(message)
-            with self._database.told():
+            with self._database.map_db_errors():
                 while self._idle:
                     known = self._idle.pop()
                     if known.is_closed():
@@ -75,7 +75,7 @@ class Readers:
                         return await self._ask(known, query, values)
                     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as fault:
                         # It may have been lost while it was idle, so a new one is worth a try.
-                        if isinstance(fault, TimeoutError) or not away(fault):
+                        if isinstance(fault, TimeoutError) or not is_unavailable(fault):
                             raise
                 fresh = await self._database.connect(**self._settings)
                 return await self._ask(fresh, query, values)

@@ -14,12 +14,12 @@ from gigafactory.domain.errors import Unavailable
 from gigafactory.domain.job.change import FLEET, CommitResult, FeedEntry, Record, Write
 from gigafactory.domain.job.job import Event, Job, JobSpec, Stage
 from gigafactory.store import rows
-from gigafactory.store.group_commit import GroupCommit, touched
+from gigafactory.store.group_commit import GroupCommit, footprint
 from gigafactory.store.postgres.connection import Database, migrate
 from gigafactory.store.postgres.job_query import statements_for
 from gigafactory.store.postgres.listener import Listener
 from gigafactory.store.postgres.queries import SQL
-from gigafactory.store.postgres.readers import Gathered, Readers
+from gigafactory.store.postgres.readers import CoalescedReads, Readers
 from gigafactory.store.postgres.writer import Writer
 from gigafactory.store.recent_feed import RecentFeed
 
@@ -53,13 +53,13 @@ class PostgresStore:
         self._feed = RecentFeed(position)
         self._writers = [Writer(database) for _ in range(LANES)]
         self._lanes = [
-            GroupCommit(writer.apply, self._feed.append, touches=touched)
+            GroupCommit(writer.apply, self._feed.append, touches=footprint)
             for writer in self._writers
         ]
         self._turn = itertools.cycle(self._lanes)
         self._listener = Listener(database, self._notified)
-        self._single_jobs = Gathered(self.jobs)
-        self._single_records = Gathered(self._records)
+        self._single_jobs = CoalescedReads(self.jobs)
+        self._single_records = CoalescedReads(self._records)
 
     @classmethod
     @asynccontextmanager
@@ -69,7 +69,7 @@ class PostgresStore:
         Raises Unavailable.
         """
         database = Database(dsn, schema)
-        with database.told():
+        with database.map_db_errors():
             connection = await database.connect()
             try:
                 await migrate(connection, schema)
@@ -96,7 +96,7 @@ class PostgresStore:
     def _notified(self, backend: int, position: int) -> None:
         # What our own writers have committed comes with its events, without a detour.
         if all(writer.backend != backend for writer in self._writers):
-            self._feed.ring(position)
+            self._feed.advance(position)
 
     async def offset(self, steady: Callable[[], float]) -> float:
         """How many seconds the database's time is ahead of a clock, by the quickest answer of some.
@@ -147,12 +147,12 @@ class PostgresStore:
         return _events(await self._ask("audit", below, wanted, limit))
 
     async def feed(self, *, after: int, limit: int = PAGE_MAX) -> Sequence[FeedEntry]:
-        recent = self._feed.since(after, limit)
+        recent = self._feed.entries_after(after, limit)
         return _entries(await self._ask("feed", after, limit)) if recent is None else recent
 
     async def position(self) -> int:
         [(position,)] = await self._ask("position")
-        self._feed.ring(position)
+        self._feed.advance(position)
         return self._feed.position
 
     async def wait_for_change(self, after: int) -> None:

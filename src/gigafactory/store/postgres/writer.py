@@ -6,13 +6,13 @@ from collections.abc import Sequence
 import asyncpg
 
 from gigafactory.domain.errors import Unavailable
-from gigafactory.store.group_commit import Applied, Group
-from gigafactory.store.postgres.batch import Answer, GroupRows, parameters, settle
-from gigafactory.store.postgres.connection import Connection, Database, away
+from gigafactory.store.group_commit import BatchResult, Group
+from gigafactory.store.postgres.batch import BatchAnswer, GroupRows, batch_result, parameters
+from gigafactory.store.postgres.connection import Connection, Database, is_unavailable
 from gigafactory.store.postgres.queries import SQL
 
 
-async def commit_alone(connection: Connection, group: GroupRows) -> Answer:
+async def commit_alone(connection: Connection, group: GroupRows) -> BatchAnswer:
     """Keep a group with its removals, whole or not at all; the answer is that of `commit_batch`."""
     transaction = connection.transaction()
     await transaction.start()
@@ -25,19 +25,19 @@ async def commit_alone(connection: Connection, group: GroupRows) -> Answer:
     return answer
 
 
-async def _applied(connection: Connection, group: GroupRows) -> Answer:
+async def _applied(connection: Connection, group: GroupRows) -> BatchAnswer:
     await connection.execute(SQL["lock_feed"])
     for check, gone in group.forgotten:
         job = gone.job
         wanted = (job.id, job.rev, job.seq, list(gone.free), list(job.deps))
         if await connection.fetchval(SQL["forget_job"], *wanted) is None:
-            return Answer(0, [group.number], [check], [None])
+            return BatchAnswer(0, [group.number], [check], [None])
     row = await connection.fetchrow(SQL["commit_batch"], *parameters([group]))
     assert row is not None, "a function answers with one row"
-    return Answer(*row)
+    return BatchAnswer(*row)
 
 
-NOTHING = Answer(0, (), (), ())
+NOTHING = BatchAnswer(0, (), (), ())
 
 # Plans are made once. Tables may grow a thousandfold after that, so they have to be over indexes.
 WRITING = {
@@ -64,7 +64,7 @@ class Writer:
             return None
         return self._connection.get_server_pid()
 
-    async def apply(self, batch: list[Group]) -> Applied:
+    async def apply(self, batch: list[Group]) -> BatchResult:
         """Keep those of these groups that hold; no two may share a key that one of them writes.
 
         Raises Unavailable when it is not known what was kept; after anything else, nothing was.
@@ -72,13 +72,13 @@ class Writer:
         groups = [GroupRows(next(self._numbers), writes) for writes in batch]
         sound = [group for group in groups if group.refusal is None]
         answer = await self._call(sound) if sound else NOTHING
-        return settle(groups, answer)
+        return batch_result(groups, answer)
 
-    async def _call(self, groups: Sequence[GroupRows]) -> Answer:
+    async def _call(self, groups: Sequence[GroupRows]) -> BatchAnswer:
         alone = any(group.forgotten for group in groups)
         assert not alone or len(groups) == 1, "whoever removes a job shares no batch"
         values = parameters(groups)
-        with self._database.told():
+        with self._database.map_db_errors():
             connection = await self._connect()
             answered = False
             try:
@@ -87,10 +87,10 @@ class Writer:
                 else:
                     row = await connection.fetchrow(SQL["commit_batch"], *values)
                     assert row is not None, "a function answers with one row"
-                    answer = Answer(*row)
+                    answer = BatchAnswer(*row)
                 answered = True
             except asyncpg.PostgresError as fault:
-                answered = not away(fault)
+                answered = not is_unavailable(fault)
                 # Batches follow each other: another program is in the way. A group alone may pass.
                 if isinstance(fault, asyncpg.TransactionRollbackError) and len(groups) == 1:
                     message = f"the database at {self._database} is busy: {fault}"

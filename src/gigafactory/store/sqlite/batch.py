@@ -27,7 +27,7 @@ from gigafactory.domain.job.change import (
 from gigafactory.domain.job.job import Job
 from gigafactory.store import rows
 from gigafactory.store.sqlite.queries import SQL, for_rows
-from gigafactory.store.sqlite.row_cache import Newest
+from gigafactory.store.sqlite.row_cache import RowCache
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -81,7 +81,7 @@ class _Moving(NamedTuple):
 class Batch:
     """Checks groups one after the other, and writes their result in few statements."""
 
-    def __init__(self, connection: sqlite3.Connection, newest: Newest) -> None:
+    def __init__(self, connection: sqlite3.Connection, newest: RowCache) -> None:
         """Begin inside a transaction that the caller has begun and will commit.
 
         `newest` is what is known of how things are before it.
@@ -111,20 +111,20 @@ class Batch:
         owned = self._newest.holds
         held = [key for c in changes for key in (*c.take, *c.free) if key not in owned]
         if ids:
-            found = self._fetch(SQL["revs_of_jobs"], (rows.listed(ids),))
+            found = self._fetch(SQL["revs_of_jobs"], (rows.json_list(ids),))
             self._jobs.expect(ids, ((id_, (rev, seq)) for id_, rev, seq in found))
         if held:
-            self._holds.expect(held, self._fetch(SQL["holders"], (rows.listed(held),)))
+            self._holds.expect(held, self._fetch(SQL["holders"], (rows.json_list(held),)))
         saved = (w.record for writes in groups for w in writes if isinstance(w, RecordChange))
         places = [(record.kind, record.key) for record in saved]
         places = [place for place in places if place not in self._newest.records]
         if places:
-            found = self._fetch(SQL["revs_of_records"], (rows.listed(places),))
+            found = self._fetch(SQL["revs_of_records"], (rows.json_list(places),))
             self._revs.expect(places, (((kind, key), rev) for kind, key, rev in found))
 
     def take(self, writes: Sequence[Write]) -> CommitResult:
         """The verdict on one group, which the groups after it find in place."""
-        if refused := self._moved(writes) or rows.repeated(writes) or self._held(writes):
+        if refused := self._moved(writes) or rows.find_duplicate(writes) or self._held(writes):
             return refused
         for write in writes:
             self._put(write)
@@ -304,7 +304,7 @@ class Batch:
                     tally[before.product_id, before.stage.value] -= 1
             if before is None:
                 new.append(rows.job_row(after))
-            elif rows.relisted(before, after):
+            elif rows.listing_changed(before, after):
                 relisted.append(rows.job_row(after))
             elif stays and rows.engine_of(before) == rows.engine_of(after):
                 same.append((after.rev, after.seq, rows.job_doc(after), after.id))
@@ -341,7 +341,7 @@ class Batch:
         self._events.clear()
         self._seen.clear()
         # What was known before this batch says nothing about what has been written by now.
-        self._newest = Newest()
+        self._newest = RowCache()
 
     def _load_job(self, job_id: str) -> tuple[int, int] | None:
         known = self._newest.jobs.get(job_id)

@@ -21,7 +21,7 @@ class _Asked(NamedTuple):
     checkpoint: bool
 
 
-class Syncs:
+class CommitSync:
     """Commits the transactions of one connection, one after the other."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:

@@ -37,7 +37,7 @@ _MEANINGS = {
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
+def map_db_errors(path: Path) -> Iterator[None]:
     """Map database errors to a message for the caller.
 
     Raises Unavailable.
@@ -58,7 +58,7 @@ def _sentence(path: Path, fault: sqlite3.Error) -> str:
     return f"the store {path} is away: {meaning or fault}"
 
 
-def create(path: Path) -> None:
+def create_file(path: Path) -> None:
     """Create the file, readable by its owner only, unless it exists.
 
     Raises Unavailable.
@@ -90,7 +90,7 @@ def connect(path: Path, *, cache_kib: int) -> sqlite3.Connection:
 
 
 @contextmanager
-def writing(connection: sqlite3.Connection) -> Iterator[None]:
+def open_transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """Write inside a transaction that stays open; roll back if the block fails."""
     connection.execute("BEGIN IMMEDIATE")
     whole = False
@@ -102,14 +102,14 @@ def writing(connection: sqlite3.Connection) -> Iterator[None]:
             connection.execute("ROLLBACK")
 
 
-def own(path: Path) -> sqlite3.Connection:
+def take_ownership(path: Path) -> sqlite3.Connection:
     """Take ownership of the store; closing the connection releases it.
 
     Raises Unavailable when another one has it.
     """
     # A SQLite lock ends with its process on every system, however the process ends.
     file = path.with_name(path.name + ".owner")
-    create(file)
+    create_file(file)
     owner = sqlite3.connect(file, timeout=0, isolation_level=None, check_same_thread=False)
     try:
         owner.execute("PRAGMA journal_mode = MEMORY")

@@ -6,7 +6,7 @@ from itertools import product
 from typing import NamedTuple
 
 from gigafactory.coordinator.core.ports import JobQuery
-from gigafactory.store.rows import listed, words
+from gigafactory.store.rows import json_list, words
 from gigafactory.store.sqlite.queries import SQL
 
 MANY = 5_000
@@ -126,16 +126,16 @@ def _conditions(query: JobQuery) -> Conditions:
         name: (Term(f"{name} = ?", value),) for name, value in asked.items() if value is not None
     }
     if query.parents:
-        conditions["parents"] = (Term(f"parent_id {AMONG}", listed(query.parents)),)
+        conditions["parents"] = (Term(f"parent_id {AMONG}", json_list(query.parents)),)
     if query.factory_id is not None:
         leased = "id IN (SELECT job_id FROM lease WHERE factory_id = ?)"
         conditions["factory_id"] = (Term(leased, query.factory_id),)
     if query.priority is not None:
         conditions["priority"] = (Term("priority = ?", query.priority.value),)
     if query.products is not None:
-        conditions["products"] = (Term(f"product_id {AMONG}", listed(query.products)),)
+        conditions["products"] = (Term(f"product_id {AMONG}", json_list(query.products)),)
     if query.stages:
-        conditions["stages"] = (Term(f"stage {AMONG}", listed([s.value for s in query.stages])),)
+        conditions["stages"] = (Term(f"stage {AMONG}", json_list([s.value for s in query.stages])),)
     # Each word begins a word of the job; those stand in a row, with a blank before each.
     conditions["text"] = tuple(
         Term("instr(' ' || words, ?) > 0", f" {word}") for word in words(query.text or "")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from gigafactory.domain.errors import Unavailable
-from gigafactory.store.sqlite.connection import READER_CACHE_KIB, connect, told
+from gigafactory.store.sqlite.connection import READER_CACHE_KIB, connect, map_db_errors
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class Readers:
             raise Unavailable(f"the store {self._path} is closed; start the coordinator again")
 
     def _answer(self, question: Callable[[sqlite3.Connection], T]) -> T:
-        with told(self._path):
+        with map_db_errors(self._path):
             return question(self._connection())
 
     def _connection(self) -> sqlite3.Connection:

@@ -27,7 +27,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Newest:
+class RowCache:
     """Jobs, specs, records and unique keys as they are stored.
 
     A record that is known not to be there is None, and so is the owner of a key that is free.

@@ -11,23 +11,23 @@ from gigafactory.coordinator.core.ports import PAGE_MAX, JobQuery
 from gigafactory.domain.job.change import FLEET, CommitResult, FeedEntry, Record, Stored, Write
 from gigafactory.domain.job.job import Event, Job, JobSpec, Stage
 from gigafactory.store import rows
-from gigafactory.store.group_commit import Applied, Group, GroupCommit
+from gigafactory.store.group_commit import BatchResult, Group, GroupCommit
 from gigafactory.store.recent_feed import RecentFeed
 from gigafactory.store.sqlite import job_query as finding
 from gigafactory.store.sqlite.batch import Batch
-from gigafactory.store.sqlite.commit_sync import Syncs
+from gigafactory.store.sqlite.commit_sync import CommitSync
 from gigafactory.store.sqlite.connection import (
     WRITER_CACHE_KIB,
     connect,
-    create,
+    create_file,
+    map_db_errors,
     migrate,
-    own,
-    told,
-    writing,
+    open_transaction,
+    take_ownership,
 )
 from gigafactory.store.sqlite.queries import SQL
 from gigafactory.store.sqlite.readers import Readers
-from gigafactory.store.sqlite.row_cache import Newest
+from gigafactory.store.sqlite.row_cache import RowCache
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 T = TypeVar("T")
@@ -48,13 +48,13 @@ class SqliteStore:
         """Stand on a connection that `open` has made, and will close."""
         self._path = path
         self._writer = writer
-        self._syncs = Syncs(writer)
+        self._syncs = CommitSync(writer)
         self._readers = Readers(path, READERS)
         # Separate connections: a long search must not delay a worker's short read.
         self._finders = Readers(path, FINDERS)
         (position,) = writer.execute(SQL["position"]).fetchone()
         self._feed = RecentFeed(position)
-        self._newest = Newest()
+        self._newest = RowCache()
         self._group = GroupCommit(self._apply, self._feed.append)
 
     @classmethod
@@ -66,9 +66,9 @@ class SqliteStore:
         """
         path = Path(path)
         with ExitStack() as stack:
-            with told(path):
-                stack.callback(own(path).close)
-                create(path)
+            with map_db_errors(path):
+                stack.callback(take_ownership(path).close)
+                create_file(path)
                 writer = connect(path, cache_kib=WRITER_CACHE_KIB)
                 stack.callback(writer.close)
                 migrate(writer, path)
@@ -87,30 +87,30 @@ class SqliteStore:
     async def commit(self, *writes: Write) -> CommitResult:
         return await self._group.commit(writes)
 
-    async def _apply(self, groups: list[Group]) -> Applied:
+    async def _apply(self, groups: list[Group]) -> BatchResult:
         kept = False
         try:
-            with told(self._path):
+            with map_db_errors(self._path):
                 applied = self._write(groups)
                 await self._syncs.commit(sum(map(len, groups)))
             kept = True
         finally:
             if not kept:
                 # Nobody knows whether it was kept.
-                self._newest = Newest()
+                self._newest = RowCache()
         for writes, verdict in zip(groups, applied.verdicts, strict=True):
             if isinstance(verdict, Stored):
                 self._newest.take(writes)
         return applied
 
-    def _write(self, groups: list[Group]) -> Applied:
+    def _write(self, groups: list[Group]) -> BatchResult:
         """Judge the groups, and write what they leave into a transaction that is still open."""
-        with writing(self._writer):
+        with open_transaction(self._writer):
             batch = Batch(self._writer, self._newest)
             batch.expect(groups)
             verdicts = [batch.take(writes) for writes in groups]
             batch.flush()
-        return Applied(verdicts, batch.entries)
+        return BatchResult(verdicts, batch.entries)
 
     async def job(self, job_id: str) -> Job | None:
         if (known := self._newest.jobs.get(job_id)) is not None:
@@ -152,11 +152,11 @@ class SqliteStore:
         self, products: tuple[str, ...] | None, *, before: int | None = None, limit: int = 50
     ) -> Sequence[Event]:
         below = LAST_POSITION if before is None else before
-        wanted = None if products is None else rows.listed((*products, FLEET))
+        wanted = None if products is None else rows.json_list((*products, FLEET))
         return await self._ask("audit", _events, below, wanted, limit)
 
     async def feed(self, *, after: int, limit: int = PAGE_MAX) -> Sequence[FeedEntry]:
-        recent = self._feed.since(after, limit)
+        recent = self._feed.entries_after(after, limit)
         return await self._ask("feed", _entries, after, limit) if recent is None else recent
 
     async def position(self) -> int:
@@ -166,7 +166,7 @@ class SqliteStore:
         await self._feed.wait(after)
 
     async def key_owners(self, keys: Collection[str]) -> Mapping[str, str]:
-        return self._look("holders", dict, rows.listed(keys)) if keys else {}
+        return self._look("holders", dict, rows.json_list(keys)) if keys else {}
 
     async def keys_with_prefix(self, prefix: str) -> Mapping[str, str]:
         return await self._ask("held", dict, prefix, rows.after_prefix(prefix))
@@ -216,7 +216,7 @@ class SqliteStore:
         return {factory_id: rows.moment(at) for factory_id, at in found.items()}
 
     async def count_jobs_by_stage(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
-        wanted = None if products is None else rows.listed(products)
+        wanted = None if products is None else rows.json_list(products)
         found: dict[str, int] = await self._ask("counts", dict, wanted)
         return {stage: found.get(stage.value, 0) for stage in Stage}
 
@@ -226,7 +226,7 @@ class SqliteStore:
 
     async def _some(self, query: str, read: Callable[[list[Row]], T], keys: Collection[str]) -> T:
         """What `read` makes of the rows with these keys."""
-        listed = rows.listed(keys)
+        listed = rows.json_list(keys)
         few = len(keys) <= FEW
         return self._look(query, read, listed) if few else await self._ask(query, read, listed)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from gigafactory.store.sqlite import commit_sync as syncing
-from gigafactory.store.sqlite.commit_sync import CHECKPOINT_WRITES, Syncs
+from gigafactory.store.sqlite.commit_sync import CHECKPOINT_WRITES, CommitSync
 
 COMMIT = "COMMIT"
 CHECKPOINT = "PRAGMA wal_checkpoint(PASSIVE)"
@@ -52,27 +52,27 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 
 @pytest.fixture
-def syncs(disk: Disk) -> Iterator[Syncs]:
-    made = Syncs(disk)  # type: ignore[arg-type]
+def syncs(disk: Disk) -> Iterator[CommitSync]:
+    made = CommitSync(disk)  # type: ignore[arg-type]
     yield made
     made.close()
 
 
-async def test_a_quick_disk_is_waited_for_on_the_spot(disk: Disk, syncs: Syncs) -> None:
+async def test_a_quick_disk_is_waited_for_on_the_spot(disk: Disk, syncs: CommitSync) -> None:
     disk.takes_s = 0.0005
     for _ in range(10):
         await syncs.commit(1)
     assert disk.here == [True] * 10
 
 
-async def test_a_slow_disk_leaves_the_event_loop_alone(disk: Disk, syncs: Syncs) -> None:
+async def test_a_slow_disk_leaves_the_event_loop_alone(disk: Disk, syncs: CommitSync) -> None:
     disk.takes_s = 0.02
     for _ in range(5):
         await syncs.commit(1)
     assert disk.here == [True, False, False, False, False]
 
 
-async def test_after_one_hiccup_the_disk_is_trusted_again(disk: Disk, syncs: Syncs) -> None:
+async def test_after_one_hiccup_the_disk_is_trusted_again(disk: Disk, syncs: CommitSync) -> None:
     disk.takes_s = 0.02
     await syncs.commit(1)
     disk.takes_s = 0.0001
@@ -82,14 +82,14 @@ async def test_after_one_hiccup_the_disk_is_trusted_again(disk: Disk, syncs: Syn
     assert disk.here[-1]
 
 
-async def test_many_writes_bring_a_checkpoint_in_the_thread(disk: Disk, syncs: Syncs) -> None:
+async def test_many_writes_bring_a_checkpoint_in_the_thread(disk: Disk, syncs: CommitSync) -> None:
     await syncs.commit(CHECKPOINT_WRITES - 1)
     await syncs.commit(1)
     await syncs.commit(1)
     assert disk.done == [(COMMIT, True), (COMMIT, False), (CHECKPOINT, False), (COMMIT, True)]
 
 
-async def test_a_checkpoint_that_fails_costs_no_commit(disk: Disk, syncs: Syncs) -> None:
+async def test_a_checkpoint_that_fails_costs_no_commit(disk: Disk, syncs: CommitSync) -> None:
     disk.faults[CHECKPOINT] = sqlite3.OperationalError("disk I/O error")
     await syncs.commit(CHECKPOINT_WRITES)
     await syncs.commit(CHECKPOINT_WRITES)
@@ -98,7 +98,7 @@ async def test_a_checkpoint_that_fails_costs_no_commit(disk: Disk, syncs: Syncs)
 
 @pytest.mark.parametrize("writes", [1, CHECKPOINT_WRITES])
 async def test_a_commit_that_fails_is_rolled_back_and_told(
-    disk: Disk, syncs: Syncs, writes: int
+    disk: Disk, syncs: CommitSync, writes: int
 ) -> None:
     disk.faults[COMMIT] = sqlite3.OperationalError("database or disk is full")
     with pytest.raises(sqlite3.OperationalError, match="disk is full"):
@@ -111,7 +111,7 @@ async def test_a_commit_that_fails_is_rolled_back_and_told(
 
 @pytest.mark.parametrize("fails", [False, True])
 async def test_whoever_leaves_meanwhile_stops_no_commit(
-    disk: Disk, syncs: Syncs, *, fails: bool
+    disk: Disk, syncs: CommitSync, *, fails: bool
 ) -> None:
     if fails:
         disk.faults[COMMIT] = sqlite3.OperationalError("disk I/O error")
