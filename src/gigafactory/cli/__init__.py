@@ -1,1 +1,1 @@
-"""The command line `aq`: one command a file, each imported when it is asked for."""
+"""The command line `aq`: one command a file, imported on use."""

@@ -1,4 +1,4 @@
-"""How a command ends: one table of exit codes, and what to do next after each refusal."""
+"""Exit codes, and the next step after each refusal."""
 
 from enum import IntEnum
 
@@ -17,7 +17,7 @@ from gigafactory.domain.errors import (
 
 
 class Exit(IntEnum):
-    """What the shell is told."""
+    """Exit code of a command."""
 
     OK = 0
     REFUSED = 1
@@ -30,14 +30,14 @@ class Exit(IntEnum):
 
 
 MEANINGS = {
-    Exit.OK: "it is done",
-    Exit.REFUSED: "it was refused or is not valid; the message says why",
-    Exit.USAGE: "the command was not typed right",
-    Exit.NOT_FOUND: "there is no such job, factory, profile or token",
-    Exit.CONFLICT: "somebody was there first, or the job's stage does not allow it",
-    Exit.UNAVAILABLE: "the coordinator or its store is away, or asks to come back later",
-    Exit.NOT_ALLOWED: "no token, or one that does not allow this",
-    Exit.INTERRUPTED: "stopped by Ctrl-C",
+    Exit.OK: "success",
+    Exit.REFUSED: "refused or invalid; the message says why",
+    Exit.USAGE: "wrong usage of the command",
+    Exit.NOT_FOUND: "no such job, factory, profile or token",
+    Exit.CONFLICT: "conflict with another change, or the job's stage does not allow it",
+    Exit.UNAVAILABLE: "the coordinator or its store is unavailable; try again later",
+    Exit.NOT_ALLOWED: "no token, or missing permission",
+    Exit.INTERRUPTED: "interrupted by Ctrl-C",
 }
 
 CODES: dict[type[Refused], Exit] = {
@@ -49,22 +49,21 @@ CODES: dict[type[Refused], Exit] = {
     Unavailable: Exit.UNAVAILABLE,
     Refused: Exit.REFUSED,
 }
-"""The exit code of each kind of refusal; its subclasses share it."""
+"""Exit code of each kind of refusal, including subclasses."""
 
 NEXT: dict[type[Refused], str] = {
-    Unreachable: "start one with `aq up`, or set AQ_FLEET_API to the address of yours",
-    Unauthenticated: "set AQ_FLEET_TOKEN to a token of yours; an admin makes one with"
-    " `aq tokens create`",
-    BudgetPaused: "`aq budget show` says how it stands; `aq budget set` raises the ceiling",
-    Halted: "an operator lifts the halt with `aq resume`",
+    Unreachable: "start a coordinator with `aq up`, or set AQ_FLEET_API to its URL",
+    Unauthenticated: "set AQ_FLEET_TOKEN; an admin creates a token with `aq tokens create`",
+    BudgetPaused: "`aq budget show` shows the budget; `aq budget set` raises the limit",
+    Halted: "an operator ends the halt with `aq resume`",
 }
 
 
 def exit_code(refused: Refused) -> Exit:
-    """The exit code of a refusal."""
+    """Return the exit code of a refusal."""
     return next(CODES[kind] for kind in type(refused).__mro__ if kind in CODES)
 
 
 def next_step(refused: Refused) -> str | None:
-    """What a person can do about a refusal whose own sentence does not say it."""
+    """Return what to do about a refusal, if its message does not say it."""
     return next((NEXT[kind] for kind in type(refused).__mro__ if kind in NEXT), None)

@@ -1,4 +1,4 @@
-"""All commands together: imported when used, and their refusals turned into exit codes."""
+"""The Click group `aq`: imports commands on use and turns refusals into exit codes."""
 
 from importlib import import_module
 
@@ -12,14 +12,12 @@ from gigafactory.domain.errors import Invalid, Refused
 
 
 class Aq(click.Group):
-    """The group `aq`, which knows its commands by name alone."""
+    """The group `aq`; knows its commands by name."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Every command, in the order of the front page."""
         return list(MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """One command, imported now."""
         if cmd_name not in MODULES:
             return None
         module = import_module(f"gigafactory.cli.{MODULES[cmd_name]}")
@@ -29,17 +27,16 @@ class Aq(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that was typed; for one that is none, the nearest is named."""
+        """Resolve the typed command; suggest the closest name for an unknown one."""
         if args[0] not in MODULES and not args[0].startswith("-"):
             import difflib
 
             near = difflib.get_close_matches(args[0], MODULES, n=1)
-            hint = f"did you mean `aq {near[0]}`?" if near else "`aq --help` lists them"
-            raise click.UsageError(f"there is no command {args[0]!r}; {hint}")
+            hint = f"did you mean `aq {near[0]}`?" if near else "`aq --help` lists all commands"
+            raise click.UsageError(f"unknown command {args[0]!r}; {hint}")
         return super().resolve_command(ctx, args)
 
     def get_help(self, ctx: click.Context) -> str:  # noqa: ARG002 - the same
-        """The front page."""
         return page()
 
 
@@ -47,7 +44,7 @@ aq = Aq("aq", context_settings={"help_option_names": ["-h", "--help"]})
 
 
 def run(typed: list[str]) -> int:
-    """Run a command; refusals become a sentence on stderr and an exit code."""
+    """Run a command; print a refusal to stderr and return the exit code."""
     try:
         return int(aq.main(typed, prog_name="aq", standalone_mode=False) or Exit.OK)
     except Refused as refused:
@@ -77,8 +74,7 @@ def _refused(refused: Refused, *, as_json: bool) -> int:
 
 
 def _problem(refused: Refused) -> str:
-    """A refusal as a program hears it."""
-    told: dict[str, object] = {"code": refused.code, "detail": refused.detail}
+    problem: dict[str, object] = {"code": refused.code, "detail": refused.detail}
     if isinstance(refused, Invalid):
-        told["faults"] = refused.faults
-    return msgspec.json.encode(told).decode()
+        problem["faults"] = refused.faults
+    return msgspec.json.encode(problem).decode()

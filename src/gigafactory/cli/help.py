@@ -1,4 +1,4 @@
-"""The front page of `aq`: where each command lives, and the help that nothing is imported for."""
+"""Help page of `aq` and the module of each command; imports nothing."""
 
 GROUPS: dict[str, dict[str, str]] = {
     "Jobs": {
@@ -67,31 +67,31 @@ GROUPS: dict[str, dict[str, str]] = {
         "version": "serve.version",
     },
 }
-"""The commands by group, each with its module in this package."""
+"""Commands by group, each with its module in this package."""
 
 MODULES = {name: module for group in GROUPS.values() for name, module in group.items()}
 
 PAGE = """\
 aq turns written intent into shipped software on a fleet of machines.
 
-  aq up                     run a coordinator on this machine, data and all
-  aq submit fix-login.md    hand in a job: a markdown file, settings on top
-  aq jobs                   see what there is, and where each job stands
-  aq logs -f fix-login      watch one at work
-  aq attention              see what waits for you; then approve, ship, …
-  aq run --once             work on this folder's inbox, with no service
+  aq up                     run a coordinator and a factory on this machine
+  aq submit fix-login.md    submit a job: a markdown file with settings on top
+  aq jobs                   list jobs and their stages
+  aq logs -f fix-login      follow the log of a job
+  aq attention              list what needs you; then approve, ship, …
+  aq run --once             run the jobs of this folder, without a service
 
 {groups}
 
-`aq COMMAND --help` explains a command; `--json` prints what the API answers.
-`aq doctor` says what is missing, `aq config` which settings hold, and why.\
+`aq COMMAND --help` explains a command; `--json` prints the API's response.
+`aq doctor` checks this machine, `aq config` shows all settings and their origin.\
 """
 
 WIDTH = 80
 
 
 def page() -> str:
-    """The help of `aq` itself; it fits a small screen."""
+    """Return the help of `aq`; fits 80 columns."""
     return PAGE.format(groups="\n".join(_lines(name, list(GROUPS[name])) for name in GROUPS))
 
 

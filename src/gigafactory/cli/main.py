@@ -1,4 +1,4 @@
-"""The door of `aq`: what can be said at once is said without importing anything."""
+"""Entry point of `aq`: help, version and the fast path run before Click is imported."""
 
 import gc
 import os
@@ -9,14 +9,14 @@ from gigafactory.cli.help import page
 
 HELP: tuple[list[str], ...] = ([], ["help"], ["--help"], ["-h"])
 VERSION = (["version"], ["--version"])
-GLANCES = (["jobs"], ["jobs", "--json"], ["attention"], ["attention", "--json"])
-"""What people type all day; it is shown without what other commands must import."""
+FAST_PATHS = (["jobs"], ["jobs", "--json"], ["attention"], ["attention", "--json"])
+"""The most frequent commands; served without slow imports."""
 GARBAGE_AFTER = 100_000
-"""So many objects are made before anybody looks for garbage: most commands make fewer."""
+"""Objects before the first garbage collection: most commands create fewer."""
 
 
 def main() -> int:
-    """Run the command that was typed; the exit code says how it went."""
+    """Run the command line and return its exit code."""
     typed = sys.argv[1:]
     completes = "_AQ_COMPLETE" in os.environ
     if typed in HELP and not completes:
@@ -27,10 +27,10 @@ def main() -> int:
         return 0
     gc.set_threshold(GARBAGE_AFTER)
     try:
-        if typed in GLANCES and not completes:
-            from gigafactory.cli.fast_path import glance
+        if typed in FAST_PATHS and not completes:
+            from gigafactory.cli.fast_path import run_fast
 
-            if glance(typed, os.environ):
+            if run_fast(typed, os.environ):
                 return 0
         from gigafactory.cli.group import run
 
@@ -41,5 +41,5 @@ def main() -> int:
         print(file=sys.stderr)  # the terminal has shown a ^C
         return Exit.INTERRUPTED
     finally:
-        # The system takes all memory back at once; Python need not look through it first.
+        # Skip the final garbage collection: the process ends anyway.
         gc.freeze()

@@ -1,4 +1,4 @@
-"""What every command has: its settings, a client for the coordinator they lead to, and `--json`."""
+"""The context of a command: settings, client and `--json`."""
 
 import functools
 import os
@@ -24,15 +24,15 @@ T = TypeVar("T")
 
 
 def access(config: Config) -> CoordinatorAccess:
-    """As configured; else the coordinator of this data folder, as its owner."""
-    usual, told = listen_url(config.server.host, config.server.port), config.client
+    """Return the configured coordinator, or the one of this data folder as its owner."""
+    default_url, client = listen_url(config.server.host, config.server.port), config.client
     return local.coordinator_access(
-        config.data, usual, url=told.url, token=told.token, product=told.product
+        config.data, default_url, url=client.url, token=client.token, product=client.product
     )
 
 
 class Session:
-    """One run of a command."""
+    """One invocation of a command."""
 
     def __init__(self, loaded: Loaded, *, as_json: bool) -> None:
         self.loaded = loaded
@@ -41,24 +41,24 @@ class Session:
 
     @cached_property
     def access(self) -> CoordinatorAccess:
-        """Where the coordinator is."""
+        """URL, token and product of the coordinator."""
         return access(self.config)
 
     @cached_property
     def client(self) -> "Client":
-        """The client, opened when it is first needed."""
+        """The client, opened on first use."""
         from gigafactory.client.transport.sync_client import Client
 
         return Client(self.access.url, self.access.token, product=self.access.product)
 
     def unscoped(self) -> None:
-        """Ask about all products that the token covers, unless one was chosen."""
+        """Query all products of the token, unless one was chosen."""
         self.client.product = self.config.client.product
 
     def answer(self, call: "Call[T]", show: Callable[[T], None]) -> None:
-        """Send a call and print its answer: as it came with `--json`, else as `show` does.
+        """Send a call and print the response: raw with `--json`, otherwise through `show`.
 
-        Raises Refused.
+        Raise Refused.
         """
         body = self.client.fetch(call)
         if self.as_json:
@@ -68,12 +68,12 @@ class Session:
 
 
 def with_settings(function: Callable[..., R]) -> Callable[..., R]:
-    """Give a command a Session as its first argument, and the options that lead to one."""
+    """Pass a Session to a command as its first argument, and add the common options."""
 
-    @click.option("--json", "as_json", is_flag=True, help="Print JSON, as the API gives it.")
-    @click.option("--data", type=click.Path(path_type=Path), help="The data folder.")
+    @click.option("--json", "as_json", is_flag=True, help="Print JSON, as the API returns it.")
+    @click.option("--data", type=click.Path(path_type=Path), help="Data folder.")
     @click.option(
-        "--config", "config_file", type=click.Path(path_type=Path), help="The file of settings."
+        "--config", "config_file", type=click.Path(path_type=Path), help="Settings file (aq.toml)."
     )
     @functools.wraps(function)
     def command(*, as_json: bool, config_file: Path | None, **given: object) -> R:
@@ -86,7 +86,6 @@ def with_settings(function: Callable[..., R]) -> Callable[..., R]:
 
 
 def _of_folder(folder: object) -> Path | None:
-    """The settings of a queue, wherever a command about it is typed."""
     file = folder / FILE_NAME if isinstance(folder, Path) else None
     return file if file is not None and file.is_file() else None
 
@@ -101,11 +100,11 @@ FLAGS = {
     "url": "client.url",
     "product": "client.product",
 }
-"""Options that are settings; whichever a command declares goes over file and environment."""
+"""Options that override settings from file and environment."""
 
 
 def for_fleet(function: Callable[..., R]) -> Callable[..., R]:
-    """The same for a command that asks a coordinator."""
-    product = click.option("--product", "-p", help="The product that this is about.")
-    url = click.option("--url", help="The coordinator's address.")
+    """Like `with_settings`, for commands that use a coordinator."""
+    product = click.option("--product", "-p", help="Product to use.")
+    url = click.option("--url", help="URL of the coordinator.")
     return product(url(with_settings(function)))

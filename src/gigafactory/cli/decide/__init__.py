@@ -1,1 +1,1 @@
-"""The decide room."""
+"""Commands for decisions of people."""

@@ -1,4 +1,4 @@
-"""What people do to jobs: one command for every action of the lifecycle's table."""
+"""One command for every action of people in the lifecycle."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,49 +16,56 @@ from gigafactory.wire.jobs import JobView
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
-REASON = click.option("--reason", "-m", default="", help="Why; it stands in the job's story.")
-NEEDED = click.option("--reason", "-m", required=True, help="Why; it stands in the job's story.")
+REASON = click.option("--reason", "-m", default="", help="Reason; recorded in the job's events.")
+NEEDED = click.option("--reason", "-m", required=True, help="Reason; recorded in the job's events.")
 COMMENT = click.option(
-    "--comment", "-m", "reason", required=True, help="What the agent is to change."
+    "--comment", "-m", "reason", required=True, help="What the agent should change."
 )
-COMMIT = click.option("--commit", help="The commit that you looked at; a newer one voids this.")
+COMMIT = click.option("--commit", help="Commit that you reviewed; refused if there is a newer one.")
 REMARK = click.option(
-    "--comment", "-m", default="", help="What to look at; it stands in the story."
+    "--comment", "-m", default="", help="What to look at; recorded in the events."
 )
 REVIEWERS = click.option(
-    "--reviewer", "-r", "reviewers", multiple=True, metavar="NAME", help="Whom to ask; repeatable."
+    "--reviewer",
+    "-r",
+    "reviewers",
+    multiple=True,
+    metavar="NAME",
+    help="Reviewer to ask; repeatable.",
 )
 QUORUM = click.option(
-    "--quorum", type=click.IntRange(min=1), metavar="N", help="How many of them must agree."
+    "--quorum", type=click.IntRange(min=1), metavar="N", help="Number of approvals needed."
 )
-FRESH = click.option("--fresh", is_flag=True, help="Forget the work so far; begin anew.")
+FRESH = click.option("--fresh", is_flag=True, help="Discard the work so far and start over.")
 
 
 def _action(
-    name: str, text: str, *options: Decorator, call: Callable[..., Call[JobView]] | None = None
+    name: str, text: str, *decorators: Decorator, call: Callable[..., Call[JobView]] | None = None
 ) -> click.Command:
-    send = call or (lambda job, **wish: calls.act(job, name, **wish))
+    send = call or (lambda job, **options: calls.act(job, name, **options))
 
-    # The options that were given to this action are the parts of its wish.
+    # The options of this action become keyword arguments of its call.
     def act(
         session: Session,
         *,
         jobs: tuple[str, ...],
         folder: Path | None,
-        **wish: Any,  # noqa: ANN401
+        **options: Any,  # noqa: ANN401
     ) -> None:
         here = chosen(session, folder)
         for job in jobs:
             if here is not None:
-                act_here(session, here, job, name, wish)
+                act_here(session, here, job, name, options)
             else:
-                session.answer(send(job, **wish), _show)
+                session.answer(send(job, **options), _show)
 
     command: Callable[..., None] = FOLDER(for_fleet(act))
-    for option in reversed(options):
-        command = option(command)
+    for decorator in reversed(decorators):
+        command = decorator(command)
     stages = ", ".join(stage for stage in sorted(ACTIONS[name]))
-    text = f"{text}\n\nFor jobs that are {stages}. Several are done one after the other."
+    text = (
+        f"{text}\n\nAllowed in the stages {stages}. Several jobs are processed one after the other."
+    )
     argument = click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
     return click.command(name, help=text)(argument(command))
 
@@ -69,23 +76,21 @@ def _show(job: JobView) -> None:
         note(f"  {job.reason}")
 
 
-approve = _action("approve", "Approve the work of a job that is in review.", REASON, COMMIT)
-reject = _action("reject", "Reject the work of a job: it ends as failed.", NEEDED, COMMIT)
+approve = _action("approve", "Approve the work of a job in review.", REASON, COMMIT)
+reject = _action("reject", "Reject the work of a job; it ends as failed.", NEEDED, COMMIT)
 request_changes = _action(
     "request-changes", "Send a job back to the agent with your comment.", COMMENT, COMMIT
 )
 request_review = _action(
     "request-review",
-    "Ask for a review of a job, of those named or of any reviewer.",
+    "Request a review of a job from the named reviewers, or any.",
     *(REVIEWERS, QUORUM, REMARK),
     call=calls.request_review,
 )
-ship = _action("ship", "Have a factory ship the work of a job.", COMMIT)
-requeue = _action("requeue", "Queue a job that had ended again.", FRESH)
-cancel = _action("cancel", "End a job, whatever it is doing.", REASON)
-promote = _action("promote", "Put a job before the others of its priority.")
-preempt = _action("preempt", "Ask the factory to checkpoint a job and hand it back.", REASON)
-release = _action("release", "Take a job from its factory at once, and queue it again.", REASON)
-override_scope = _action(
-    "override-scope", "Send work that left its scope to review after all.", NEEDED
-)
+ship = _action("ship", "Ship the work of a job.", COMMIT)
+requeue = _action("requeue", "Queue a finished job again.", FRESH)
+cancel = _action("cancel", "Cancel a job.", REASON)
+promote = _action("promote", "Move a job to the front of its priority.")
+preempt = _action("preempt", "Ask the factory to save a checkpoint and hand the job back.", REASON)
+release = _action("release", "Take a job from its factory at once and queue it again.", REASON)
+override_scope = _action("override-scope", "Send work that violated its scope to review.", NEEDED)

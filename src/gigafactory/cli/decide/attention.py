@@ -1,4 +1,4 @@
-"""`aq attention`: what waits for a person."""
+"""`aq attention`: what needs a person."""
 
 import click
 
@@ -10,6 +10,6 @@ from gigafactory.client import fleet
 @click.command()
 @for_fleet
 def attention(session: Session) -> None:
-    """List what waits for a person, the most urgent first, with what can be done."""
+    """List what needs a person, most urgent first, with the possible actions."""
     session.unscoped()
     show_attention(session.client.fetch(fleet.attention()), as_json=session.as_json)

@@ -1,4 +1,4 @@
-"""`aq dash`: the fleet, or a folder, in the terminal."""
+"""`aq dash`: the terminal dashboard of a fleet or folder."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gigafactory.cli.exit_codes import next_step
-from gigafactory.cli.folder.target import FOLDER, chosen, require_inbox, somebody
+from gigafactory.cli.folder.target import FOLDER, chosen, current_user, require_inbox
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.config.data_dir import ADMIN_TOKEN, read_line
 from gigafactory.domain.errors import Unavailable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 EXTRA = "the dashboard needs an extra: pip install 'gigafactory[dash]'"
 NO_TERMINAL = (
     "the dashboard needs a terminal; `aq jobs`, `aq attention`, `aq factory list` and, for a"
-    " folder, `aq status` print what it shows"
+    " folder, `aq status` print the same information"
 )
 
 
@@ -26,9 +26,9 @@ NO_TERMINAL = (
 @FOLDER
 @for_fleet
 def dash(session: Session, *, folder: Path | None) -> None:
-    """Show the fleet, or a folder, in the terminal, and decide with single keys.
+    """Show the fleet or a folder in the terminal, with one key per action.
 
-    `?` lists the keys. It shows all products that the token covers, or the one chosen with -p.
+    `?` lists the keys. Shows all products of the token, or the one chosen with -p.
     """
     if session.as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise Unavailable(NO_TERMINAL)
@@ -41,13 +41,13 @@ def dash(session: Session, *, folder: Path | None) -> None:
     from gigafactory.system import logging as log
 
     log.silence()
-    here = _place(session, folder)
+    here = _folder_to_show(session, folder)
     plane = _fleet(session) if here is None else _folder(session, here)
     Dash(plane, hint=next_step).run()
 
 
-def _place(session: Session, folder: Path | None) -> Path | None:
-    """The folder to show; None for the fleet."""
+def _folder_to_show(session: Session, folder: Path | None) -> Path | None:
+    """Return the folder to show; None for the fleet."""
     match session.config.client.dash:
         case "fleet":
             return folder
@@ -61,14 +61,14 @@ def _fleet(session: Session) -> "Plane":
     from gigafactory.client.transport.async_client import AsyncClient
     from gigafactory.tui.model.fleet_source import FleetPlane
 
-    there, told = session.access, session.config.client
+    there, client_settings = session.access, session.config.client
 
     def latest() -> str | None:
-        """The owner's token as it is by now, where that is what is used."""
-        mine = there.local and told.token is None
-        return read_line(session.config.data / ADMIN_TOKEN) if mine else None
+        # The owner's token may have been replaced since the start.
+        own = there.local and client_settings.token is None
+        return read_line(session.config.data / ADMIN_TOKEN) if own else None
 
-    client = AsyncClient(there.url, there.token, product=told.product, latest=latest)
+    client = AsyncClient(there.url, there.token, product=client_settings.product, latest=latest)
     return FleetPlane(client)
 
 
@@ -78,4 +78,4 @@ def _folder(session: Session, folder: Path) -> "Plane":
 
     require_inbox(folder)
     config = session.config
-    return FolderPlane(open_queue(folder), config.factory, config.folder, by=somebody())
+    return FolderPlane(open_queue(folder), config.factory, config.folder, by=current_user())

@@ -1,4 +1,4 @@
-"""`aq defect`: something that was shipped was wrong after all."""
+"""`aq defect`: report a defect of a shipped job."""
 
 import click
 
@@ -10,17 +10,17 @@ from gigafactory.domain.tracker.defect import Source
 
 @click.command()
 @click.argument("job")
-@click.option("--revert", metavar="COMMIT", help="The commit that takes it back.")
-@click.option("--ticket", metavar="ID", help="The bug ticket that tells of it.")
-@click.option("--message", "-m", metavar="WORDS", help="What was wrong, in a few words.")
+@click.option("--revert", metavar="COMMIT", help="The commit that reverts it.")
+@click.option("--ticket", metavar="ID", help="The bug ticket.")
+@click.option("--message", "-m", metavar="TEXT", help="What is wrong, in a few words.")
 @for_fleet
 def defect(
     session: Session, *, job: str, revert: str | None, ticket: str | None, message: str | None
 ) -> None:
-    """Tell of a defect that a shipped job let through.
+    """Report a defect of a shipped job.
 
-    It counts against the objective of escaped defects, once for each job. Factories find reverts
-    of what was shipped by themselves, and bug tickets that name a job by its id are heard too.
+    It counts against the objective of escaped defects, once per job. Reverts of shipped work and
+    bug tickets that name a job by id are found automatically.
     """
     given = {Source.REVERT: revert, Source.TICKET: ticket, Source.PERSON: message}
     named = [(source, words) for source, words in given.items() if words]
@@ -28,5 +28,6 @@ def defect(
         raise click.UsageError("name one of --revert, --ticket and --message")
     source, words = named[0]
     session.answer(
-        defects.report(job, source, words), lambda found: say(f"{found.name}: noted, {words}")
+        defects.report(job, source, words),
+        lambda found: say(f"{found.name}: defect recorded: {words}"),
     )

@@ -1,4 +1,4 @@
-"""`aq notify`: the channels on which people hear of what needs them."""
+"""`aq notify`: list and test notification channels."""
 
 import asyncio
 import os
@@ -14,24 +14,28 @@ from gigafactory.config.settings import NotifySettings
 
 
 @click.command()
-@click.option("--test", is_flag=True, help="Send a message on every channel, or on those named.")
-@click.option("--channel", "-c", "names", multiple=True, metavar="NAME", help="Only this one.")
+@click.option(
+    "--test", is_flag=True, help="Send a test message to every channel, or to the named ones."
+)
+@click.option(
+    "--channel", "-c", "names", multiple=True, metavar="NAME", help="Only this channel; repeatable."
+)
 @for_fleet
 def notify(session: Session, *, test: bool, names: tuple[str, ...]) -> int:
-    """List the channels that this machine's settings name; with --test, try them.
+    """List the notification channels in this machine's settings; with --test, try them.
 
-    The coordinator tells on them what `aq attention` lists. An address is never printed.
+    The coordinator sends what `aq attention` lists. URLs are never printed.
     """
     settings = session.config.notify
     unknown = [name for name in names if name not in settings.channels]
     if unknown:
         known = ", ".join(settings.channels) or "none"
-        raise click.UsageError(f"there is no channel {unknown[0]}; there are: {known}")
+        raise click.UsageError(f"no channel {unknown[0]}; known channels: {known}")
     if names:
         chosen = {name: settings.channels[name] for name in names}
         settings = msgspec.structs.replace(settings, channels=chosen)
     if not settings.channels:
-        note("no channels are set; see notify.channels in aq.toml")
+        note("no channels are configured; see notify.channels in aq.toml")
         return Exit.OK
     return _test(session, settings) if test else _list(session, settings)
 
@@ -49,12 +53,12 @@ def _list(session: Session, settings: NotifySettings) -> int:
         )
         for name, each in settings.channels.items()
     ]
-    table(("CHANNEL", "PRODUCTS", "KINDS", "ADDRESS IN"), rows)
+    table(("CHANNEL", "PRODUCTS", "KINDS", "URL IN"), rows)
     return Exit.OK
 
 
 def _test(session: Session, settings: NotifySettings) -> int:
-    results = asyncio.run(_tried(settings))
+    results = asyncio.run(_send_tests(settings))
     if session.as_json:
         say_json(msgspec.json.encode({"channels": results}))
     else:
@@ -63,8 +67,8 @@ def _test(session: Session, settings: NotifySettings) -> int:
     return Exit.REFUSED if any(results.values()) else Exit.OK
 
 
-async def _tried(settings: NotifySettings) -> Mapping[str, str | None]:
-    """What became of a message on each channel: None where it went out, else why not."""
+async def _send_tests(settings: NotifySettings) -> Mapping[str, str | None]:
+    """Return the error of each channel; None if the message was sent."""
     from gigafactory.coordinator.duties.notifier import CannotSend
     from gigafactory.wiring.notify import open_messenger
 
@@ -72,7 +76,7 @@ async def _tried(settings: NotifySettings) -> Mapping[str, str | None]:
     results: dict[str, str | None] = {}
     for name in settings.channels:
         try:
-            await messenger.send(name, "A test of gigafactory", f"The channel {name} works.")
+            await messenger.send(name, "Gigafactory test message", f"The channel {name} works.")
             results[name] = None
         except CannotSend as why:
             results[name] = str(why)

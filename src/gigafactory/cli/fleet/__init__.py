@@ -1,1 +1,1 @@
-"""The fleet room."""
+"""Commands for operating a fleet."""

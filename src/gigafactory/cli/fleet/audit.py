@@ -1,4 +1,4 @@
-"""`aq audit`: who changed what in the fleet."""
+"""`aq audit`: the audit log."""
 
 import click
 
@@ -11,10 +11,10 @@ from gigafactory.wire.admin import AuditView
 
 @click.command()
 @click.option("--limit", "-n", type=click.IntRange(1, 500), default=50, show_default=True)
-@click.option("--cursor", help="Go on after the page before.")
+@click.option("--cursor", help="Continue after the previous page.")
 @for_fleet
 def audit(session: Session, *, limit: int, cursor: str | None) -> None:
-    """Read the audit log, newest first: halts, tokens, factories, profiles, products."""
+    """Print the audit log, newest first: halts, tokens, factories, profiles, products."""
     session.unscoped()
     session.answer(fleet.audit(limit=limit, cursor=cursor), _show)
 
@@ -23,4 +23,4 @@ def _show(page: AuditView) -> None:
     for event in page.events:
         say(event_line(event))
     if page.next_cursor:
-        note(f"there are more: --cursor {page.next_cursor}")
+        note(f"more: --cursor {page.next_cursor}")

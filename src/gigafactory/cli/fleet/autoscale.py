@@ -1,4 +1,4 @@
-"""`aq autoscale`: factories that come and go with the work."""
+"""`aq autoscale`: start and stop factories with the demand."""
 
 import asyncio
 from pathlib import Path
@@ -14,17 +14,17 @@ from gigafactory.wire.scaling import DemandView, ScalingView
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Look once, do what is due, and end.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done, and why.")
-@click.option("--show", is_flag=True, help="Only show what waits, by what it asks for.")
+@click.option("--once", is_flag=True, help="Check once, act, and exit.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be done, and why.")
+@click.option("--show", is_flag=True, help="Only show the demand by requirements.")
 @for_fleet
 def autoscale(session: Session, *, once: bool, dry_run: bool, show: bool) -> int:
-    """Start factories when jobs wait, and end them when there is nothing to do: down to none.
+    """Start factories when jobs wait and stop idle ones, down to zero.
 
-    The shapes are those of `autoscale.shapes` in the settings. A factory that is not wanted any
-    more is drained first, and ends when its work is done; one that works is never ended. It may be
-    stopped, or killed, at any time: its factories go on, and are found again. With --json, every
-    decision is one line.
+    `autoscale.shapes` in the settings describes the machines. A factory that is no longer needed is
+    drained and exits when its work is done; a busy one is never stopped. The autoscaler can be
+    killed at any time: its factories continue, and it finds them again. With --json, every decision
+    is one line.
     """
     session.unscoped()
     if show:
@@ -38,37 +38,46 @@ def _scale(session: Session, *, once: bool, dry_run: bool) -> int:
     from gigafactory.client.transport.async_client import AsyncClient
     from gigafactory.wiring.autoscale import autoscale as run
 
-    def tell(told: ScalingNotice) -> None:
-        line = msgspec.json.encode(told).decode() if session.as_json else plain(told.says)
-        (note if told.problem is not None else say)(line)
+    def print_notice(notice: ScalingNotice) -> None:
+        line = msgspec.json.encode(notice).decode() if session.as_json else plain(notice.says)
+        (note if notice.problem is not None else say)(line)
 
-    async def scaled() -> int:
+    async def scale() -> int:
         access = session.access
         async with AsyncClient(access.url, access.token, product=session.client.product) as client:
             return await run(
                 session.config,
                 client,
-                tell,
+                print_notice,
                 file=_settings_file(session),
                 once=once,
                 dry_run=dry_run,
             )
 
-    return asyncio.run(scaled())
+    return asyncio.run(scale())
 
 
 def _settings_file(session: Session) -> Path | None:
-    """The file that the settings came from: its factories are to have the same."""
+    """Return the settings file, which its factories use too."""
     origin = session.loaded.origin("autoscale.shapes")
     return Path(origin) if Path(origin).is_file() else None
 
 
-def _show(told: ScalingView) -> None:
-    if not told.classes:
-        note("nothing waits, and nothing runs")
+def _show(view: ScalingView) -> None:
+    if not view.classes:
+        note("no demand: nothing waits or runs")
         return
-    heads = ("WAITING", "UNSERVED", "FREE", "RUNNING", "OLDEST", "TARGET", "PRODUCT", "ASKS FOR")
-    table(heads, [_row(one) for one in told.classes])
+    heads = (
+        "WAITING",
+        "UNSERVED",
+        "FREE",
+        "RUNNING",
+        "OLDEST",
+        "TARGET",
+        "PRODUCT",
+        "REQUIREMENTS",
+    )
+    table(heads, [_row(one) for one in view.classes])
 
 
 def _row(one: DemandView) -> tuple[object, ...]:

@@ -1,4 +1,4 @@
-"""`aq budget`: what a product may spend."""
+"""`aq budget`: show, set, pause and resume a budget."""
 
 import click
 
@@ -15,7 +15,7 @@ NO_CEILING = "none"
 
 @click.group()
 def budget() -> None:
-    """See and set what the product may spend, pause and resume it."""
+    """Show, set, pause and resume the budget of a product."""
 
 
 def _product(session: Session) -> str:
@@ -25,7 +25,7 @@ def _product(session: Session) -> str:
 @budget.command()
 @for_fleet
 def show(session: Session) -> None:
-    """Show the ceiling, what is spent and set aside of it, and whether it is paused."""
+    """Show the limit, the spending and reservations, and whether it is paused."""
     session.answer(budgets.budget(_product(session)), _show)
 
 
@@ -33,14 +33,17 @@ def _show(found: BudgetView) -> None:
     pairs(
         (
             ("product", found.product_id),
-            ("ceiling", _dollars(found.ceiling_usd) or "none: nothing is limited"),
+            ("limit", _dollars(found.ceiling_usd) or "none"),
             ("period", found.period),
             ("spent", f"{_dollars(found.spent_usd)}{_share(found)}"),
             ("estimated", _dollars(found.estimated_usd) if found.estimated_usd != "0" else None),
             ("reserved", _dollars(found.reserved_usd)),
             ("left", _dollars(found.left_usd)),
-            ("a run", f"{_dollars(found.reserve_usd)}, unless more is known"),
-            ("at 100 %", "running work is stopped" if found.at_ceiling == "stop" else "it ends"),
+            ("a run", f"{_dollars(found.reserve_usd)} reserved by default"),
+            (
+                "at 100 %",
+                "running jobs hand back" if found.at_ceiling == "stop" else "running jobs finish",
+            ),
         )
     )
     if found.paused:
@@ -62,24 +65,24 @@ def _share(found: BudgetView) -> str:
     type=click.Choice([period.value for period in Period]),
     default=Period.MONTH.value,
     show_default=True,
-    help="What the ceiling is for; days and months are those of UTC.",
+    help="Period of the limit, in UTC.",
 )
 @click.option(
     "--reserve",
     default="1",
     show_default=True,
-    help="Dollars set aside for a run that names no budget and has too few like it.",
+    help="Dollars to reserve for a run without a budget or history.",
 )
 @click.option(
     "--at-ceiling",
-    type=click.Choice([way.value for way in AtCeiling]),
+    type=click.Choice([policy.value for policy in AtCeiling]),
     default=AtCeiling.STOP.value,
     show_default=True,
-    help="Whether running work hands back when all is spent, or may finish.",
+    help="Whether running jobs hand back at the limit, or may finish.",
 )
 @for_fleet
 def set_(session: Session, *, usd: str, period: str, reserve: str, at_ceiling: str) -> None:
-    """Set the ceiling to USD dollars, or to `none`."""
+    """Set the limit to USD dollars, or to `none`."""
     for amount in (*(() if usd == NO_CEILING else (usd,)), reserve):
         _require_dollars(amount)
     call = budgets.set_budget(
@@ -100,25 +103,25 @@ def _require_dollars(amount: str) -> None:
 
 
 @budget.command()
-@click.option("--reason", "-m", default="", help="Why; it is told to whoever asks.")
+@click.option("--reason", "-m", default="", help="Reason.")
 @for_fleet
 def pause(session: Session, *, reason: str) -> None:
-    """Give nothing of the product out until it is resumed; running work goes on."""
+    """Start no more jobs of the product until it is resumed; running jobs continue."""
     session.answer(budgets.pause(_product(session), reason), lambda found: say(found.says))
 
 
 @budget.command()
 @for_fleet
 def resume(session: Session) -> None:
-    """Lift a pause."""
+    """End a pause."""
     call = budgets.resume(_product(session))
-    session.answer(call, lambda found: say(f"product {found.product_id} goes on: {found.says}"))
+    session.answer(call, lambda found: say(f"product {found.product_id} continues: {found.says}"))
 
 
 @budget.command()
 @for_fleet
 def burndown(session: Session) -> None:
-    """List the days of this period, with what was spent and what was left."""
+    """List the days of this period with spending and remaining budget."""
     session.answer(budgets.burndown(_product(session)), _show_days)
 
 

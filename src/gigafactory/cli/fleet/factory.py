@@ -1,4 +1,4 @@
-"""`aq factory`: the machines of the fleet, how they join and how they leave."""
+"""`aq factory`: list, enrol, drain, run and remove factories."""
 
 import sys
 from pathlib import Path
@@ -24,7 +24,7 @@ from gigafactory.wire.fleet import (
 
 @click.group()
 def factory() -> None:
-    """See the machines of the fleet; let them join, rest and leave."""
+    """List, enrol, drain, run and remove factories."""
 
 
 @factory.command("list")
@@ -36,7 +36,7 @@ def list_(session: Session) -> None:
 
 def _show_all(page: FactoriesView) -> None:
     if not page.factories:
-        note("no factory has joined yet; invite one with `aq factory invite`")
+        note("no factory has joined yet; create an invitation with `aq factory invite`")
         return
     table(("ID", "STATE", "HEALTH", "SLOTS", "SEEN", "ENGINES"), [_row(f) for f in page.factories])
 
@@ -57,7 +57,7 @@ def _state(one: FactoryView) -> str:
 @click.argument("factory_id", metavar="FACTORY")
 @for_fleet
 def show(session: Session, *, factory_id: str) -> None:
-    """Show one factory: what it has, how it is, what it runs."""
+    """Show one factory: capabilities, engines, state and running jobs."""
     session.answer(fleet.factory(factory_id), _show)
 
 
@@ -83,14 +83,17 @@ def _show(one: FactoryView) -> None:
                     if e.cooling_until
                 ],
             ),
-            ("off", [f"{n}: {e.unavailable}" for n, e in one.engines.items() if e.unavailable]),
+            (
+                "unavailable",
+                [f"{n}: {e.unavailable}" for n, e in one.engines.items() if e.unavailable],
+            ),
             ("repos", one.repos),
             ("capabilities", one.capabilities),
             ("labels", one.labels),
             ("products", one.products),
             ("version", one.version),
             ("enrolled", clock(one.enrolled_at)),
-            ("runs", [f"{job.name} ({job.id})" for job in one.jobs or ()]),
+            ("running", [f"{job.name} ({job.id})" for job in one.jobs or ()]),
         )
     )
 
@@ -99,81 +102,86 @@ def _show(one: FactoryView) -> None:
 @click.argument("factory_id", metavar="FACTORY")
 @for_fleet
 def drain(session: Session, *, factory_id: str) -> None:
-    """Have a factory take nothing new; what it runs goes on."""
-    session.answer(fleet.drain(factory_id), lambda one: say(f"{one.id} takes nothing new"))
+    """Stop a factory from taking new jobs; running jobs continue."""
+    session.answer(fleet.drain(factory_id), lambda one: say(f"{one.id} is draining"))
 
 
 @factory.command()
 @click.argument("factory_id", metavar="FACTORY")
 @for_fleet
 def undrain(session: Session, *, factory_id: str) -> None:
-    """Have a drained factory take work again."""
+    """Let a drained factory take jobs again."""
     call = fleet.drain(factory_id, draining=False)
-    session.answer(call, lambda one: say(f"{one.id} takes work again"))
+    session.answer(call, lambda one: say(f"{one.id} takes jobs again"))
 
 
 @factory.command()
-@click.option("--products", help="Whose jobs it may take: names with commas, or * for all.")
-@click.option("--capability", multiple=True, help="Only these of what it advertises count.")
-@click.option("--lasts", type=Duration(), help="How long the secret is good: 1h by default.")
+@click.option("--products", help="Products whose jobs it may take, comma-separated; * for all.")
+@click.option(
+    "--capability", multiple=True, help="Accept only this advertised capability; repeatable."
+)
+@click.option("--lasts", type=Duration(), help="Validity of the secret; default: 1h.")
 @for_fleet
 def invite(
     session: Session, *, products: str | None, capability: tuple[str, ...], lasts: float | None
 ) -> None:
-    """Make a one-time secret by which one machine can join."""
-    named = products or session.config.client.product or "*"
-    call = fleet.invite(named.split(","), capabilities=capability or None, lasts_s=lasts)
+    """Create a one-time secret with which one machine can join."""
+    names = products or session.config.client.product or "*"
+    call = fleet.invite(names.split(","), capabilities=capability or None, lasts_s=lasts)
 
-    def told(made: InvitationView) -> None:
+    def show_secret(made: InvitationView) -> None:
         say(made.secret)
-        note(f"good once, until {clock(made.expires_at)}. On the machine that joins:")
+        note(f"valid once, until {clock(made.expires_at)}. On the machine that joins:")
         note(f"  AQ_FLEET_API={session.access.url} aq factory enroll --secret {made.secret}")
 
-    session.answer(call, told)
+    session.answer(call, show_secret)
 
 
 @factory.command()
 @for_fleet
 def invitations(session: Session) -> None:
-    """List the invitations that there are, without their secrets."""
+    """List invitations, without their secrets."""
     session.answer(fleet.invitations(), _show_invitations)
 
 
 def _show_invitations(page: EnrollmentsView) -> None:
     if not page.enrollments:
-        note("nobody is invited; invite a machine with `aq factory invite`")
+        note("no invitations; create one with `aq factory invite`")
         return
     rows = [
         (one.id, ",".join(one.products), one.created_by, clock(one.expires_at), one.used_by or "")
         for one in page.enrollments
     ]
-    table(("ID", "PRODUCTS", "BY", "GOOD UNTIL", "USED BY"), rows)
+    table(("ID", "PRODUCTS", "BY", "VALID UNTIL", "USED BY"), rows)
 
 
 @factory.command()
 @click.argument("invitation")
 @for_fleet
 def withdraw(session: Session, *, invitation: str) -> None:
-    """Take an invitation back; `aq factory invitations` lists them."""
+    """Withdraw an invitation; `aq factory invitations` lists them."""
     call = fleet.withdraw(invitation)
-    session.answer(call, lambda _done: say(f"the secret of {invitation} opens nothing any more"))
+    session.answer(call, lambda _done: say(f"invitation {invitation} is withdrawn"))
 
 
 @factory.command()
 @click.argument("factory_id", metavar="[FACTORY]", required=False)
-@click.option("--secret", help="The one-time secret; without it, it is read from stdin.")
+@click.option("--secret", help="The one-time secret; default: ask on stdin.")
 @click.option("--label", multiple=True, help="Repeatable.")
 @for_fleet
 def enroll(
     session: Session, *, factory_id: str | None, secret: str | None, label: tuple[str, ...]
 ) -> None:
-    """Make this machine a factory: exchange an invitation for its token.
+    """Enrol this machine as a factory: exchange an invitation for a token.
 
-    Without a name it is called after the host. The token is kept below the data folder, for this
-    user's eyes alone.
+    The default name is the host name. The token is stored in the data folder, readable only by
+    this user.
     """
-    from gigafactory.factory.agent.membership import FleetMembership as Kept
-    from gigafactory.factory.agent.membership import default_factory_name, save_membership
+    from gigafactory.factory.agent.membership import (
+        FleetMembership,
+        default_factory_name,
+        save_membership,
+    )
     from gigafactory.factory.core.data_dir import DataDir
 
     systems = {"darwin": "mac", "win32": "windows"}
@@ -182,7 +190,9 @@ def enroll(
     name = factory_id or session.config.factory.id or default_factory_name()
     member = session.client.send(fleet.enroll(given, name, os=os, labels=label))
     url = session.access.url
-    save_membership(DataDir.under(session.config.data), Kept(url, member.factory_id, member.token))
+    save_membership(
+        DataDir.under(session.config.data), FleetMembership(url, member.factory_id, member.token)
+    )
     if session.as_json:
         say_json(msgspec.json.encode(member))
     else:
@@ -191,17 +201,19 @@ def enroll(
 
 def _show_token(member: Membership) -> None:
     say(member.token)
-    note(f"the token of {member.factory_id}, shown this once; keep it where only it can read it")
+    note(
+        f"token of {member.factory_id}, shown only once; store it safely on that machine"
+    )
 
 
 @factory.command()
 @click.argument("factory_id", metavar="[FACTORY]", required=False)
 @for_fleet
 def rotate(session: Session, *, factory_id: str | None) -> None:
-    """Give a factory a new token; the old one ends at once.
+    """Give a factory a new token; the old one is revoked at once.
 
-    This machine's own is replaced where it is kept, and a factory at work takes it up by itself;
-    another one's is shown.
+    On the factory's own machine the stored token is replaced, and a running factory picks it up.
+    For another factory the token is printed.
     """
     from gigafactory.client.transport.sync_client import Client
     from gigafactory.factory.agent.membership import load_membership, save_membership
@@ -211,9 +223,7 @@ def rotate(session: Session, *, factory_id: str | None) -> None:
     own = load_membership(data_dir)
     if own is None or factory_id not in {None, own.factory_id}:
         if factory_id is None:
-            raise NotFound(
-                "membership", str(data_dir.token_file), "name the factory whose token it is"
-            )
+            raise NotFound("membership", str(data_dir.token_file), "name the factory")
         session.answer(fleet.rotate(factory_id), _show_token)
         return
     member = Client(own.url, own.token).send(fleet.rotate(own.factory_id))
@@ -221,44 +231,44 @@ def rotate(session: Session, *, factory_id: str | None) -> None:
     if session.as_json:
         say_json(msgspec.json.encode({"factoryId": own.factory_id}))
     else:
-        say(f"{own.factory_id} has a new token; it is kept in {data_dir.token_file}")
+        say(f"{own.factory_id} has a new token, stored in {data_dir.token_file}")
 
 
 @factory.command()
 @click.argument("factory_id", metavar="FACTORY")
 @for_fleet
 def revoke(session: Session, *, factory_id: str) -> None:
-    """End a factory's token: it gets nothing any more, and its leases run out."""
+    """Revoke a factory's token: it gets no more jobs, and its leases expire."""
     call = fleet.revoke(factory_id)
-    session.answer(call, lambda _done: say(f"the token of {factory_id} opens nothing any more"))
+    session.answer(call, lambda _done: say(f"the token of {factory_id} is revoked"))
 
 
 @factory.command()
 @click.argument("factory_id", metavar="FACTORY")
 @for_fleet
 def deregister(session: Session, *, factory_id: str) -> None:
-    """Remove a factory that is gone, with its tokens."""
-    session.answer(fleet.deregister(factory_id), lambda _done: say(f"{factory_id} is gone"))
+    """Remove a factory and its tokens."""
+    session.answer(fleet.deregister(factory_id), lambda _done: say(f"{factory_id} is removed"))
 
 
 @factory.command()
-@click.option("--once", is_flag=True, help="Take one job, and end with it.")
-@click.option("--max-jobs", type=click.IntRange(1), help="End after so many jobs.")
-@click.option("--idle-exit", type=Duration(), help="End after so long without a job.")
-@click.option("--leave", is_flag=True, help="Deregister at the end: the machine goes with it.")
-@click.option("--slots", type=click.IntRange(1, 1000), help="Runs at once.")
-@click.option("--seats", help="Runs at once of engines: claude=2,codex=1.")
+@click.option("--once", is_flag=True, help="Exit after one job.")
+@click.option("--max-jobs", type=click.IntRange(1), help="Exit after this many jobs.")
+@click.option("--idle-exit", type=Duration(), help="Exit after this long without a job.")
+@click.option("--leave", is_flag=True, help="Deregister on exit.")
+@click.option("--slots", type=click.IntRange(1, 1000), help="Concurrent runs.")
+@click.option("--seats", help="Concurrent runs per engine: claude=2,codex=1.")
 @INBOX
-@click.option("--repos", type=click.Path(path_type=Path), help="A folder of checkouts.")
-@click.option("--allow-repo", multiple=True, help="Which repos jobs may name; repeatable.")
+@click.option("--repos", type=click.Path(path_type=Path), help="Folder with checkouts.")
+@click.option("--allow-repo", multiple=True, help="Repo pattern that jobs may name; repeatable.")
 @click.option("--label", multiple=True, help="Repeatable.")
-@click.option("--source", type=click.Choice(["stream", "gate", "poll"]), help="How work comes.")
+@click.option("--source", type=click.Choice(["stream", "gate", "poll"]), help="How jobs arrive.")
 @with_settings
 def run(session: Session, **options: object) -> None:
-    """Take jobs and run them on this machine, until it is told to stop.
+    """Take jobs and run them on this machine until stopped.
 
-    SIGTERM or Ctrl-C lets what runs come to its end and takes nothing new; a second one hands
-    everything back at once, with its work saved.
+    SIGTERM or Ctrl-C finishes running jobs and takes no new ones; a second one saves the work and
+    hands everything back at once.
     """
     from gigafactory.wiring.factory_process import run_factory
 

@@ -1,4 +1,4 @@
-"""`aq halt`: not one more job is given out."""
+"""`aq halt` and `aq resume`: stop and continue granting jobs."""
 
 from pathlib import Path
 
@@ -11,25 +11,23 @@ from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import fleet
 from gigafactory.wire.admin import SwitchView
 
-EVERYTHING = click.option(
-    "--all", "everything", is_flag=True, help="All products, whichever is set."
-)
-REASON = click.option("--reason", "-m", default="", help="Why; it stands in the audit log.")
+EVERYTHING = click.option("--all", "everything", is_flag=True, help="All products.")
+REASON = click.option("--reason", "-m", default="", help="Reason; recorded in the audit log.")
 
 
 @click.command()
 @REASON
-@click.option("--stop", is_flag=True, help="Ask running workers to hand back, too.")
+@click.option("--stop", is_flag=True, help="Also ask running jobs to hand back.")
 @EVERYTHING
 @queue_folder.FOLDER
 @for_fleet
 def halt(
     session: Session, *, reason: str, stop: bool, everything: bool, folder: Path | None
 ) -> None:
-    """Stop giving out jobs: after this there is not one more grant.
+    """Stop granting jobs: no job starts after this command returns.
 
-    For the product that is set, or for the whole fleet, or for a folder. Running work goes on,
-    unless --stop.
+    Applies to the chosen product, the whole fleet (--all) or a folder. Running jobs continue,
+    unless --stop is given.
     """
     here = queue_folder.chosen(session, folder)
     if here is not None:
@@ -42,28 +40,28 @@ def _halt_here(session: Session, folder: Path, reason: str, *, stop: bool) -> No
     from gigafactory.folder.queue.halt import halt as halt_folder
 
     queue = queue_folder.queue_in(session, folder)
-    made = halt_folder(queue, queue_folder.somebody(), reason, stop=stop)
+    made = halt_folder(queue, queue_folder.current_user(), reason, stop=stop)
     if session.as_json:
         say_json(msgspec.json.encode(made))
         return
     say(f"{queue.board.root} is halted")
-    note("`aq resume` lifts it")
+    note("`aq resume` continues")
 
 
 def chosen(session: Session, everything: bool) -> str | None:  # noqa: FBT001 - as the option came
-    """The product that a switch is about; None for the whole fleet."""
+    """Return the product of the switch; None for the whole fleet."""
     return None if everything else session.config.client.product
 
 
 def _show(switch: SwitchView) -> None:
-    say(f"{named(switch)} is halted")
+    say(f"{describe_switch(switch)} is halted")
     if switch.stopping is not None:
         note(f"{switch.stopping} running jobs were asked to hand back")
-    note("`aq resume` lifts it")
+    note("`aq resume` continues")
 
 
-def named(switch: SwitchView) -> str:
-    """What a switch is about."""
+def describe_switch(switch: SwitchView) -> str:
+    """Return what a switch applies to."""
     return "the whole fleet" if switch.product == "*" else f"product {switch.product}"
 
 
@@ -73,13 +71,13 @@ def named(switch: SwitchView) -> str:
 @queue_folder.FOLDER
 @for_fleet
 def resume(session: Session, *, reason: str, everything: bool, folder: Path | None) -> None:
-    """Lift a halt, of the product that is set, of the whole fleet or of a folder."""
+    """End a halt of the chosen product, the whole fleet or a folder."""
     here = queue_folder.chosen(session, folder)
     if here is not None:
         _resume_here(session, here)
         return
     call = fleet.resume(chosen(session, everything), reason=reason)
-    session.answer(call, lambda switch: say(f"{named(switch)} goes on"))
+    session.answer(call, lambda switch: say(f"{describe_switch(switch)} continues"))
 
 
 def _resume_here(session: Session, folder: Path) -> None:
@@ -90,4 +88,4 @@ def _resume_here(session: Session, folder: Path) -> None:
     if session.as_json:
         say_json(b'{"halted": false}')
     else:
-        say(f"{queue.board.root} goes on")
+        say(f"{queue.board.root} continues")

@@ -1,4 +1,4 @@
-"""`aq insights`: what the runs of a fleet, or of a folder, came to."""
+"""`aq insights`: results, cost and time of runs."""
 
 import os
 import sys
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from gigafactory.domain.insights.run_rollup import Insights, RunRollup
     from gigafactory.domain.insights.slo import SloMeasurement
 
-USUAL = ("engine", "profile", "repo", "day")
-ALL = (*USUAL, "factory", "product", "composite", "job")
+DEFAULT_GROUPS = ("engine", "profile", "repo", "day")
+ALL = (*DEFAULT_GROUPS, "factory", "product", "composite", "job")
 ADVICE_MAX = 20
 WIDE = 120
-"""A narrower terminal has room for what is asked most."""
+"""Terminals narrower than this omit some columns."""
 
 
 @click.command()
 @click.argument("job", required=False)
 @click.option("--by", multiple=True, type=click.Choice(ALL), help="Repeatable.")
-@click.option("--since", type=Duration(), help="Only the runs of so long: 7d.")
+@click.option("--since", type=Duration(), help="Only runs of this period: 7d.")
 @FOLDER
 @for_fleet
 def insights(
@@ -44,52 +44,51 @@ def insights(
     since: float | None,
     folder: Path | None,
 ) -> None:
-    """Add up runs: results, tokens, cost and time, by what they have in common.
+    """Add up runs: results, tokens, cost and time by group.
 
-    By engine, profile, repo and day, if nothing else is asked for; of the product that is set, or
-    of all that the token covers. With a JOB, of that job or of a composite's children alone; --by
-    job needs one. In a fleet --since counts whole days (UTC), and runs count once they have ended.
-    FIRST PASS is the share of jobs whose first run came out well. A cost marked ~ is estimated in
-    part; one marked + is of some runs only, as nobody knows what the others cost. Of a fleet also:
-    jobs that were shipped, and that let a defect through; what a shipped one cost; how long jobs
-    waited for a factory since the coordinator began; which engine the first tries of three months
-    speak for; and each objective with what is left of its error budget.
+    Groups are engine, profile, repo and day by default; runs are those of the chosen product, or of
+    all products of the token. With JOB: only that job, or the children of a composite; --by job
+    needs it. In a fleet, --since counts whole days (UTC), and only finished runs count.
+
+    FIRST PASS is the share of jobs whose first run passed. A cost with ~ is partly estimated; a
+    cost with + excludes runs of unknown cost. A fleet also shows shipped jobs and escaped defects, the
+    cost of a shipped job, the average wait since the coordinator started, the best engine by
+    first-attempt success over three months, and each objective with its remaining error budget.
     """
     start = None if since is None else datetime.now(UTC) - timedelta(seconds=since)
     if (queue := chosen(session, folder)) is not None:
-        _of_folder(session, queue, job, by, start)
+        _print_folder(session, queue, job, by, start)
         return
     from gigafactory.client import fleet
 
     session.unscoped()
     day = start.date() if start is not None else None
-    call = fleet.insights(by or USUAL, since=day, job=job)
-    session.answer(call, lambda found: _told(found, since=start, fleet=job is None))
+    call = fleet.insights(by or DEFAULT_GROUPS, since=day, job=job)
+    session.answer(call, lambda found: _print(found, since=start, fleet=job is None))
 
 
-def _of_folder(
+def _print_folder(
     session: Session, folder: Path, job: str | None, by: tuple[str, ...], start: datetime | None
 ) -> None:
     from gigafactory.domain.insights.confidence import advised
-    from gigafactory.domain.insights.run_rollup import GroupBy
-    from gigafactory.domain.insights.run_rollup import summarize_runs as rolled_up
+    from gigafactory.domain.insights.run_rollup import GroupBy, summarize_runs
 
     known = queue_in(session, folder).look().values()
     meant = [kept for kept in known if job in {None, kept.job.id, kept.job.name}]
     if job is not None and not meant:
         raise NotFound("job", job)
     runs = [run for kept in meant for run in kept.runs]
-    wanted = [GroupBy(each) for each in by or USUAL]
-    found = rolled_up(runs, wanted, since=start)
+    wanted = [GroupBy(each) for each in by or DEFAULT_GROUPS]
+    found = summarize_runs(runs, wanted, since=start)
     if job is None:
         found = replace(found, advice=tuple(advised(runs, wanted)))
     if session.as_json:
         say_json(msgspec.json.encode(found))
     else:
-        _told(found, since=start, fleet=False)
+        _print(found, since=start, fleet=False)
 
 
-def _told(found: "Insights", *, since: datetime | None, fleet: bool) -> None:
+def _print(found: "Insights", *, since: datetime | None, fleet: bool) -> None:
     if found.total.runs:
         _show(found, fleet=fleet)
     else:
@@ -109,7 +108,7 @@ def _show(found: "Insights", *, fleet: bool) -> None:
         shown = found.advice[:ADVICE_MAX]
         table(("FOR", "WHICH ENGINE"), [(_work(one), one.says) for one in shown])
         if more := len(found.advice) - len(shown):
-            note(f"… and {more} more with fewer first tries; --json has them all")
+            note(f"… and {more} more with fewer first attempts; --json lists all")
 
 
 def _work(one: "Advice") -> str:
@@ -119,17 +118,17 @@ def _work(one: "Advice") -> str:
 def _show_objectives(objectives: "Sequence[SloMeasurement]") -> None:
     if objectives:
         say()
-        heads = ("OBJECTIVE", "KEPT", "BUDGET LEFT", "PROMISE", "MEASURED")
-        table(heads, [_kept(one) for one in objectives])
+        heads = ("OBJECTIVE", "MET", "BUDGET LEFT", "PROMISE", "MEASURED")
+        table(heads, [_objective_row(one) for one in objectives])
 
 
-def _kept(one: "SloMeasurement") -> tuple[object, ...]:
+def _objective_row(one: "SloMeasurement") -> tuple[object, ...]:
     share, left = one.share, one.error_budget_left
-    kept = "not measured" if share is None else f"{100 - share * 100:.4g}%"
-    counted = f"{one.wrong} of {one.of} went wrong, " if one.of else ""
+    met = "not measured" if share is None else f"{100 - share * 100:.4g}%"
+    counted = f"{one.wrong} of {one.of} failed, " if one.of else ""
     return (
         one.objective,
-        kept,
+        met,
         "" if left is None else f"{left:.0%}",
         one.promise,
         f"{counted}{one.window}",
@@ -137,13 +136,13 @@ def _kept(one: "SloMeasurement") -> tuple[object, ...]:
 
 
 def cells(one: "RunRollup", *, fleet: bool) -> dict[str, object]:
-    """The columns by their heads; of single jobs nobody has tallied what came of them later."""
+    """Return the columns by header; single jobs have no shipping and wait columns."""
     marks = ("~" if one.estimated else "") + ("+" if one.unmetered else "")
     nanos = one.cost_per_shipped
     results = ", ".join(f"{name} {count}" for name, count in one.results.items())
     if one.running:
         results += f"{', ' if results else ''}running {one.running}"
-    told: dict[str, object] = {
+    columns: dict[str, object] = {
         "RUNS": one.runs,
         "JOBS": one.jobs,
         "SHIPPED": one.shipped,
@@ -158,7 +157,7 @@ def cells(one: "RunRollup", *, fleet: bool) -> dict[str, object]:
     }
     left_out = () if fleet else ("SHIPPED", "ESCAPED", "WAIT", "A SHIPPED ONE")
     narrow = () if _wide() else ("JOBS", "ESCAPED", "TOKENS", "TIME")
-    return {head: cell for head, cell in told.items() if head not in {*left_out, *narrow}}
+    return {head: cell for head, cell in columns.items() if head not in {*left_out, *narrow}}
 
 
 def _wide() -> bool:

@@ -1,4 +1,4 @@
-"""`aq product`: which repos a product owns, its share of the fleet, its settings."""
+"""`aq product`: list, show and set products."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -18,20 +18,20 @@ from gigafactory.wire.products import ProductsView, ProductView
 V = TypeVar("V")
 
 TERMS = [field.encode_name for field in msgspec.structs.fields(Weights)]
-"""What can be weighed, by the names that the API gives it."""
+"""Terms of the score, by their API names."""
 WEIGHT_MAX = 1000
 NO_WAIT = "none"
 
 
 @click.group()
 def product() -> None:
-    """See and set what a product owns, and its share of the fleet."""
+    """List, show and set products: repos, share, weights, target waits."""
 
 
 @product.command("list")
 @for_fleet
 def list_(session: Session) -> None:
-    """List the products that were set up, of those that the token covers."""
+    """List the configured products of the token."""
     session.unscoped()
     session.answer(products.products(), _show_all)
 
@@ -42,7 +42,7 @@ def _show_all(page: ProductsView) -> None:
         (
             each.id,
             each.share,
-            _joined(each.target_wait),
+            _format_pairs(each.target_wait),
             len(each.protected_paths) or None,
             ", ".join(each.repos) or "any",
         )
@@ -50,15 +50,15 @@ def _show_all(page: ProductsView) -> None:
     ]
     table(heads, rows)
     if not rows:
-        note("no product was set up; those that jobs name have the defaults")
+        note("no product is configured; all use the defaults")
 
 
 @product.command()
 @click.argument("name", required=False)
 @for_fleet
 def show(session: Session, *, name: str | None) -> None:
-    """Show a product; one that nobody has set up has the defaults."""
-    session.answer(products.product(_named(session, name)), _show)
+    """Show a product; one that is not configured has the defaults."""
+    session.answer(products.product(_product_id(session, name)), _show)
 
 
 def _show(found: ProductView) -> None:
@@ -67,18 +67,18 @@ def _show(found: ProductView) -> None:
             ("product", found.id),
             ("repos", found.repos or "any"),
             ("share", found.share),
-            ("weights", _joined(msgspec.to_builtins(found.weights))),
+            ("weights", _format_pairs(msgspec.to_builtins(found.weights))),
             ("protected paths", found.protected_paths or "none"),
-            ("target wait", _joined(found.target_wait) or "none"),
+            ("target wait", _format_pairs(found.target_wait) or "none"),
         )
     )
 
 
-def _joined(values: Mapping[Any, object]) -> str:
+def _format_pairs(values: Mapping[Any, object]) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
-def _named(session: Session, name: str | None) -> str:
+def _product_id(session: Session, name: str | None) -> str:
     return name or session.access.product or DEFAULT_PRODUCT
 
 
@@ -88,7 +88,7 @@ def _weight(text: str) -> float:
         value = float(text)
     except ValueError:
         raise ValueError(expected) from None
-    # Written so that what is no number fails, too.
+    # NaN fails this comparison too.
     if not 0 <= value <= WEIGHT_MAX:
         raise ValueError(expected)
     return value
@@ -101,7 +101,7 @@ def _wait(text: str) -> str:
 
 
 class Pair(click.ParamType[tuple[str, V]]):
-    """One of some names, an equals sign, and a value."""
+    """A parameter NAME=VALUE with one of the given names."""
 
     name = "name=value"
 
@@ -112,7 +112,6 @@ class Pair(click.ParamType[tuple[str, V]]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, V]:
-        """Read it, or say what is expected."""
         name, given, text = str(value).partition("=")
         if name not in self._names or not given:
             self.fail(f"found {value!r}; expected NAME=… of {', '.join(self._names)}", param, ctx)
@@ -127,25 +126,31 @@ class Pair(click.ParamType[tuple[str, V]]):
 @click.option(
     "--share",
     type=click.FloatRange(0, 1000, min_open=True),
-    help="Its weight in the sharing of seat-time.",
+    help="Weight in the fair share of seat time.",
 )
-@click.option("--repo", "repos", multiple=True, help="A repo that it owns; '' alone for any repo.")
 @click.option(
-    "--protect", "paths", multiple=True, metavar="GLOB", help="A protected path; '' for none."
+    "--repo", "repos", multiple=True, help="Repo of the product, repeatable; '' alone for any repo."
+)
+@click.option(
+    "--protect",
+    "paths",
+    multiple=True,
+    metavar="GLOB",
+    help="Protected path, repeatable; '' for none.",
 )
 @click.option(
     "--weight",
     "weights",
     type=Pair(TERMS, _weight),
     multiple=True,
-    help="How much a term of the score counts, as affinity=0.5.",
+    help="Weight of a score term: affinity=0.5.",
 )
 @click.option(
     "--target-wait",
     "waits",
     type=Pair([priority.value for priority in Priority], _wait),
     multiple=True,
-    help="How long jobs of a priority should wait at most, as critical=5m; low=none for no target.",
+    help="Target wait of a priority: critical=5m; low=none for no target.",
 )
 @for_fleet
 def set_(
@@ -158,13 +163,13 @@ def set_(
     weights: tuple[tuple[str, float], ...],
     waits: tuple[tuple[str, str], ...],
 ) -> None:
-    """Set a product up; what is not named stays as it is.
+    """Configure a product; options that are not given stay unchanged.
 
-    --repo and --protect can be given several times, and then are the whole list.
+    --repo and --protect replace the whole list.
     """
     if share is None and not (repos or paths or weights or waits):
-        raise click.UsageError("name what is to be set: --share, --repo, --protect, …")
-    before = session.client.send(products.product(_named(session, name)))
+        raise click.UsageError("nothing to set: use --share, --repo, --protect, …")
+    before = session.client.send(products.product(_product_id(session, name)))
     after = replace(
         before,
         share=before.share if share is None else share,

@@ -1,4 +1,4 @@
-"""`aq profiles`: the roles that jobs can be done in."""
+"""`aq profiles`: list, show and save profiles."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from gigafactory.wire.jobs import ProfilesView
 
 @click.group()
 def profiles() -> None:
-    """See the roles that jobs can name, and save your own."""
+    """List and show profiles, and save your own."""
 
 
 @profiles.command("list")
@@ -34,7 +34,7 @@ def _show_all(page: ProfilesView) -> None:
 
 def _row(profile: dict[str, Any]) -> tuple[object, ...]:
     persona = str(profile.get("persona", "")).strip().splitlines() or [""]
-    whose = profile.get("productId") or "shipped"
+    whose = profile.get("productId") or "built-in"
     return (profile["name"], profile.get("version", 1), whose, persona[0])
 
 
@@ -42,7 +42,7 @@ def _row(profile: dict[str, Any]) -> tuple[object, ...]:
 @click.argument("profile", metavar="NAME[@VERSION]")
 @for_fleet
 def show(session: Session, *, profile: str) -> None:
-    """Show one profile, by default in its newest version."""
+    """Show one profile; default: its newest version."""
     try:
         name, version = profile_reference(profile)
     except ValueError as expected:
@@ -62,7 +62,7 @@ def _show(profile: dict[str, Any]) -> None:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @for_fleet
 def save(session: Session, *, file: Path) -> int:
-    """Save a profile file in the product; a changed one becomes a new version."""
+    """Save a profile file for the product; a changed file becomes a new version."""
     text = file.read_bytes()
     try:
         parse_profile_file(text)

@@ -1,4 +1,4 @@
-"""`aq routing`: what was learned of engines and factories, and how far it decides."""
+"""`aq routing`: recommendations and rollout of learned routing."""
 
 import click
 
@@ -8,20 +8,19 @@ from gigafactory.client import routing as calls
 from gigafactory.wire.routing import EstimateView, EvaluationView, RolloutView, RoutingView
 
 MODES = ("off", "shadow", "ab", "on")
-HEADS = ("PRODUCT", "MODE", "LEARNED", "EXPLORING", "PASSED, LEARNED", "PASSED, USUAL", "HARM")
+HEADS = ("PRODUCT", "MODE", "LEARNED", "EXPLORING", "PASSED, LEARNED", "PASSED, BASELINE", "HARM")
 
-JUDGED = ("CHOOSING BY", "MATCHES", "IPS", "SNIPS", "DR", "TIME", "COST")
+ESTIMATE_HEADS = ("POLICY", "MATCHES", "IPS", "SNIPS", "DR", "TIME", "COST")
 
 
 @click.group(invoke_without_command=True)
 @for_fleet
 @click.pass_context
 def routing(context: click.Context, session: Session) -> None:
-    """See what does better than the present mix, and how far what was learned decides.
+    """Show routing recommendations and each product's rollout mode.
 
-    Each sentence tells how much better with its 95 % interval, and on how many first tries (n) it
-    stands. Nothing is told where there is too little to tell. HARM is how strong the evidence is
-    that what was learned does worse: at 100 % the product is switched back by itself.
+    Each recommendation has its 95 % interval and the number of first attempts (n). HARM is the
+    strength of evidence that learned routing does worse: at 100 % it is switched off automatically.
     """
     if context.invoked_subcommand is None:
         session.unscoped()
@@ -32,7 +31,7 @@ def _show(found: RoutingView) -> None:
     for each in found.recommendations:
         say(f"{plain(each.product_id)}: {plain(each.told)}")
     if not found.recommendations:
-        note(f"nothing is clearly better than the present mix (n = {found.tries})")
+        note(f"nothing is clearly better than the current mix (n = {found.tries})")
     if found.rollouts:
         say()
         table(HEADS, [_cells(each) for each in found.rollouts])
@@ -58,46 +57,50 @@ def _cells(of: RolloutView) -> tuple[object, ...]:
 @routing.command("eval")
 @for_fleet
 def evaluate(session: Session) -> None:
-    """Judge what was learned against the usual rules and the best engine alone.
+    """Compare learned routing with the normal rules and the best single engine.
 
-    By the recorded jobs whose choice was drawn by lot: only they can say what would have come of
-    another choice. Shares of first-pass successes with 95 % intervals, in three ways: IPS weighs by
-    inverse propensity, SNIPS divides by the sum of the weights, DR (doubly robust) corrects what
-    was expected. With too little data it concludes nothing, and says what would be needed.
+    Uses the recorded jobs whose choice was random. Shows first-pass rates with 95 % intervals by
+    three estimators: IPS (inverse propensity), SNIPS (self-normalised) and DR (doubly robust). With
+    too little data it draws no conclusion and says how much is needed.
     """
     session.unscoped()
-    session.answer(calls.evaluation(), _judge)
+    session.answer(calls.evaluation(), _show_evaluation)
 
 
-def _judge(found: EvaluationView) -> None:
+def _show_evaluation(found: EvaluationView) -> None:
     if found.estimates:
-        table(JUDGED, [_judged(each) for each in found.estimates])
+        table(ESTIMATE_HEADS, [_estimate_row(each) for each in found.estimates])
         say()
     say(plain(found.told))
 
 
-def _judged(of: EstimateView) -> tuple[object, ...]:
-    ways = (of.ips, of.snips, of.doubly_robust)
-    shares = (f"{each.share:.0%} ({each.low:.0%} to {each.high:.0%})" for each in ways)
-    lasted = "" if of.seconds is None else f"{of.seconds:.0f} s"
+def _estimate_row(of: EstimateView) -> tuple[object, ...]:
+    estimates = (of.ips, of.snips, of.doubly_robust)
+    shares = (f"{each.share:.0%} ({each.low:.0%} to {each.high:.0%})" for each in estimates)
+    duration = "" if of.seconds is None else f"{of.seconds:.0f} s"
     cost = "" if of.cost_usd is None else f"${of.cost_usd:.2f}"
-    return (plain(of.policy), of.matches, *shares, lasted, cost)
+    return (plain(of.policy), of.matches, *shares, duration, cost)
 
 
 @routing.command()
 @click.argument("product_id", metavar="PRODUCT")
 @click.argument("mode", type=click.Choice(MODES))
-@click.option("--share", type=click.FloatRange(0, 1), help="Of jobs that go by it: 0.5.")
-@click.option("--explore", type=click.FloatRange(0, 0.5), help="Of jobs that explore: 0.05.")
+@click.option(
+    "--share",
+    type=click.FloatRange(0, 1),
+    help="Fraction of jobs placed by learned routing (default 0.5 in `ab`).",
+)
+@click.option(
+    "--explore", type=click.FloatRange(0, 0.5), help="Fraction of jobs with a random choice: 0.05."
+)
 @for_fleet
 def mode(
     session: Session, *, product_id: str, mode: str, share: float | None, explore: float | None
 ) -> None:
-    """Set how far what was learned decides for PRODUCT: off, shadow, ab or on.
+    """Set the rollout mode of learned routing for PRODUCT: off, shadow, ab or on.
 
-    `shadow` records what it would have chosen, and acts on nothing. `ab` lets it decide for half of
-    the jobs, `on` for nine in ten: the others are what it is compared with. `off` switches back at
-    once; nothing that was learned is lost.
+    `shadow` records its choices without effect. `ab` lets it decide for half of the jobs, `on` for
+    nine in ten; the rest is the baseline. `off` takes effect at once and loses no data.
     """
     call = calls.turn(product_id, mode, share=share, explore=explore)
     session.answer(call, lambda found: table(HEADS, [_cells(found)]))

@@ -1,4 +1,4 @@
-"""`aq shadow`: how jobs reach factories, and whether the dispatcher would do as well."""
+"""`aq shadow`: dispatch modes and the comparison of shadow decisions."""
 
 import click
 
@@ -18,20 +18,20 @@ HEADS = (
     "ONLY SHADOW",
     "ONLY REAL",
 )
-DIFFERENCES = ("JOB", "OUTCOME", "IN SHADOW", "REALLY")
+DIFFERENCES = ("JOB", "OUTCOME", "SHADOW", "REAL")
 
 
 @click.group(invoke_without_command=True)
 @for_fleet
 @click.pass_context
 def shadow(context: click.Context, session: Session) -> None:
-    """See how jobs reach factories, and how the dispatcher in shadow compares.
+    """Show each product's dispatch mode and how shadow decisions compare.
 
-    In `push` the dispatcher offers jobs, in `pull` factories ask for them. In `shadow` they ask,
-    and the dispatcher decides and publishes beside them while nothing acts on it. AGREE is the
-    share of jobs that went to the factory that it would have offered them to, or to one as good by
-    the same score. ONLY SHADOW counts jobs that it would have offered and nobody asked for in time,
-    ONLY REAL those that somebody got while it had offered them to nobody.
+    In `push` the dispatcher offers jobs, in `pull` factories ask for them. In `shadow` factories
+    ask, and the dispatcher decides without effect. AGREE is the share of jobs that went to the
+    factory it would have chosen, or to one with an equal score. ONLY SHADOW: jobs it would have
+    offered but no factory claimed in time. ONLY REAL: jobs a factory claimed that it would not have
+    offered to any.
     """
     if context.invoked_subcommand is None:
         session.unscoped()
@@ -40,7 +40,7 @@ def shadow(context: click.Context, session: Session) -> None:
 
 def _show(found: ShadowView) -> None:
     if not found.products:
-        note("there is no product yet: the first job makes one")
+        note("no product yet; the first job creates one")
         return
     table(HEADS, [_cells(each) for each in found.products])
     for each in found.products:
@@ -55,10 +55,10 @@ def _explain(of: DispatchedView, found: ShadowView) -> None:
     if of.mode != "shadow" or known is None:
         return
     if known.conclusive:
-        note(f"the dispatcher may take over: aq shadow mode {product} push")
+        note(f"ready to switch: aq shadow mode {product} push")
     else:
         needed = f"{found.decisions_needed} decisions at {found.agreement_needed:.0%} agreement"
-        note(f"{product}: the dispatcher takes over after {needed}")
+        note(f"{product}: switching to push needs {needed}")
 
 
 def _cells(of: DispatchedView) -> tuple[object, ...]:
@@ -76,21 +76,21 @@ def _difference(of: DifferenceView) -> tuple[object, ...]:
 
 def _placing(of: PlacingView | None) -> str:
     if of is None:
-        return "nobody"
+        return "none"
     return f"{of.factory_id} {of.engine or ''} ({of.score:.2f})"
 
 
 @shadow.command()
 @click.argument("product_id", metavar="PRODUCT")
 @click.argument("mode", type=click.Choice(MODES))
-@click.option("--force", is_flag=True, help="Let the dispatcher take over although it differs.")
+@click.option("--force", is_flag=True, help="Switch to push despite differences.")
 @for_fleet
 def mode(session: Session, *, product_id: str, mode: str, force: bool) -> None:
-    """Set how jobs of PRODUCT reach factories: push, shadow or pull.
+    """Set the dispatch mode of PRODUCT: push, shadow or pull.
 
-    `push` after another mode asks for 200 decisions in shadow of which 99 % agree. `pull` and
-    `shadow` hold at once, from any mode: offers that stand are honoured or lapse, and factories
-    that were offered work begin to ask for it, so that nothing is stranded.
+    Switching to `push` requires 200 shadow decisions with 99 % agreement. `pull` and `shadow` take
+    effect at once: open offers are honoured or expire, and factories start polling, so that no job
+    is stranded.
     """
     call = calls.turn(product_id, mode, force=force)
     session.answer(call, lambda found: table(HEADS, [_cells(found)]))

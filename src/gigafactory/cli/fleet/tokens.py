@@ -1,4 +1,4 @@
-"""`aq tokens`: who may speak to the coordinator."""
+"""`aq tokens` and `aq login`: manage access."""
 
 import click
 
@@ -12,18 +12,18 @@ from gigafactory.wire.admin import LoginView, TokensView, TokenView
 
 @click.group()
 def tokens() -> None:
-    """See, make and end tokens. For admins."""
+    """List, create and revoke tokens. For admins."""
 
 
 @tokens.command("list")
 @for_fleet
 def list_(session: Session) -> None:
-    """List every token, of people and of factories; secrets are never shown again."""
+    """List all tokens of people and factories, without secrets."""
     session.answer(governance.tokens(), _show_all)
 
 
 def _show_all(page: TokensView) -> None:
-    heads = ("ID", "KIND", "USER", "ROLE", "STATE", "MADE", "PRODUCTS")
+    heads = ("ID", "KIND", "USER", "ROLE", "STATE", "CREATED", "PRODUCTS")
     rows = [
         (t.id, t.kind, t.user, t.role, _state(t), clock(t.created_at), ", ".join(t.products))
         for t in page.tokens
@@ -34,7 +34,7 @@ def _show_all(page: TokensView) -> None:
 def _state(token: TokenView) -> str:
     if token.revoked_at:
         return "revoked"
-    return f"until {clock(token.expires_at)}" if token.expires_at else "good"
+    return f"until {clock(token.expires_at)}" if token.expires_at else "valid"
 
 
 @tokens.command()
@@ -42,39 +42,39 @@ def _state(token: TokenView) -> str:
 @click.option(
     "--role", type=click.Choice([role.value for role in Role]), default="viewer", show_default=True
 )
-@click.option("--products", help="Which products it covers: names with commas, or * for all.")
-@click.option("--lasts", type=Duration(), help="For how long; without it, until it is revoked.")
+@click.option("--products", help="Products, comma-separated; * for all.")
+@click.option("--lasts", type=Duration(), help="Lifetime; default: until revoked.")
 @for_fleet
 def create(
     session: Session, *, user: str, role: str, products: str | None, lasts: float | None
 ) -> None:
-    """Make a token for a person; it is printed this once."""
-    named = (products or session.config.client.product or "*").split(",")
-    call = governance.issue_token(user, role, products=named, lasts_s=lasts)
+    """Create a token for a person; it is printed only once."""
+    names = (products or session.config.client.product or "*").split(",")
+    call = governance.issue_token(user, role, products=names, lasts_s=lasts)
 
-    def told(made: TokenView) -> None:
+    def show_token(made: TokenView) -> None:
         say(made.secret or "")
-        note(f"the token of {made.user} ({made.role}), shown this once; id {made.id}")
+        note(f"token of {made.user} ({made.role}), shown only once; id {made.id}")
 
-    session.answer(call, told)
+    session.answer(call, show_token)
 
 
 @tokens.command()
 @click.argument("token_id", metavar="TOKEN_ID")
 @for_fleet
 def revoke(session: Session, *, token_id: str) -> None:
-    """End a token by its id; streams that it opened are closed."""
+    """Revoke a token by id; its open streams are closed."""
     call = governance.revoke_token(token_id)
-    session.answer(call, lambda ended: say(f"the token of {ended.user} opens nothing any more"))
+    session.answer(call, lambda ended: say(f"the token of {ended.user} is revoked"))
 
 
 @click.command()
 @for_fleet
 def login(session: Session) -> None:
-    """Print an address that signs one browser in as you, once, within ten minutes."""
+    """Print an address that signs one browser in as you, within ten minutes."""
 
-    def told(made: LoginView) -> None:
+    def show_login(made: LoginView) -> None:
         say(f"{session.access.url.rstrip('/')}/login?code={made.code}")
-        note("good for one browser, within ten minutes")
+        note("valid for one browser, within ten minutes")
 
-    session.answer(governance.login(), told)
+    session.answer(governance.login(), show_login)

@@ -1,4 +1,4 @@
-"""`aq from-tracker`: make jobs of tickets, in a fleet or in a folder."""
+"""`aq from-tracker` and `aq to-tracker`: import and update tickets."""
 
 from pathlib import Path
 
@@ -18,13 +18,13 @@ from gigafactory.wire.tracker import TicketsView, ToldView
 @FOLDER
 @for_fleet
 def from_tracker(session: Session, items: tuple[str, ...], *, folder: Path | None) -> int:
-    """Make jobs of tickets: of those named, or of all that were handed over to agents.
+    """Create jobs from the named tickets, or from all tickets for agents.
 
-    A ticket is handed over by the label `agent:run`, or by assigning it to the agent user. The same
-    ticket twice is one job. With --folder the jobs are files in the inbox of that folder.
+    Tickets for agents have the label `agent:run` or are assigned to the agent user. A ticket
+    becomes one job, however often it is imported. With --folder, jobs are files in the folder's inbox.
     """
     if folder is not None:
-        return _into(session, folder, items)
+        return _import_into_folder(session, folder, items)
     refused = False
 
     def show(taken: TicketsView) -> None:
@@ -39,7 +39,7 @@ def from_tracker(session: Session, items: tuple[str, ...], *, folder: Path | Non
     return Exit.REFUSED if refused else Exit.OK
 
 
-def _into(session: Session, folder: Path, items: tuple[str, ...]) -> int:
+def _import_into_folder(session: Session, folder: Path, items: tuple[str, ...]) -> int:
     from gigafactory.wiring.folder_process import take_tickets
 
     taken = take_tickets(session.config, folder.absolute(), items)
@@ -50,7 +50,7 @@ def _into(session: Session, folder: Path, items: tuple[str, ...]) -> int:
         for path in taken.added:
             say(str(path))
         for item in taken.known:
-            note(f"{item}: there is a job of it already")
+            note(f"{item}: already imported")
         for item, detail in taken.refused.items():
             note(f"{item}: {detail}")
     return Exit.REFUSED if taken.refused else Exit.OK
@@ -61,32 +61,32 @@ def _into(session: Session, folder: Path, items: tuple[str, ...]) -> int:
 @FOLDER
 @for_fleet
 def to_tracker(session: Session, jobs: tuple[str, ...], *, folder: Path | None) -> None:
-    """Tell the tickets of jobs what they have not been told yet: status, label and a comment.
+    """Send pending updates of jobs to their tickets: status, label and comment.
 
-    A coordinator does this by itself (`tracker.auto`); here it is done now. Nothing is said twice.
-    With --folder it is about jobs of that folder: those named, or all that have a ticket.
+    A coordinator does this automatically (`tracker.auto`). No update is sent twice. With --folder,
+    updates the named jobs of the folder, or all that have a ticket.
     """
     if folder is not None:
-        _of_folder(session, folder, jobs)
+        _update_from_folder(session, folder, jobs)
         return
     if not jobs:
-        raise click.UsageError("name the jobs whose tickets are to be told")
+        raise click.UsageError("name the jobs whose tickets to update")
     for job in jobs:
         session.answer(tracker.echo(job), _show)
 
 
-def _of_folder(session: Session, folder: Path, jobs: tuple[str, ...]) -> None:
+def _update_from_folder(session: Session, folder: Path, jobs: tuple[str, ...]) -> None:
     from gigafactory.wiring.folder_process import tell_tickets
 
-    told = tell_tickets(session.config, queue_in(session, folder), jobs)
+    results = tell_tickets(session.config, queue_in(session, folder), jobs)
     if session.as_json:
-        say_json(msgspec.json.encode({"told": told}))
+        say_json(msgspec.json.encode({"told": results}))
         return
-    for each in told:
+    for each in results:
         _show(ToldView(item_id=each.item_id, echoed=each.echoed, pending=each.pending))
 
 
-def _show(told: ToldView) -> None:
-    things = "1 thing" if told.echoed == 1 else f"{told.echoed} things"
-    state = "somebody else is telling it" if told.pending else f"told {things}"
-    say(f"{told.item_id}  {state}")
+def _show(result: ToldView) -> None:
+    updates = "1 update" if result.echoed == 1 else f"{result.echoed} updates"
+    state = "another process is updating it" if result.pending else f"sent {updates}"
+    say(f"{result.item_id}  {state}")

@@ -1,1 +1,1 @@
-"""The folder room."""
+"""Commands for folder queues."""

@@ -1,4 +1,4 @@
-"""`aq add`: put job files into the inbox of a folder."""
+"""`aq add`: copy job files into the inbox of a folder."""
 
 from pathlib import Path
 
@@ -17,15 +17,14 @@ from gigafactory.cli.session import Session, with_settings
 @HERE
 @with_settings
 def add(session: Session, *, files: tuple[Path, ...], folder: Path) -> None:
-    """Copy job files into the inbox of a folder, all of them or none.
+    """Copy job files into the inbox of a folder, all or none.
 
-    The folder becomes a queue if it is none yet; `aq run` then works on it, with no service and no
-    network.
+    The folder becomes a queue if it is not one yet; `aq run` runs its jobs without a service.
     """
-    from gigafactory.folder.queue.add import add as put
+    from gigafactory.folder.queue.add import add as add_files
     from gigafactory.folder.queue.board import Board
 
-    added = put(Board(folder.absolute()), files)
+    added = add_files(Board(folder.absolute()), files)
     if session.as_json:
         say_json(msgspec.json.encode({"added": [str(path) for path in added]}))
     else:

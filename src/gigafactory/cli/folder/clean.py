@@ -1,4 +1,4 @@
-"""`aq clean`: remove what has ended long ago from a folder."""
+"""`aq clean`: remove old finished jobs from a folder."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -13,19 +13,19 @@ from gigafactory.cli.session import Session, with_settings
 
 
 @click.command()
-@click.option("--older", type=Duration(), default="7d", help="Ended so long ago; 7d by default.")
-@click.option("--failed", is_flag=True, help="Those too that ended without being shipped.")
+@click.option("--older", type=Duration(), default="7d", help="Minimum age; default: 7d.")
+@click.option("--failed", is_flag=True, help="Also remove jobs that ended without shipping.")
 @HERE
 @with_settings
 def clean(session: Session, *, older: float, failed: bool, folder: Path) -> None:
-    """Remove the shipped jobs of a folder: file, state and log. What others wait for stays."""
-    from gigafactory.folder.queue.clean import clean as clear_away
+    """Remove shipped jobs of a folder: file, state and log. Dependencies of other jobs stay."""
+    from gigafactory.folder.queue.clean import clean as clean_folder
 
-    gone = clear_away(queue_in(session, folder), timedelta(seconds=older), failed=failed)
+    removed = clean_folder(queue_in(session, folder), timedelta(seconds=older), failed=failed)
     if session.as_json:
-        say_json(msgspec.json.encode({"removed": [kept.job for kept in gone]}))
+        say_json(msgspec.json.encode({"removed": [kept.job for kept in removed]}))
         return
-    for kept in gone:
+    for kept in removed:
         say(f"{kept.job.id}  {kept.job.name}  removed")
-    if not gone:
-        note("there is nothing to remove")
+    if not removed:
+        note("nothing to remove")

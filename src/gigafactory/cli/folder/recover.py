@@ -1,4 +1,4 @@
-"""`aq recover`: take back what a runner that died has left."""
+"""`aq recover`: queue jobs of a dead runner again."""
 
 from pathlib import Path
 
@@ -14,19 +14,19 @@ from gigafactory.cli.session import Session, with_settings
 @HERE
 @with_settings
 def recover(session: Session, *, folder: Path) -> None:
-    """Queue the jobs of a folder again whose runner is gone; their work so far is kept.
+    """Queue jobs again whose runner died; their work is kept.
 
-    A runner does this by itself, at its start and whenever it looks.
+    A runner does this automatically.
     """
     import asyncio
 
-    from gigafactory.folder.duties.recovery import recover as take_back
+    from gigafactory.folder.duties.recovery import recover as recover_jobs
 
-    recovered = asyncio.run(take_back(queue_in(session, folder)))
+    recovered = asyncio.run(recover_jobs(queue_in(session, folder)))
     if session.as_json:
         say_json(msgspec.json.encode({"recovered": [kept.job for kept in recovered]}))
         return
     for kept in recovered:
         say(f"{kept.job.id}  {kept.job.name}  {staged(kept.job.stage)}")
     if not recovered:
-        note("there is nothing to recover")
+        note("nothing to recover")

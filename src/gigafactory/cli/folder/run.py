@@ -1,4 +1,4 @@
-"""`aq run`: work on a folder, with no service and no network."""
+"""`aq run`: run the jobs of a folder, without a service."""
 
 from pathlib import Path
 
@@ -13,15 +13,14 @@ from gigafactory.cli.session import Session, with_settings
 
 @click.command()
 @click.argument("folder", default=Path(), type=PATH)
-@click.option("--once", is_flag=True, help="End when everything that could be taken is done.")
+@click.option("--once", is_flag=True, help="Exit when all jobs that can run are done.")
 @with_settings
 def run(session: Session, *, folder: Path, once: bool) -> Exit:
-    """Take the jobs of a folder and run them on this machine, until told to stop.
+    """Run the jobs of a folder on this machine until stopped.
 
-    AGENT_QUEUE_MAX says how many at once (3). SIGTERM or Ctrl-C lets what runs come to its end and
-    takes nothing new; a second one hands everything back at once, with its work saved. With --once
-    the exit code tells whether all of them came out well. With AQ_FLEET=1 it does what `aq factory
-    run --inbox FOLDER` does.
+    AGENT_QUEUE_MAX limits concurrent jobs (3). SIGTERM or Ctrl-C finishes running jobs and takes no
+    new ones; a second one saves the work and hands everything back. With --once the exit code says
+    whether all jobs succeeded. With AQ_FLEET=1 it works like `aq factory run --inbox FOLDER`.
     """
     require_inbox(folder)
     if session.config.folder.fleet:
@@ -42,5 +41,5 @@ def run(session: Session, *, folder: Path, once: bool) -> Exit:
         )
     if not session.as_json:
         for file in done.invalid:
-            note(f"failed/{file} is no job; see {Path(file).stem}.errors.txt beside it")
+            note(f"failed/{file} is not a valid job; see {Path(file).stem}.errors.txt")
     return Exit.REFUSED if once and done.failed else Exit.OK

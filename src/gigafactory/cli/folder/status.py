@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @HERE
 @with_settings
 def status(session: Session, *, folder: Path) -> None:
-    """Show every job of a folder, column by column, and the files that are none."""
+    """Show every job of a folder by column, and invalid files."""
     from gigafactory.folder.queue.status import state_of
 
     state = state_of(queue_in(session, folder))
@@ -30,19 +30,19 @@ def status(session: Session, *, folder: Path) -> None:
         heads = ("COLUMN", "NAME", "STAGE", "PRIORITY", "FOR", "RUNS", "WHY")
         table(heads, [_row(line) for line in state.jobs])
     if state.halted is not None:
-        note(f"halted {state.halted.told}: nothing begins; `aq resume` lifts it")
+        note(f"halted {state.halted.told}: no job starts; `aq resume` continues")
     for line in state.jobs:
         if line.edited:
             note(
-                f"{line.column}/{line.file} was changed after its first run had begun, which counts"
+                f"{line.column}/{line.file} was changed after its first run started; the change has"
             )
-            note("  for nothing; `aq add` it under another name to have that done")
+            note("  no effect; `aq add` it under another name to run it")
     for invalid in state.invalid:
-        note(f"failed/{invalid.file} is no job: {'; '.join(invalid.errors)}")
+        note(f"failed/{invalid.file} is not a valid job: {'; '.join(invalid.errors)}")
     if not state.jobs and not state.invalid:
-        note("nothing here yet; `aq add FILE` puts a job into the inbox, or copy it there")
+        note("no jobs yet; `aq add FILE` copies a job into the inbox")
     if state.new:
-        note(f"in the inbox, and not looked at yet: {', '.join(state.new)}; `aq run` takes them in")
+        note(f"new in the inbox: {', '.join(state.new)}; `aq run` takes them")
 
 
 def _row(line: "Line") -> tuple[object, ...]:

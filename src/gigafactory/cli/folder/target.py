@@ -1,4 +1,4 @@
-"""Which folder a command is about, and how what is in it is shown."""
+"""Choose between a folder queue and the fleet, and act on a folder."""
 
 import os
 from pathlib import Path
@@ -17,20 +17,24 @@ if TYPE_CHECKING:
     from gigafactory.folder.queue.store import Queue
 
 PATH = click.Path(path_type=Path, file_okay=False)
-FOLDER = click.option("--folder", type=PATH, help="Act on the queue in this folder, not a fleet.")
-INBOX = click.option("--inbox", type=PATH, help="A folder of job files to work on as well.")
-HERE = click.option("--folder", type=PATH, default=Path(), help="The queue; by default, this one.")
+FOLDER = click.option(
+    "--folder", type=PATH, help="Act on the folder queue here instead of a fleet."
+)
+INBOX = click.option("--inbox", type=PATH, help="Folder queue to work on as well.")
+HERE = click.option(
+    "--folder", type=PATH, default=Path(), help="The folder queue; default: this folder."
+)
 
 
 def is_queue(folder: Path) -> bool:
-    """Whether a folder is a queue."""
+    """Return whether a folder is a queue."""
     return (folder / "inbox").is_dir() and (folder / ".state").is_dir()
 
 
 def chosen(session: Session, folder: Path | None) -> Path | None:
-    """The queue that a command of the fleet is about after all; None for the fleet.
+    """Return the folder queue that a command applies to; None for the fleet.
 
-    That is the one named, or the one that we are in where no coordinator is configured.
+    It is the named folder, or the current one if it is a queue and no coordinator is configured.
     """
     if folder is not None:
         return folder
@@ -40,10 +44,7 @@ def chosen(session: Session, folder: Path | None) -> Path | None:
 
 
 def queue_in(session: Session, folder: Path) -> "Queue":
-    """The queue of a folder that is one, if only by its columns; what it does is said to stderr.
-
-    Raises NotFound.
-    """
+    """Open the queue of a folder and log to stderr; raise NotFound if it is not a queue."""
     require_inbox(folder)
     from gigafactory.system import logging as log
     from gigafactory.wiring.folder_process import open_queue
@@ -53,32 +54,29 @@ def queue_in(session: Session, folder: Path) -> "Queue":
 
 
 def require_inbox(folder: Path) -> None:
-    """Refuse a folder into which nobody has put a job.
-
-    Raises NotFound.
-    """
+    """Raise NotFound if the folder has no inbox."""
     if not (folder / "inbox").is_dir():
-        hint = "`aq add FILE` makes a folder one, and so does a folder `inbox` in it"
+        hint = "`aq add FILE` makes it one, or create a folder `inbox` in it"
         raise NotFound("queue", str(folder.absolute()), hint)
 
 
-def somebody() -> str:
-    """Who types this, as stories name people."""
+def current_user() -> str:
+    """Return the current user as an actor of events."""
     return f"user:{os.environ.get('USER') or os.environ.get('LOGNAME') or 'somebody'}"
 
 
 def act_here(session: Session, folder: Path, job: str, action: str, given: dict[str, Any]) -> None:
-    """Do what a person asks of a job of a folder, and show the job."""
+    """Apply an action to a job of a folder and show the job."""
     from gigafactory.folder.queue.actions import Wish, act
 
     queue = queue_in(session, folder)
     wish = {"reason" if name == "comment" else name: value for name, value in given.items()}
-    done = act(queue, job, action, somebody(), Wish(**wish))
+    done = act(queue, job, action, current_user(), Wish(**wish))
     if isinstance(done, str):
         if session.as_json:
             say_json(msgspec.json.encode({"file": done}))
         else:
-            say(f"{done} is in the inbox again")
+            say(f"{done} is back in the inbox")
         return
     if done.job.ship is not None and action == "ship":
         from gigafactory.wiring.folder_process import run_folder
@@ -89,7 +87,7 @@ def act_here(session: Session, folder: Path, job: str, action: str, given: dict[
 
 
 def show(session: Session, kept: "Kept") -> None:
-    """Print a job in a line, or as JSON."""
+    """Print a job as one line, or as JSON."""
     if session.as_json:
         say_json(msgspec.json.encode(kept.job))
         return

@@ -1,1 +1,1 @@
-"""The jobs room."""
+"""Commands about jobs."""

@@ -1,4 +1,4 @@
-"""`aq archive`: jobs that were finished for long, each kept as one compressed file."""
+"""`aq archive`: archived jobs, one compressed file each."""
 
 import sys
 import zlib
@@ -12,17 +12,17 @@ from gigafactory.system.formatting import format_size
 from gigafactory.wire.files import ArchiveView
 
 GZIP = 31
-"""What zlib calls the format."""
+"""Window bits that select the gzip format in zlib."""
 
 
 @click.group()
 def archive() -> None:
-    """See and read jobs that have gone into the archive."""
+    """List and read archived jobs."""
 
 
 @archive.command("list")
 @click.option("--limit", "-n", type=click.IntRange(1, 500), default=50, show_default=True)
-@click.option("--cursor", help="Go on after the page before.")
+@click.option("--cursor", help="Continue after the previous page.")
 @for_fleet
 def list_(session: Session, *, limit: int, cursor: str | None) -> None:
     """List archived jobs, oldest first."""
@@ -40,16 +40,16 @@ def _show(page: ArchiveView) -> None:
     else:
         note("the archive is empty")
     if page.next_cursor:
-        note(f"there are more: --cursor {page.next_cursor}")
+        note(f"more: --cursor {page.next_cursor}")
 
 
 @archive.command("show")
 @click.argument("job")
 @for_fleet
 def show(session: Session, *, job: str) -> None:
-    """Print all of an archived job, as JSON lines: by its id.
+    """Print an archived job by id, as JSON lines.
 
-    The job, what was asked for, its events and runs, its logs, and its files in base64.
+    Includes the job, manifest, events, runs, logs, and artifacts as base64.
     """
     unpacker = zlib.decompressobj(wbits=GZIP)
     for piece in session.client.pieces(calls.archived_job(job)):

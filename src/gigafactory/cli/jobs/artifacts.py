@@ -1,4 +1,4 @@
-"""`aq artifacts`: the files that a job has left behind, to list, fetch, add, share and delete."""
+"""`aq artifacts`: list, download, add, share and delete artifacts of a job."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from gigafactory.cli.folder.target import FOLDER, chosen, queue_in
-from gigafactory.cli.output.progress import watched
+from gigafactory.cli.output.progress import with_progress
 from gigafactory.cli.output.text import note, say, say_json, table
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import artifacts as calls
@@ -23,17 +23,17 @@ STDOUT = Path("-")
 @click.command()
 @click.argument("job")
 @click.option(
-    "--get", metavar="NAME", help="Download the newest of this name, or the one of an id."
+    "--get", metavar="NAME", help="Download the newest artifact with this name, or by id."
 )
 @click.option(
-    "--output", "-o", type=click.Path(path_type=Path), help="Where to; `-` is stdout. With --get."
+    "--output", "-o", type=click.Path(path_type=Path), help="Target file for --get; `-` is stdout."
 )
-@click.option("--link", metavar="NAME", help="Print an address that opens it for 15 minutes.")
+@click.option("--link", metavar="NAME", help="Print a link that works for 15 minutes.")
 @click.option(
     "--add", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Add this file."
 )
 @click.option(
-    "--delete", metavar="NAME", help="Delete the newest of this name, or the one of an id."
+    "--delete", metavar="NAME", help="Delete the newest artifact with this name, or by id."
 )
 @FOLDER
 @for_fleet
@@ -48,28 +48,28 @@ def artifacts(
     delete: str | None,
     folder: Path | None,
 ) -> None:
-    """List the files that the runs of a job have left behind, or do something with one.
+    """List the artifacts of a job, or act on one.
 
-    A file is downloaded into this folder under its own name, unless -o says otherwise; it is there
-    only when all of it has come, and its hash was right.
+    --get saves the file under its own name in this folder, unless -o is given; the file appears
+    only when it is complete and its hash matches.
     """
     if sum(given is not None for given in (get, link, add, delete)) > 1:
-        raise click.UsageError("one of --get, --link, --add and --delete at a time")
+        raise click.UsageError("use only one of --get, --link, --add and --delete")
     if output is not None and get is None:
-        raise click.UsageError("-o goes with --get")
+        raise click.UsageError("-o needs --get")
     here = chosen(session, folder)
     if here is not None:
         if get or link or add or delete:
-            raise click.UsageError("a folder keeps them as files, in artifacts/: use those")
+            raise click.UsageError("in a folder queue, artifacts are plain files in artifacts/")
         _list_files(session, here, job)
     elif get is not None:
-        _get(session, _named(session, job, get), output)
+        _get(session, _find(session, job, get), output)
     elif link is not None:
-        _link(session, _named(session, job, link))
+        _link(session, _find(session, job, link))
     elif add is not None:
         _add(session, job, add)
     elif delete is not None:
-        session.answer(calls.delete(_named(session, job, delete).id), lambda _: None)
+        session.answer(calls.delete(_find(session, job, delete).id), lambda _: None)
     else:
         session.answer(calls.of_job(job), lambda found: show(found.artifacts, job))
 
@@ -83,25 +83,22 @@ def show(found: Iterable[ArtifactView], job: str) -> None:
     if rows:
         table(("ID", "SIZE", "TYPE", "AGE", "NAME"), rows)
     else:
-        note(f"{job} has left no files; a job names them in `artifacts`")
+        note(f"{job} has no artifacts; a job names them in `artifacts`")
 
 
-def _named(session: Session, job: str, wanted: str) -> ArtifactView:
-    """The artifact of this id, or the newest of this name.
-
-    Raises NotFound.
-    """
+def _find(session: Session, job: str, wanted: str) -> ArtifactView:
+    """Return the artifact with this id, or the newest with this name; raise NotFound."""
     found = session.client.send(calls.of_job(job)).artifacts
     named = [each for each in found if wanted in (each.id, each.name)]
     if not named:
         known = ", ".join(dict.fromkeys(each.name for each in found))
-        raise NotFound("artifact", wanted, f"there are {known}" if known else "the job has none")
+        raise NotFound("artifact", wanted, f"the job has {known}" if known else "the job has none")
     return named[-1]
 
 
 def _get(session: Session, wanted: ArtifactView, output: Path | None) -> None:
-    coming = session.client.pieces(calls.content(wanted.id))
-    pieces = watched(coming, wanted.name, wanted.size)
+    incoming = session.client.pieces(calls.content(wanted.id))
+    pieces = with_progress(incoming, wanted.name, wanted.size)
     if output == STDOUT:
         for piece in pieces:
             sys.stdout.buffer.write(piece)
@@ -109,12 +106,12 @@ def _get(session: Session, wanted: ArtifactView, output: Path | None) -> None:
         return
     target = output or Path(wanted.name.rpartition("/")[2])
     if output is None and target.exists():
-        raise Conflict(f"{target} is there already; name another place with -o")
+        raise Conflict(f"{target} already exists; choose another file with -o")
     try:
         write_atomically(target, _verified(pieces, wanted))
     except OSError as error:
         fault = Fault("--output", f"{target} cannot be written: {error.strerror}")
-        raise Invalid("the place", [fault]) from None
+        raise Invalid("the target", [fault]) from None
     if session.as_json:
         say_json(msgspec.json.encode({"file": str(target), "sha256": wanted.sha256}))
     else:
@@ -143,12 +140,12 @@ def _link(session: Session, wanted: ArtifactView) -> None:
 def _add(session: Session, job: str, file: Path) -> None:
     from gigafactory.client.transport.upload import File, look_at, media_type_of
 
-    class Watched(File, frozen=True):
+    class FileWithProgress(File, frozen=True):
         def pieces(self) -> Iterator[bytes]:
-            return watched(super().pieces(), self.path.name, self.size)
+            return with_progress(super().pieces(), self.path.name, self.size)
 
-    going = Watched(*msgspec.structs.astuple(look_at(file)))
-    call = calls.add(job, going, name=file.name, media_type=media_type_of(file.name))
+    upload = FileWithProgress(*msgspec.structs.astuple(look_at(file)))
+    call = calls.add(job, upload, name=file.name, media_type=media_type_of(file.name))
     session.answer(call, lambda made: show((made,), job))
 
 
@@ -159,12 +156,12 @@ def _list_files(session: Session, here: Path, job: str) -> None:
     root = queue.board.artifacts(kept.key)
     files = sorted(path for path in root.rglob("*") if path.is_file())
     if session.as_json:
-        told = [
+        listed = [
             {"name": str(path.relative_to(root)), "size": path.stat().st_size, "file": str(path)}
             for path in files
         ]
-        say_json(msgspec.json.encode({"artifacts": told}))
+        say_json(msgspec.json.encode({"artifacts": listed}))
     elif files:
         table(("SIZE", "FILE"), [(format_size(path.stat().st_size), path) for path in files])
     else:
-        note(f"{job} has left no files; a job names them in `artifacts`")
+        note(f"{job} has no artifacts; a job names them in `artifacts`")

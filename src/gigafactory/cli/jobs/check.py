@@ -1,4 +1,4 @@
-"""`aq check`: is this a job, and what would it mean? Needs no coordinator."""
+"""`aq check`: validate job files without a coordinator."""
 
 import sys
 from pathlib import Path
@@ -23,12 +23,12 @@ STDIN = "-"
 
 @click.command()
 @click.argument("files", nargs=-1, required=True)
-@click.option("--product", "-p", help="The product that the jobs would belong to.")
+@click.option("--product", "-p", help="Product of the jobs.")
 @with_settings
 def check(session: Session, files: tuple[str, ...]) -> int:
-    """Check job files, and print what they resolve to.
+    """Validate job files and print their resolved manifests.
 
-    Every fault of every file is told at once, as `file:line: field: message`. `-` reads stdin.
+    All errors of all files are printed as `file:line: field: message`. `-` reads stdin.
     """
     product = session.config.client.product or LOCAL_PRODUCT
     checked = [_Checked.of(file, product) for file in files]
@@ -41,10 +41,7 @@ def check(session: Session, files: tuple[str, ...]) -> int:
 
 
 def read_job(file: str) -> JobFile:
-    """A job file, or what comes on stdin.
-
-    Raises Invalid with all faults, and for what cannot be read.
-    """
+    """Read a job file or stdin; raise Invalid with all errors, or if it cannot be read."""
     if file == STDIN:
         return parse_job_file(sys.stdin.buffer.read())
     path = Path(file)
@@ -57,7 +54,7 @@ def read_job(file: str) -> JobFile:
 
 
 def located(file: str, fault: Fault) -> str:
-    """A fault as a compiler would tell it."""
+    """Format an error like a compiler: file, line, field, message."""
     place = f"{file}:{fault.line}" if fault.line is not None else file
     return (
         f"{place}: {fault.field}: {fault.message}" if fault.field else f"{place}: {fault.message}"
@@ -65,14 +62,14 @@ def located(file: str, fault: Fault) -> str:
 
 
 class _Checked(msgspec.Struct, frozen=True):
-    """One file: what it resolves to, or all that is wrong with it."""
+    """One file: its resolved manifest, or its errors."""
 
     file: str
     manifest: dict[str, object] | None = None
     faults: tuple[Fault, ...] = ()
     warnings: tuple[str, ...] = ()
     text: str = ""
-    """The manifest as people write it."""
+    """The manifest as YAML."""
 
     @classmethod
     def of(cls, file: str, product: str) -> "_Checked":
@@ -101,6 +98,6 @@ class _Checked(msgspec.Struct, frozen=True):
 def _unknown(given: Manifest) -> str:
     known = ", ".join(shipped())
     return (
-        f"profile: {given.profile} is none of the shipped ones ({known}); the product must have it,"
-        " and what it adds is not shown here"
+        f"profile: {given.profile} is not built in ({known}); the product must define it,"
+        " and its settings are not shown here"
     )

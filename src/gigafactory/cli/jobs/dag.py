@@ -1,4 +1,4 @@
-"""`aq dag`: a composite and all below it, as a tree."""
+"""`aq dag`: a composite as a tree."""
 
 import click
 
@@ -12,18 +12,18 @@ from gigafactory.wire.composites import DagView, NodeView, RollupView
 @click.argument("job")
 @for_fleet
 def dag(session: Session, *, job: str) -> None:
-    """Show a composite as a tree: its children by phase, and where each stands."""
+    """Show a composite as a tree: its children by phase and stage."""
     session.answer(call(job), _show)
 
 
-def _show(told: DagView) -> None:
-    show_rollup(told)
+def _show(dag_view: DagView) -> None:
+    show_rollup(dag_view)
     say()
     below: dict[str | None, list[NodeView]] = {}
-    for node in told.nodes:
+    for node in dag_view.nodes:
         below.setdefault(node.parent_id, []).append(node)
-    names = {node.id: node.name for node in told.nodes}
-    root = told.nodes[0]
+    names = {node.id: node.name for node in dag_view.nodes}
+    root = dag_view.nodes[0]
     say(_line(root, names))
     trail = [iter(_in_phases(below.get(root.id, [])))]
     while trail:
@@ -33,13 +33,13 @@ def _show(told: DagView) -> None:
             continue
         say("  " * len(trail) + _line(following, names))
         trail.append(iter(_in_phases(below.get(following.id, []))))
-    if told.cut:
-        note("there is more than is shown here")
+    if dag_view.cut:
+        note("truncated: the composite has more jobs")
 
 
-def show_rollup(told: DagView) -> None:
-    """Print what a composite comes to."""
-    sums = told.rollup
+def show_rollup(dag_view: DagView) -> None:
+    """Print the totals of a composite."""
+    sums = dag_view.rollup
     pairs(
         (
             ("status", sums.status),
@@ -47,8 +47,8 @@ def show_rollup(told: DagView) -> None:
             ("stages", [f"{count} {stage}" for stage, count in sums.stages.items()]),
             ("phase", sums.phase),
             ("to approve", f"phase {sums.asked_phase}" if sums.asked_phase is not None else None),
-            ("failed", _named(told, sums.failed)),
-            ("stuck", _named(told, sums.blocked)),
+            ("failed", _names(dag_view, sums.failed)),
+            ("stuck", _names(dag_view, sums.blocked)),
             ("spent", f"${sums.cost_usd}{_of(sums)}"),
             ("revision", sums.revision),
         )
@@ -61,8 +61,8 @@ def _of(sums: RollupView) -> str:
     return f"{usd}, {sums.tokens}{tokens} tokens"
 
 
-def _named(told: DagView, ids: tuple[str, ...]) -> list[str]:
-    return [node.name for node in told.nodes if node.id in set(ids)]
+def _names(dag_view: DagView, ids: tuple[str, ...]) -> list[str]:
+    return [node.name for node in dag_view.nodes if node.id in set(ids)]
 
 
 def _in_phases(nodes: list[NodeView]) -> list[NodeView]:

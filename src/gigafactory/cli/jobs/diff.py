@@ -1,4 +1,4 @@
-"""`aq diff`: what a job has changed, in colours on a terminal and plain elsewhere."""
+"""`aq diff`: the changes of a job, coloured on a terminal."""
 
 import sys
 from collections.abc import Iterator
@@ -19,15 +19,15 @@ HEADS = ("diff ", "index ", "--- ", "+++ ", "old mode", "new mode", "rename ", "
 
 @click.command()
 @click.argument("job")
-@click.option("--stat", is_flag=True, help="Only the files, and how many lines of each.")
-@click.option("--raw", is_flag=True, help="Just as it is, escapes and all; for `git apply`.")
+@click.option("--stat", is_flag=True, help="Only files and line counts.")
+@click.option("--raw", is_flag=True, help="Print the raw bytes, for `git apply`.")
 @FOLDER
 @for_fleet
 def diff(session: Session, *, job: str, stat: bool, raw: bool, folder: Path | None) -> None:
-    """Print what the newest run of a job has changed, and on stderr the commit to decide on.
+    """Print the changes of a job's newest run, and on stderr the commit to decide on.
 
-    Characters that a terminal would obey, or that would hide or turn text, are spelled out; with
-    --raw it comes as it is. Read it with `aq diff JOB | less`.
+    Control, invisible and direction-changing characters are spelled out, unless --raw is given.
+    Read it with `aq diff JOB | less`.
     """
     here = chosen(session, folder)
     if here is not None:
@@ -42,13 +42,13 @@ def diff(session: Session, *, job: str, stat: bool, raw: bool, folder: Path | No
         sys.stdout.buffer.write(found.text.encode())
         sys.stdout.buffer.flush()
     else:
-        for line in _stat(found) if stat else _painted(found.text):
+        for line in _stat(found) if stat else _colour(found.text):
             say(line)
         note(f"commit {visible(found.commit)} on {visible(found.base)}: {found.summary}")
 
 
-def _painted(text: str) -> Iterator[str]:
-    """Each line in its colour; inside of a hunk a line is never taken for a head."""
+def _colour(text: str) -> Iterator[str]:
+    # Inside a hunk, a line that looks like a header is content.
     left = 0
     for line in text.split("\n")[:-1]:
         safe = visible(line)
@@ -63,7 +63,7 @@ def _painted(text: str) -> Iterator[str]:
 
 
 def _lines_of(head: str) -> int:
-    """How many lines of both sides a hunk has, by its head `@@ -1,4 +1,6 @@`."""
+    """Return the number of lines of both sides of a hunk from its header."""
     sides = [part.partition(",")[2] or "1" for part in head.split(" ")[1:3]]
     return sum(int(count) for count in sides if count.isdecimal())
 

@@ -1,4 +1,4 @@
-"""`aq events`: the story of a job, or of everything, as it was and as it goes on."""
+"""`aq events`: events of a job, or of everything, past and live."""
 
 import click
 import msgspec
@@ -14,33 +14,33 @@ PAGE = 500
 
 @click.command()
 @click.argument("job", required=False)
-@click.option("--follow", "-f", is_flag=True, help="Go on with what happens, until Ctrl-C.")
+@click.option("--follow", "-f", is_flag=True, help="Follow new events until Ctrl-C.")
 @click.option("--after", type=click.IntRange(0), default=0, help="Only events after this number.")
 @for_fleet
 def events(session: Session, *, job: str | None, follow: bool, after: int) -> None:
-    """Tell the story of a job; with -f and no job, follow everything from now on.
+    """Print the events of a job; with -f and no job, follow all new events.
 
-    With --json, -f prints one event a line.
+    With --json, -f prints one event per line.
     """
     if follow:
         _follow(session, job, after)
     elif job is None:
-        raise click.UsageError("name a job, or follow everything with -f; see `aq audit` too")
+        raise click.UsageError("name a job, or follow everything with -f; see also `aq audit`")
     else:
-        _tell(session, job, after)
+        _print_events(session, job, after)
 
 
-def _tell(session: Session, job: str, after: int) -> None:
-    story: list[msgspec.Raw] = []
+def _print_events(session: Session, job: str, after: int) -> None:
+    events_: list[msgspec.Raw] = []
     while page := _page(session, job, after):
-        story += page
+        events_ += page
         after = msgspec.json.decode(page[-1], type=EventView).seq
         if len(page) < PAGE:
             break
     if session.as_json:
-        say_json(msgspec.json.encode({"events": story}))
+        say_json(msgspec.json.encode({"events": events_}))
     else:
-        for raw in story:
+        for raw in events_:
             say(event_line(msgspec.json.decode(raw, type=EventView)))
 
 

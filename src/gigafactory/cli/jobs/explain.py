@@ -1,4 +1,4 @@
-"""`aq explain`: why here, or why not yet."""
+"""`aq explain`: why a job runs where it does, or why it waits."""
 
 from typing import Any
 
@@ -14,25 +14,28 @@ from gigafactory.domain.scheduler.explain import Explanation
 @click.argument("job")
 @for_fleet
 def explain(session: Session, *, job: str) -> None:
-    """Say why a job is where it is, or why it does not run yet."""
+    """Explain why a job runs where it does, or why it does not run yet."""
     session.answer(stories.explanation(job), _show)
 
 
-def _show(told: Explanation) -> None:
-    say(f"{staged(told.stage)}: {plain(told.summary)}")
-    for reason in told.reasons:
+def _show(explanation: Explanation) -> None:
+    say(f"{staged(explanation.stage)}: {plain(explanation.summary)}")
+    for reason in explanation.reasons:
         say(f"  {reason.code}: {plain(reason.message)}")
-    for missing in told.unroutable:
+    for missing in explanation.unroutable:
         say(f"  unroutable: {plain(missing)}")
-    for why, count in told.rejections.items():
+    for why, count in explanation.rejections.items():
         say(f"  {count} x {plain(why)}")
-    if told.decision is not None and (routing := told.decision.get("routing")) is not None:
-        _show_learned(routing, told.decision["propensity"])
+    if (
+        explanation.decision is not None
+        and (routing := explanation.decision.get("routing")) is not None
+    ):
+        _show_learned(routing, explanation.decision["propensity"])
 
 
 def _show_learned(routing: dict[str, Any], propensity: float) -> None:
     chosen, learned = (routing["choices"][routing[of]] for of in ("chosen", "learned"))
-    by = "drawn by lot" if routing["explored"] else f"by the {routing['side']} side"
+    by = "at random" if routing["explored"] else f"by the {routing['side']} side"
     say(f"  learned ({routing['mode']}): chosen {by}, with a probability of {propensity:.2g}")
     for word, each in (("chosen", chosen), ("learned would choose", learned)):
         name = plain(f"{each['engine']} on {each['factoryId']}")

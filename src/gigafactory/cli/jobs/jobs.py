@@ -1,4 +1,4 @@
-"""`aq jobs`: what there is, and where each job stands."""
+"""`aq jobs`: list jobs."""
 
 from typing import Any
 
@@ -19,16 +19,16 @@ from gigafactory.wire.jobs import JobFilter
     multiple=True,
     help="Repeatable.",
 )
-@click.option("--repo", help="Of this repo.")
-@click.option("--profile", help="With this profile, of any version.")
-@click.option("--engine", help="For or on this engine.")
-@click.option("--factory", help="Leased by this factory.")
+@click.option("--repo", help="Only this repo.")
+@click.option("--profile", help="Only this profile, any version.")
+@click.option("--engine", help="Only this engine.")
+@click.option("--factory", help="Only jobs leased by this factory.")
 @click.option("--priority", type=click.Choice([priority.value for priority in Priority]))
-@click.option("--parent", help="Children of this job.")
-@click.option("--text", "-t", help="Words that begin words of the name or title.")
+@click.option("--parent", help="Only children of this job.")
+@click.option("--text", "-t", help="Words or word prefixes in name or title.")
 @click.option("--oldest", is_flag=True, help="Oldest first.")
 @click.option("--limit", "-n", type=click.IntRange(1, 500), default=50, show_default=True)
-@click.option("--cursor", help="Go on after the page before.")
+@click.option("--cursor", help="Continue after the previous page.")
 @for_fleet
 def jobs(
     session: Session,
@@ -37,7 +37,7 @@ def jobs(
     oldest: bool,
     **filters: Any,  # noqa: ANN401 - the fields of JobFilter
 ) -> None:
-    """List jobs, newest first; of all products, unless one is chosen."""
+    """List jobs of all products, or of the chosen one, newest first."""
     sort = "oldest" if oldest else "newest"
     wanted = JobFilter(stage=",".join(stage) or None, sort=sort, **filters)
     filtered = wanted != JobFilter(sort=wanted.sort, limit=wanted.limit)

@@ -1,4 +1,4 @@
-"""`aq logs`: what a run printed, as it was and as it goes on."""
+"""`aq logs`: the log of a run, past and live."""
 
 import sys
 from collections.abc import Iterator
@@ -21,10 +21,10 @@ WAITING = frozenset({Stage.BLOCKED, Stage.QUEUED})
 
 @click.command()
 @click.argument("job")
-@click.option("--follow", "-f", is_flag=True, help="Go on while the run does.")
-@click.option("--run", "number", help="The run's number or id; the newest by default.")
-@click.option("--tail", type=click.IntRange(1), help="Only the last so many bytes.")
-@click.option("--raw", is_flag=True, help="Just as it was printed, escapes and all.")
+@click.option("--follow", "-f", is_flag=True, help="Follow the log until the run ends.")
+@click.option("--run", "number", help="Number or id of the run; default: the newest.")
+@click.option("--tail", type=click.IntRange(1), help="Only the last N bytes.")
+@click.option("--raw", is_flag=True, help="Print the raw bytes, including escape sequences.")
 @FOLDER
 @for_fleet
 def logs(
@@ -39,9 +39,8 @@ def logs(
 ) -> None:
     """Print the log of a job's run.
 
-    Colours are kept on a terminal; whatever else a terminal would obey is taken out, also into a
-    pipe, since what reads it may print it. With --raw it comes as it was printed. With --json, -f
-    prints one piece {"offset", "text"} a line.
+    Colours are kept on a terminal; all other escape sequences are removed, also in a pipe, unless
+    --raw is given. With --json, -f prints one {"offset", "text"} per line.
     """
     here = chosen(session, folder)
     if here is not None:
@@ -49,7 +48,7 @@ def logs(
         return
     if follow:
         if number is None and not session.as_json:
-            _say_what_it_waits_for(session, job)
+            _explain_wait(session, job)
         _follow(session, stories.log_stream(job, run=number, tail=tail), raw=raw)
         return
     body = session.client.fetch(stories.log(job, run=number, tail=tail))
@@ -61,13 +60,12 @@ def logs(
         _say_lines(iter([body.decode(errors="replace")]))
 
 
-def _say_what_it_waits_for(session: Session, job: str) -> None:
-    """A run that is still to come may be long in coming."""
+def _explain_wait(session: Session, job: str) -> None:
     call = jobs.get(job)
     found = call.read(session.client.fetch(call))
     if found.stage in WAITING and found.lease is None:
         why = stories.explanation(job)
-        note(f"{found.name} waits for its run: {why.read(session.client.fetch(why)).summary}")
+        note(f"{found.name} has not started: {why.read(session.client.fetch(why)).summary}")
 
 
 def _say_raw(data: bytes) -> None:
@@ -76,7 +74,7 @@ def _say_raw(data: bytes) -> None:
 
 
 def _say_lines(pieces: Iterator[str]) -> None:
-    """Print what comes, line by line, as each is whole."""
+    """Print complete lines as they arrive."""
     rest = ""
     for piece in pieces:
         *lines, rest = (rest + piece).split("\n")
@@ -113,11 +111,11 @@ def _print_pieces(
         for piece in found:
             _say_raw(piece)
     else:
-        _say_lines(_decoded(found))
+        _say_lines(_decode(found))
 
 
-def _decoded(pieces: Iterator[bytes]) -> Iterator[str]:
-    """The text of bytes that were cut anywhere."""
+def _decode(pieces: Iterator[bytes]) -> Iterator[str]:
+    """Decode pieces that may split a character."""
     import codecs
 
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")

@@ -1,4 +1,4 @@
-"""`aq show`: one job, whole."""
+"""`aq show`: details of one job."""
 
 import click
 from msgspec import UNSET
@@ -19,7 +19,7 @@ from gigafactory.wire.jobs import JobView
 @click.option("--body", is_flag=True, help="Print the instructions too.")
 @for_fleet
 def show(session: Session, *, job: str, body: bool) -> None:
-    """Show one job by its id or name: what it is, how it got here, what can be done."""
+    """Show one job by id or name: its state, runs, events and possible actions."""
     include = ("manifest", "events", "runs", "artifacts", *(("body",) if body else ()))
     session.answer(calls.get(job, include=include), lambda found: _show(session, found))
 

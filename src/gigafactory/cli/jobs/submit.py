@@ -1,4 +1,4 @@
-"""`aq submit`: hand in job files, all or none."""
+"""`aq submit`: submit job files, all or none."""
 
 import click
 
@@ -15,14 +15,14 @@ from gigafactory.wire.jobs import JobsView, JobView
 
 @click.command()
 @click.argument("files", nargs=-1, required=True)
-@click.option("--parent", metavar="JOB", help="As children of this composite.")
-@click.option("--quiet", "-q", is_flag=True, help="Print the ids alone.")
+@click.option("--parent", metavar="JOB", help="Submit as children of this composite.")
+@click.option("--quiet", "-q", is_flag=True, help="Print only the ids.")
 @for_fleet
 def submit(session: Session, files: tuple[str, ...], *, parent: str | None, quiet: bool) -> int:
-    """Hand in job files; `-` reads one from stdin.
+    """Submit job files; `-` reads one from stdin.
 
-    Several files are one batch: all are taken, or none. Files are checked before they are sent.
-    With --parent they become children of a composite: what it has already is left as it is.
+    Several files are one batch: all are accepted or none. Files are validated before sending. With
+    --parent they become children of a composite; its unchanged children are kept.
     """
     read = _read_all(files)
     if read is None:
@@ -46,7 +46,7 @@ def submit(session: Session, files: tuple[str, ...], *, parent: str | None, quie
 
 
 def _read_all(files: tuple[str, ...]) -> list[JobFile] | None:
-    """All files, or None after telling all that is wrong with any of them."""
+    """Return all files, or None after printing the errors of all of them."""
     read = []
     wrong = False
     for file in files:
@@ -65,6 +65,6 @@ def _advise(taken: tuple[JobView, ...]) -> None:
     stuck = [job.name for job in taken if "unroutable" in job.flags]
     if stuck:
         names = ", ".join(stuck)
-        note(f"no factory can run {names} yet; `aq explain {stuck[0]}` says what is missing")
+        note(f"no factory can run {names} yet; `aq explain {stuck[0]}` shows what is missing")
     else:
-        note(f"watch with `aq show {taken[0].name}` or `aq jobs`")
+        note(f"follow it with `aq logs -f {taken[0].name}`, or see `aq jobs`")

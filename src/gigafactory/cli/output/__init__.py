@@ -1,1 +1,1 @@
-"""The output room."""
+"""Printing: tables, runs, events, progress."""

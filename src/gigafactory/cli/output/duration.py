@@ -1,4 +1,4 @@
-"""Durations as people type them: 90s, 45m, 4h, 2d."""
+"""Durations on the command line: 90s, 45m, 4h, 2d."""
 
 import click
 
@@ -6,14 +6,13 @@ from gigafactory.domain.manifest.units import parse_duration
 
 
 class Duration(click.ParamType[float]):
-    """A duration, as seconds."""
+    """A duration in seconds."""
 
     name = "duration"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Read it, or say what is expected."""
         try:
             return parse_duration(str(value)).total_seconds()
         except ValueError as expected:

@@ -1,4 +1,4 @@
-"""Events as people read them: one line each."""
+"""Events as one line each."""
 
 import msgspec
 
@@ -7,22 +7,22 @@ from gigafactory.wire.jobs import EventView
 
 
 def event_line(event: EventView, *, with_job: bool = False) -> str:
-    """When, what, by whom, and the small print that it carries."""
+    """Format an event: time, type, stage, actor and small data."""
     stage = f" → {staged(event.stage)}" if event.stage else ""
     job = f" {event.job_id}" if with_job and event.job_id else ""
-    # Hashes say nothing to people, and `aq explain` tells a decision in words.
-    told_already = {key: event.data.get(key) for key in ("contentHash", "decision")}
-    told_already["by"] = event.actor
+    # Hashes mean nothing to people, and `aq explain` describes a decision.
+    redundant = {key: event.data.get(key) for key in ("contentHash", "decision")}
+    redundant["by"] = event.actor
     small = ", ".join(
-        f"{key}={_written(value)}"
+        f"{key}={_format(value)}"
         for key, value in event.data.items()
-        if value and told_already.get(key) != value
+        if value and redundant.get(key) != value
     )
-    told = f"{clock(event.at)}{job} {event.type}{stage} by {plain(event.actor)}"
-    return f"{told}  {small}" if small else told
+    line = f"{clock(event.at)}{job} {event.type}{stage} by {plain(event.actor)}"
+    return f"{line}  {small}" if small else line
 
 
-def _written(value: object) -> str:
+def _format(value: object) -> str:
     if isinstance(value, str | int | float):
         return plain(value)
     return plain(msgspec.json.encode(value).decode())

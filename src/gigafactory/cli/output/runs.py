@@ -1,4 +1,4 @@
-"""Runs as people read them: where, with what, how long, for how much, and what came of it."""
+"""Runs as names and values."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ TOKENS = {
 
 
 def run_pairs(run: RunView) -> tuple[tuple[str, object], ...]:
-    """What is known of a run, as names and values."""
+    """Return what is known of a run as names and values."""
     used = run.usage
     return (
         ("factory", run.factory_id),
@@ -26,7 +26,7 @@ def run_pairs(run: RunView) -> tuple[tuple[str, object], ...]:
         ("tools", [f"{name} {v}" for name, v in run.versions.items() if name != run.engine]),
         ("granted", clock(run.granted_at)),
         ("time", _time(run)),
-        ("result", run.result or "under way"),
+        ("result", run.result or "running"),
         ("reason", run.reason),
         ("tokens", _tokens(used)),
         ("cost", _cost(used)),
@@ -48,7 +48,7 @@ def _engine(run: RunView) -> str | None:
 def _time(run: RunView) -> str | None:
     if run.wall_sec is None:
         return None
-    cpu = f" (processor {format_elapsed(run.cpu_sec)})" if run.cpu_sec is not None else ""
+    cpu = f" (CPU {format_elapsed(run.cpu_sec)})" if run.cpu_sec is not None else ""
     return format_elapsed(run.wall_sec) + cpu
 
 
@@ -78,7 +78,7 @@ def _diff(diff: Mapping[str, Any] | None) -> str | None:
 
 
 def _edited(lines: int | None) -> str | None:
-    return f"{lines} lines, by people before the ship" if lines else None
+    return f"{lines} lines by people before shipping" if lines else None
 
 
 def _verify(verify: Mapping[str, Any] | None) -> str | None:

@@ -1,6 +1,6 @@
-"""The lists that people look at most: an answer of the API as a table.
+"""Tables of jobs and attention items.
 
-They are shown at a glance, so they read the JSON itself: records take long to import.
+The fast path uses them, so they read plain JSON: wire records are slow to import.
 """
 
 import json
@@ -9,7 +9,7 @@ from datetime import datetime
 from gigafactory.cli.output.text import note, plain, say_json, table
 from gigafactory.system.formatting import format_age
 
-TYPE_CHECKING = False  # the same holds for typing
+TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     from typing import Any
 
@@ -22,15 +22,15 @@ def show_jobs(body: bytes, *, as_json: bool, filtered: bool = False) -> None:
     page = json.loads(body)
     if not page["jobs"]:
         note(
-            "no job is like that; `aq jobs` without filters lists all"
+            "no job matches; `aq jobs` without filters lists all"
             if filtered
-            else "there are no jobs yet; hand one in with `aq submit FILE.md`"
+            else "no jobs yet; submit one with `aq submit FILE.md`"
         )
         return
     heads = ("ID", "NAME", "STAGE", "PRIORITY", "WHERE", "SINCE", "TITLE")
     table(heads, [_job(job) for job in page["jobs"]])
     if page.get("nextCursor"):
-        note(f"there are more: --cursor {plain(page['nextCursor'])}")
+        note(f"more: --cursor {plain(page['nextCursor'])}")
 
 
 def _job(job: "dict[str, Any]") -> tuple[object, ...]:
@@ -43,21 +43,21 @@ def _job(job: "dict[str, Any]") -> tuple[object, ...]:
 
 
 def show_attention(body: bytes, *, as_json: bool) -> None:
-    """Print what waits for a person."""
+    """Print the attention items."""
     if as_json:
         say_json(body)
         return
     waiting = json.loads(body)["attention"]
     if not waiting:
-        note("nothing waits for you")
+        note("nothing needs you")
         return
     heads = ("KIND", "SUBJECT", "SINCE", "ACTIONS", "TITLE", "WHY")
-    table(heads, [_matter(matter) for matter in waiting])
+    table(heads, [_item(item) for item in waiting])
 
 
-def _matter(matter: "dict[str, Any]") -> tuple[object, ...]:
-    since, actions = _ago(matter["since"]), ", ".join(matter["actions"])
-    return (matter["kind"], matter["subject"], since, actions, matter["title"], matter["reason"])
+def _item(item: "dict[str, Any]") -> tuple[object, ...]:
+    since, actions = _ago(item["since"]), ", ".join(item["actions"])
+    return (item["kind"], item["subject"], since, actions, item["title"], item["reason"])
 
 
 def _ago(written: str) -> str:

@@ -1,6 +1,6 @@
-"""What a command says: results to stdout, everything else to stderr, no escapes of others.
+"""Print results to stdout and everything else to stderr, without foreign escape sequences.
 
-Even `aq jobs` at its quickest needs this, so it does without what takes long to import.
+The fast path imports this module, so it avoids slow imports.
 """
 
 import os
@@ -11,7 +11,7 @@ from datetime import datetime
 
 from gigafactory.system.terminal_escapes import bare, colourless
 
-TYPE_CHECKING = False  # typing itself takes nearly as long to import as Python to start
+TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
     from typing import TextIO
 
@@ -30,9 +30,9 @@ COLOURS = {
     "dead_letter": RED,
     "cancelled": GREY,
 }
-"""The colour of each stage, as a terminal knows it by number."""
+"""ANSI colour of each stage."""
 
-# Beside control characters, those that turn the direction of text or take no room.
+# Control characters, and those that change the text direction or have no width.
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
@@ -42,67 +42,67 @@ def say(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Say something about the work, which is no result."""
+    """Print a message that is not a result."""
     _write(sys.stderr, text)
 
 
 def say_json(body: bytes) -> None:
-    """Print an answer of the API as it is, laid out for reading."""
+    """Print a JSON response, indented."""
     import json
 
     say(json.dumps(json.loads(body), ensure_ascii=False, indent=2))
 
 
 def plain(text: object) -> str:
-    """A text from elsewhere in one line, without escapes and control characters."""
+    """Return untrusted text as one line without escapes and control characters."""
     return bare(" ".join(str(text).split()))
 
 
 def visible(line: str) -> str:
-    """A line of which everything can be seen: what a terminal would obey or hide is spelled out."""
+    """Return a line with control and invisible characters spelled out."""
     return _HIDDEN.sub(lambda found: f"<U+{ord(found[0]):04X}>", line)
 
 
 def staged(stage: str) -> str:
-    """A stage in its colour."""
-    return _painted(stage, 0)
+    """Return a stage in its colour."""
+    return _colour(stage, 0)
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print rows in columns; on a terminal the last column is cut to what fits."""
+    """Print rows in columns; truncate the last column to the width of a terminal."""
     cells = [[plain(cell) if cell is not None else "" for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
     room = _width() - sum(width + len(GAP) for width in widths[:-1])
     lines = []
     for row in (list(heads), *cells):
         last = row[-1] if room >= len(row[-1]) else row[-1][: max(room - 1, 3)] + "…"
-        padded = [_painted(cell, width) for cell, width in zip(row, widths[:-1], strict=False)]
-        lines.append(GAP.join([*padded, _painted(last, 0)]).rstrip())
+        padded = [_colour(cell, width) for cell, width in zip(row, widths[:-1], strict=False)]
+        lines.append(GAP.join([*padded, _colour(last, 0)]).rstrip())
     say("\n".join(lines))
 
 
 def pairs(values: Iterable[tuple[str, object]]) -> None:
-    """Print names and values below each other; what is not there is left out."""
+    """Print names and values below each other; omit empty ones."""
     given = [(name, value) for name, value in values if value not in (None, "", (), [])]
     width = max((len(name) for name, _ in given), default=0)
     for name, value in given:
         several = value if isinstance(value, list | tuple) else (value,)
         shown = ", ".join(plain(each) for each in several)
-        say(f"{name:<{width}}{GAP}{_painted(shown, 0)}")
+        say(f"{name:<{width}}{GAP}{_colour(shown, 0)}")
 
 
 def clock(at: datetime) -> str:
-    """A moment to the second, in the reader's own time zone."""
+    """Format a time to the second in the local time zone."""
     return at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _painted(cell: str, width: int) -> str:
+def _colour(cell: str, width: int) -> str:
     padded = f"{cell:<{width}}"
     return f"\x1b[{COLOURS[cell]}m{padded}\x1b[0m" if cell in COLOURS else padded
 
 
 def _write(stream: "TextIO | None", text: str) -> None:
-    if stream is None:  # nobody can hear it
+    if stream is None:  # closed, as under pythonw
         return
     coloured = "NO_COLOR" not in os.environ and stream.isatty()
     stream.write(f"{text if coloured else colourless(text)}\n")

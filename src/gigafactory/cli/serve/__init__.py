@@ -1,1 +1,1 @@
-"""The serve room."""
+"""Commands that run or check this installation."""

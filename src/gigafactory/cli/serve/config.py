@@ -1,4 +1,4 @@
-"""`aq config`: which settings are in force, and where each came from."""
+"""`aq config`: all settings with their origin."""
 
 import os
 
@@ -14,27 +14,27 @@ from gigafactory.config.loading import unknown_variables
 @click.command()
 @with_settings
 def config(session: Session) -> None:
-    """Print every setting with its value and where that came from.
+    """Print every setting with its value and origin.
 
-    Defaults, then aq.toml (the nearest, here or above), then AQ_… variables, then flags: the later
-    one wins. Secrets are masked.
+    Later sources override earlier ones: defaults, the nearest aq.toml, AQ_… variables, flags.
+    Secrets are masked.
     """
     loaded = session.loaded
     rows = [(key, value, loaded.origin(key)) for key, value in loaded.masked_values().items()]
     if session.as_json:
-        told = {key: {"value": value, "origin": origin} for key, value, origin in rows}
-        say_json(msgspec.json.encode(told))
+        origins = {key: {"value": value, "origin": origin} for key, value, origin in rows}
+        say_json(msgspec.json.encode(origins))
     else:
         shown = [
-            (key, _written(value), origin, variable(key) if origin == "default" else "")
+            (key, _format(value), origin, variable(key) if origin == "default" else "")
             for key, value, origin in rows
         ]
         table(("SETTING", "VALUE", "FROM", "VARIABLE"), shown)
     for name, near in unknown_variables(os.environ).items():
-        note(f"aq: {name} is set, and is no setting; did you mean {near}?")
+        note(f"aq: unknown variable {name}; did you mean {near}?")
 
 
-def _written(value: object) -> str:
+def _format(value: object) -> str:
     match value:
         case None:
             return "-"

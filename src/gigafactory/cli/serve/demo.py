@@ -1,4 +1,4 @@
-"""`aq demo`: a small fleet at play, with no account and no network, gone when it ends."""
+"""`aq demo`: a small fleet with scripted agents, without account or network."""
 
 import random
 import shutil
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from gigafactory.server.server import Ready
 
 BANNER = """\
-The demo plays at {url}  (seed {seed})
+The demo runs at {url}  (seed {seed})
 
   open    {login}
-          (good for one browser, within ten minutes)
+          (valid for one browser, within ten minutes)
   or      AQ_DATA={data} aq dash
-          (in another terminal; likewise `aq jobs`, `aq attention` and the rest)
+          (in another terminal; likewise `aq jobs`, `aq attention`, …)
 
-Three factories work on a dozen jobs: a roadmap, a failure that is tried again, a review
-that waits for you, a product that comes to the end of its budget, and a factory that is
-killed in the middle of a job and goes on with it.
+Three factories work on a dozen jobs: a roadmap, a failure that is retried, a review
+that waits for you, a product that runs out of budget, and a factory that is killed in the
+middle of a job and continues it.
 
 Ctrl-C ends it, and everything that it has made is removed.
 """
@@ -35,15 +35,15 @@ Ctrl-C ends it, and everything that it has made is removed.
 
 @click.command()
 @listening
-@click.option("--seed", type=int, help="Play what this number played before.")
-@click.option("--once", is_flag=True, help="End when nothing more happens by itself.")
+@click.option("--seed", type=int, help="Repeat the demo with this seed.")
+@click.option("--once", is_flag=True, help="Exit when nothing more happens by itself.")
 @with_settings
 def demo(session: Session, *, seed: int | None, once: bool) -> None:
-    """Show a fleet at work, with scripted agents: in seconds, and without a trace."""
+    """Run a demo fleet with scripted agents; leaves nothing behind."""
     from gigafactory.demo.runner import Showing
     from gigafactory.server.server import serve
 
-    number = random.randrange(10_000) if seed is None else seed  # noqa: S311 - a play
+    number = random.randrange(10_000) if seed is None else seed  # noqa: S311 - a demo
     folder = Path(tempfile.mkdtemp(prefix="aq-demo-"))
     data = folder / "data"
     config = replace(
@@ -52,7 +52,7 @@ def demo(session: Session, *, seed: int | None, once: bool) -> None:
         store=f"sqlite://{data}/fleet.db",
         blobs=f"file://{data}/blobs",
         history=None,
-        # What is played is on the pages; lines of a log would only run over what is said here.
+        # Log lines would hide the banner.
         log=replace(session.config.log, level="warning"),
     )
 
@@ -67,4 +67,4 @@ def demo(session: Session, *, seed: int | None, once: bool) -> None:
         serve(config, announce, beside, ends_with_it=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    note("The demo is over, and gone.")
+    note("The demo has ended; its files are removed.")

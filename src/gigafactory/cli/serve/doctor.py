@@ -1,4 +1,4 @@
-"""`aq doctor`: what is missing, and the command that fixes it."""
+"""`aq doctor`: check this machine and suggest fixes."""
 
 import importlib.util
 import os
@@ -21,7 +21,7 @@ MARKS = {True: ("ok", "green"), False: ("missing", "red"), None: ("note", "yello
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that was looked at: fine, missing, or worth a note (None)."""
+    """Result of one check: fine, missing, or a note (None)."""
 
     what: str
     fine: bool | None
@@ -32,8 +32,8 @@ class Finding(msgspec.Struct, frozen=True):
 @click.command()
 @for_fleet
 def doctor(session: Session) -> int:
-    """Say what is missing on this machine, and what to do about it."""
-    findings = [finding for look in LOOKS for finding in look(session)]
+    """Check this machine and suggest how to fix problems."""
+    findings = [finding for check in CHECKS for finding in check(session)]
     healthy = all(finding.fine is not False for finding in findings)
     if session.as_json:
         say_json(msgspec.json.encode({"healthy": healthy, "findings": findings}))
@@ -61,20 +61,20 @@ def _git(_session: Session) -> Iterator[Finding]:
 def _settings(session: Session) -> Iterator[Finding]:
     files = {origin for origin in session.loaded.origins.values() if origin.endswith(".toml")}
     yield Finding(
-        "settings", fine=True, found=", ".join(sorted(files)) or "no aq.toml, defaults hold"
+        "settings", fine=True, found=", ".join(sorted(files)) or "no aq.toml; defaults apply"
     )
     for name, near in unknown_variables(os.environ).items():
-        yield Finding("variable", None, f"{name} is no setting", f"did you mean {near}?")
-    for doubt in warnings(session.config):
-        yield Finding("settings", None, doubt)
+        yield Finding("variable", None, f"{name} is unknown", f"did you mean {near}?")
+    for warning in warnings(session.config):
+        yield Finding("settings", None, warning)
 
 
 def _data(session: Session) -> Iterator[Finding]:
     folder = session.config.data
     place = next(each for each in (folder, *folder.parents) if each.exists())
     fine = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
-    fix = f"make {place} writable for you, or name another folder: export AQ_DATA=…"
-    found = str(folder) if folder.exists() else f"{folder} (made at the first start)"
+    fix = f"make {place} writable, or choose another folder: export AQ_DATA=…"
+    found = str(folder) if folder.exists() else f"{folder} (created at the first start)"
     yield Finding("data folder", fine, found, "" if fine else fix)
 
 
@@ -82,14 +82,14 @@ def _store(session: Session) -> Iterator[Finding]:
     if session.config.store.startswith("postgres"):
         fine = importlib.util.find_spec("asyncpg") is not None
         fix = "pip install 'gigafactory[postgres]'"
-        found = "asyncpg is there" if fine else "asyncpg is not installed"
+        found = "asyncpg is installed" if fine else "asyncpg is not installed"
         yield Finding("PostgreSQL driver", fine, found, "" if fine else fix)
 
 
 def _channels(session: Session) -> Iterator[Finding]:
     if session.config.notify.channels:
         fine = importlib.util.find_spec("apprise") is not None
-        found = "apprise is there" if fine else "apprise is not installed"
+        found = "apprise is installed" if fine else "apprise is not installed"
         fix = "pip install 'gigafactory[notify]'"
         yield Finding("notifications", fine, found, "" if fine else fix)
 
@@ -103,18 +103,18 @@ def _server(session: Session) -> Iterator[Finding]:
     try:
         session.client.send(find(JobFilter(limit=1)))
     except Unreachable as away:
-        fix = "start it with `aq up`, or set AQ_FLEET_API to the address of yours"
+        fix = "start it with `aq up`, or set AQ_FLEET_API to its URL"
         yield Finding("coordinator", fine=False, found=away.detail, fix=fix)
     except Refused as refused:
         yield Finding("coordinator", fine=True, found=url)
-        fix = "set AQ_FLEET_TOKEN; an admin makes one with `aq tokens create`"
+        fix = "set AQ_FLEET_TOKEN; an admin creates one with `aq tokens create`"
         yield Finding("token", fine=False, found=refused.detail, fix=fix)
     else:
         yield Finding("coordinator", fine=True, found=url)
-        yield Finding("token", fine=True, found="it opens the door")
+        yield Finding("token", fine=True, found="valid")
 
 
-LOOKS: tuple[Callable[[Session], Iterator[Finding]], ...] = (
+CHECKS: tuple[Callable[[Session], Iterator[Finding]], ...] = (
     _python,
     _git,
     _settings,

@@ -1,4 +1,4 @@
-"""`aq gc`: remove what no run needs any more."""
+"""`aq gc`: garbage collection."""
 
 from pathlib import Path
 
@@ -11,16 +11,15 @@ from gigafactory.cli.session import Session, with_settings
 
 
 @click.command()
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
 @FOLDER
 @with_settings
 def gc(session: Session, *, dry_run: bool, folder: Path | None) -> None:
-    """Remove what runs have left on this machine and at its remotes, and nobody needs any more.
+    """Remove files and branches that no job needs any more, here and on remotes.
 
-    Stale worktrees, branches of shipped jobs, work in progress of jobs that ended long ago, old
-    homes, logs, quarantined results and mirrors. Never what is saved nowhere else, never a branch
-    of a job that has not ended, never anything of a run that goes on. A factory that works does
-    this by itself.
+    Removes stale worktrees, branches of shipped jobs, work in progress of jobs that ended long ago,
+    old engine homes, logs, quarantined results and mirrors. Keeps unsaved work, branches of
+    unfinished jobs and everything of a running job. A running factory does this automatically.
     """
     from gigafactory.wiring.gc import sweep_factory, sweep_folder
 

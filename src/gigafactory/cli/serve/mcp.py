@@ -1,4 +1,4 @@
-"""`aq mcp`: the fleet as tools of a coding agent."""
+"""`aq mcp`: the fleet as MCP tools for coding agents."""
 
 import os
 from typing import TYPE_CHECKING
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
     from gigafactory.client.transport.async_client import AsyncClient
 
-EXTRA = "the tools for agents need an extra: pip install 'gigafactory[mcp]'"
+EXTRA = "the MCP server needs an extra: pip install 'gigafactory[mcp]'"
 
 
 @click.command()
-@click.option("--job", metavar="JOB", help="The job whose agent asks; AQ_JOB_ID by default.")
+@click.option("--job", metavar="JOB", help="The job of the agent; default: AQ_JOB_ID.")
 @for_fleet
 def mcp(session: Session, *, job: str | None) -> None:
-    """Serve the fleet to a coding agent: MCP over stdin and stdout, until stdin ends.
+    """Serve the fleet as MCP tools over stdin and stdout, until stdin ends.
 
-    An agent in a run gets what its job's own token opens: its composite. Others get what the
-    token of the settings opens.
+    The agent of a run can access its own composite. Other agents have the permissions of the
+    configured token.
     """
     import asyncio
 

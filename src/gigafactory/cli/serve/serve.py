@@ -1,4 +1,4 @@
-"""`aq serve`: the coordinator, as a service runs it."""
+"""`aq serve`: run the coordinator as a service."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,12 +10,14 @@ from gigafactory.cli.session import Session, with_settings
 
 
 def listening(function: Callable[..., None]) -> Callable[..., None]:
-    """The options of commands that run a coordinator."""
-    host = click.option("--host", help="The address to listen on.")
-    port = click.option("--port", type=int, help="The port to listen on; 0 takes any free one.")
+    """Add the options of commands that run a coordinator."""
+    host = click.option("--host", help="Address to listen on.")
+    port = click.option("--port", type=int, help="Port to listen on; 0 picks a free one.")
     store = click.option("--store", help="sqlite:///…, postgresql://… or memory:")
     history = click.option(
-        "--history", type=click.Path(path_type=Path), help="Note every question and answer here."
+        "--history",
+        type=click.Path(path_type=Path),
+        help="Write every commit request and result to this file.",
     )
     return host(port(store(history(function))))
 
@@ -24,9 +26,10 @@ def listening(function: Callable[..., None]) -> Callable[..., None]:
 @listening
 @with_settings
 def serve(session: Session) -> None:
-    """Run the coordinator until it is told to stop (SIGTERM or Ctrl-C).
+    """Run the coordinator until SIGTERM or Ctrl-C.
 
-    With --json, one line {"url", "tokenFile"} goes to stdout when it is ready; its log to stderr.
+    With --json, one line {"url", "tokenFile"} is printed to stdout when it is ready; the log
+    goes to stderr.
     """
     import msgspec
 
@@ -34,9 +37,9 @@ def serve(session: Session) -> None:
     from gigafactory.server.server import serve as run
 
     def announce(ready: Ready) -> None:
-        told = {"url": ready.url, "tokenFile": str(ready.token_file)}
+        address = {"url": ready.url, "tokenFile": str(ready.token_file)}
         if session.as_json:
-            click.echo(msgspec.json.encode(told))
+            click.echo(msgspec.json.encode(address))
         else:
             note(f"aq: serving at {ready.url}")
 

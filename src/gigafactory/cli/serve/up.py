@@ -1,4 +1,4 @@
-"""`aq up`: everything on this machine, in one process, with a word on what to do next."""
+"""`aq up`: a coordinator, the web pages and a factory in one process."""
 
 import asyncio
 from pathlib import Path
@@ -20,19 +20,19 @@ BANNER = """\
 Gigafactory is up at {url}
 
   open    {login}
-          (good for one browser, within ten minutes; `aq login` prints another)
+          (valid for one browser, within ten minutes; `aq login` prints another)
   data    {data}
   store   {store}
-  token   {token_file}  (yours alone; `aq` finds it there)
+  token   {token_file}  (`aq` finds it there)
 
 Try, in another terminal:{settings}
 
   cp fix-login.md {inbox}
-                            hand in a job; or: aq submit fix-login.md
-  aq jobs                   see where it stands
-  aq factory list           see what this machine can do
+                            submit a job; or: aq submit fix-login.md
+  aq jobs                   list jobs and their stages
+  aq factory list           list engines and capabilities of this machine
 
-Ctrl-C stops it. Nothing is lost: `aq up` goes on where it stopped.
+Ctrl-C stops it. Nothing is lost: `aq up` continues where it stopped.
 """
 
 
@@ -41,12 +41,14 @@ Ctrl-C stops it. Nothing is lost: `aq up` goes on where it stopped.
 @click.option(
     "--inbox",
     type=click.Path(path_type=Path),
-    help="Where job files are dropped, `inbox` in the data folder without it.",
+    help="Folder for job files; default: `inbox` in the data folder.",
 )
-@click.option("--no-factory", is_flag=True, help="Coordinate only; this machine takes no jobs.")
+@click.option(
+    "--no-factory", is_flag=True, help="Run only the coordinator; this machine takes no jobs."
+)
 @with_settings
 def up(session: Session, *, no_factory: bool) -> None:
-    """Run a coordinator and a factory on this machine, and say where they are."""
+    """Run a coordinator, the web pages and a factory on this machine."""
     from gigafactory.server.inbox import serve_inbox
     from gigafactory.server.local_factory import work_here
     from gigafactory.server.server import serve
@@ -62,7 +64,7 @@ def up(session: Session, *, no_factory: bool) -> None:
                 going.create_task(work_here(config, ready.url, ready.token_file))
 
     def announce(ready: "Ready") -> None:
-        told = BANNER.format(
+        banner = BANNER.format(
             url=ready.url,
             login=ready.login,
             data=config.data,
@@ -71,7 +73,7 @@ def up(session: Session, *, no_factory: bool) -> None:
             inbox=inbox,
             settings=_settings(session),
         )
-        say(told)
+        say(banner)
 
     try:
         serve(config, announce, beside)
@@ -80,13 +82,13 @@ def up(session: Session, *, no_factory: bool) -> None:
         if running is None:
             raise
         raise Unavailable(
-            f"{refused.detail}\n    one seems to run at {running} already: use it (`aq jobs`),"
-            " stop it, or give this one another folder (--data or AQ_DATA)"
+            f"{refused.detail}\n    a coordinator already runs at {running}: use it (`aq jobs`),"
+            " stop it, or choose another data folder (--data or AQ_DATA)"
         ) from None
     say("Stopped.")
 
 
 def _settings(session: Session) -> str:
-    """What another terminal must be told to find this data folder, when a flag named it."""
+    """Return the export line that another terminal needs, if a flag set the data folder."""
     named = session.loaded.origin("data") == "flag"
     return f"\n\n  export AQ_DATA={session.config.data}" if named else ""

@@ -1,4 +1,4 @@
-"""`aq completion`: what a shell needs to complete commands and options."""
+"""`aq completion` and `aq version`."""
 
 import click
 from click.shell_completion import get_completion_class
@@ -19,7 +19,7 @@ def completion(ctx: click.Context, *, shell: str) -> None:
     fish:  aq completion fish > ~/.config/fish/completions/aq.fish
     """
     kind = get_completion_class(shell)
-    assert kind is not None, "click knows the shells that we offer"
+    assert kind is not None, "Click supports these shells"
     say(kind(ctx.find_root().command, {}, "aq", "_AQ_COMPLETE").source())
 
 

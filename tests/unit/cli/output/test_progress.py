@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gigafactory.cli.output.progress import watched
+from gigafactory.cli.output.progress import with_progress
 
 PIECES = [b"x" * 1_000_000] * 4
 
@@ -32,7 +32,7 @@ def ticking(monkeypatch: pytest.MonkeyPatch, each_s: float) -> None:
 def test_what_takes_long_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = at_a_screen(monkeypatch)
     ticking(monkeypatch, 0.4)
-    assert list(watched(iter(PIECES), "film.mp4", 4_000_000)) == PIECES
+    assert list(with_progress(iter(PIECES), "film.mp4", 4_000_000)) == PIECES
     told = screen.getvalue().split("\r")[1:]
     assert told[0] == "film.mp4: 2.0 MB of 4.0 MB, 50 %\x1b[K"
     assert told[-1] == "\x1b[K", "the line is empty when it is done"
@@ -41,7 +41,7 @@ def test_what_takes_long_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> 
 def test_what_is_done_soon_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = at_a_screen(monkeypatch)
     ticking(monkeypatch, 0.001)
-    assert list(watched(iter(PIECES), "film.mp4", 4_000_000)) == PIECES
+    assert list(with_progress(iter(PIECES), "film.mp4", 4_000_000)) == PIECES
     assert screen.getvalue() == ""
 
 
@@ -54,7 +54,7 @@ def test_nothing_is_left_on_the_line_of_what_broke(monkeypatch: pytest.MonkeyPat
         raise ConnectionResetError
 
     with pytest.raises(ConnectionResetError):
-        list(watched(breaking(), "film.mp4", 8_000_000))
+        list(with_progress(breaking(), "film.mp4", 8_000_000))
     assert screen.getvalue().endswith("\r\x1b[K")
 
 
@@ -62,5 +62,5 @@ def test_a_pipe_gets_no_words_between(monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = io.StringIO()
     monkeypatch.setattr("sys.stderr", pipe)
     ticking(monkeypatch, 0.4)
-    assert list(watched(iter(PIECES), "film.mp4", 4_000_000)) == PIECES
+    assert list(with_progress(iter(PIECES), "film.mp4", 4_000_000)) == PIECES
     assert pipe.getvalue() == ""
