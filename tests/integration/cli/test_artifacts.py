@@ -61,7 +61,7 @@ def added(shell: Shell, name: str, data: bytes) -> dict[str, Any]:
 def test_a_job_without_files_says_so(shell: Shell) -> None:
     ran = shell.aq("artifacts", "report")
     assert (ran.code, ran.out) == (0, "")
-    assert "has left no files" in ran.err
+    assert "has no artifacts" in ran.err
     assert shell.aq("artifacts", "report", "--json").json() == {"artifacts": []}
     assert shell.aq("artifacts", "none").code == 3
 
@@ -99,7 +99,7 @@ def test_the_newest_of_a_name_is_meant_and_each_by_its_id(shell: Shell) -> None:
     assert shell.aq(*fetch, "a.txt").out == "first"
     missing = shell.aq(*fetch, "b.txt")
     assert missing.code == 3
-    assert "there are a.txt" in missing.err
+    assert "the job has a.txt" in missing.err
     told = [line.split()[2] for line in shell.aq("events", "report").out.splitlines()]
     assert told == ["submitted", "artifact_added", "artifact_added", "artifact_deleted"]
 

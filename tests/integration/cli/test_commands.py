@@ -215,8 +215,8 @@ def test_a_machine_joins_rests_and_leaves(shell: Shell) -> None:
     assert f"{name} has joined" in joined.out, joined.err
     assert shell.aq("factory", "enroll", name, "--secret", secret).code == 6
     assert name in shell.aq("factory", "list").out
-    assert "takes nothing new" in shell.aq("factory", "drain", name).out
-    assert "takes work again" in shell.aq("factory", "undrain", name).out
+    assert "is draining" in shell.aq("factory", "drain", name).out
+    assert "takes jobs again" in shell.aq("factory", "undrain", name).out
     rotated = shell.aq("factory", "rotate").out
     assert "has a new token" in rotated
     assert "gff_" not in rotated, "this machine's own is kept, and shown to nobody"

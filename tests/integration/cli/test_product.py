@@ -11,7 +11,7 @@ from tests.services.aq import Shell, serving
 def test_a_product_is_set_up_and_what_is_not_named_stays(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     with serving(shell) as served:
-        assert "no product was set up" in shell.aq("product", "list").err
+        assert "no product is configured" in shell.aq("product", "list").err
         shown = shell.aq("product", "show", "shop").out
         assert "repos            any" in shown
         assert "affinity=0.5" in shown

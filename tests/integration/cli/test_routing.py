@@ -10,7 +10,7 @@ def test_routing_is_looked_at_judged_and_turned_by_one_command_each(tmp_path: Pa
     shell = Shell(tmp_path)
     with serving(shell):
         nothing = shell.aq("routing")
-        assert nothing.err == "nothing is clearly better than the present mix (n = 0)\n"
+        assert nothing.err == "nothing is clearly better than the current mix (n = 0)\n"
         judged = shell.aq("routing", "eval")
         assert judged.out.startswith("no job has explored")
         turned = shell.aq("routing", "mode", "notes", "ab", "--explore", "0.1")

@@ -9,7 +9,7 @@ from tests.services.aq import Shell, serving
 def test_ways_of_dispatch_are_looked_at_and_set_by_one_command_each(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     with serving(shell):
-        assert shell.aq("shadow").err == "there is no product yet: the first job makes one\n"
+        assert shell.aq("shadow").err == "no product yet; the first job creates one\n"
         turned = shell.aq("shadow", "mode", "notes", "shadow")
         assert turned.code == 0
         assert "shadow" in turned.out

@@ -310,7 +310,7 @@ async def test_a_person_tries_the_channels(tmp_path: Path, receiver: Receiver) -
     assert receiver.url not in listed.out
     tried = await asyncio.to_thread(shell.aq, "notify", "--test")
     assert (tried.code, tried.out) == (0, "ops: sent\nteam: sent\n"), tried.err
-    assert receiver.titles == ["A test of gigafactory"] * 2
+    assert receiver.titles == ["Gigafactory test message"] * 2
     receiver.status = 500
     failed = await asyncio.to_thread(shell.aq, "notify", "--test", "-c", "ops")
     assert (failed.code, failed.out) == (1, "ops: no address of the channel accepted the message\n")

@@ -98,7 +98,7 @@ def test_what_was_shipped_is_cleared_away(place: Place) -> None:
     place.drop("done", "true", verify="true", ship="none", ship_policy="auto")
     place.drop("bad", "exit 1")
     place.shell.aq("run", "--once")
-    assert place.shell.aq("clean").err == "there is nothing to remove\n"
+    assert place.shell.aq("clean").err == "nothing to remove\n"
     assert "done" in place.shell.aq("clean", "--older", "0s").out
     assert jobs(place).keys() == {"bad"}
     assert "bad" in place.shell.aq("clean", "--older", "0s", "--failed", "--json").out

@@ -16,7 +16,7 @@ from gigafactory.client.transport.sync_client import Client
 from tests.services.aq import STOP_WITHIN_S, Shell, environment, serving
 
 JOB = "---\nname: fix-login\n---\n# Fix the login\n"
-LAST_LINE = "Ctrl-C stops it. Nothing is lost: `aq up` goes on where it stopped.\n"
+LAST_LINE = "Ctrl-C stops it. Nothing is lost: `aq up` continues where it stopped.\n"
 
 
 def submit(shell: Shell) -> None:
@@ -38,7 +38,7 @@ def test_up_says_where_it_is_and_what_to_do(tmp_path: Path) -> None:
         submit(shell)
         second = shell.aq("up", "--port", "0")
         assert second.code == 5
-        assert "one seems to run at http://127.0.0.1:" in second.err
+        assert "a coordinator already runs at http://127.0.0.1:" in second.err
         running.send_signal(signal.SIGINT)
         running.communicate()
     assert running.returncode == 0
@@ -162,7 +162,7 @@ def asked_as(host: str, url: str) -> int:
 def test_a_coordinator_with_too_rare_renewals_does_not_start(tmp_path: Path) -> None:
     ran = Shell(tmp_path).aq("serve", "--port", "0", AQ_LEASE_TTL="30")
     assert ran.code == 1
-    assert "less than half of the ttl" in ran.err
+    assert "less than half of lease.ttl" in ran.err
 
 
 def test_a_missing_driver_is_told_with_what_to_install(tmp_path: Path) -> None:

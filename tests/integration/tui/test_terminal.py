@@ -77,7 +77,7 @@ def test_a_fleet_is_watched_and_decided_on(shell: Shell, served: Served) -> None
         window.press("1")
         window.sees("medium")
         served.process.terminate()
-        window.sees("✗ no answer", "cannot reach", "start one with `aq up`", "fix-login")
+        window.sees("✗ no answer", "cannot reach", "start a coordinator with `aq up`", "fix-login")
         window.press("q")
         ended(window)
 

@@ -147,10 +147,10 @@ async def test_each_view_remembers_what_was_chosen_in_it() -> None:
 
 async def test_an_outage_is_told_and_ends_by_itself() -> None:
     plane = ScriptedPlane(a_fleet())
-    async with watching(plane, hint=lambda _: "start one with `aq up`") as terminal:
+    async with watching(plane, hint=lambda _: "start a coordinator with `aq up`") as terminal:
         plane.away = Unreachable("cannot reach http://fleet.example:8790: refused")
         terminal.app.look_again()
-        await terminal.sees("✗ no answer", "cannot reach http://fleet", "start one with `aq up`")
+        await terminal.sees("✗ no answer", "cannot reach http://fleet", "start a coordinator with `aq up`")
         assert "what was so at 12:00:00" in " ".join(terminal.text.split())
         assert "survivor" in terminal.text
         terminal.matches(kept("outage"))

@@ -51,7 +51,7 @@ def insights(
     needs it. In a fleet, --since counts whole days (UTC), and only finished runs count.
 
     FIRST PASS is the share of jobs whose first run passed. A cost with ~ is partly estimated; a
-    cost with + excludes runs of unknown cost. A fleet also shows shipped jobs and escaped defects, the
+    cost with + excludes runs of unknown cost. A fleet also shows shipped jobs, escaped defects, the
     cost of a shipped job, the average wait since the coordinator started, the best engine by
     first-attempt success over three months, and each objective with its remaining error budget.
     """

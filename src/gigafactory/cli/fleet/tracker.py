@@ -21,7 +21,8 @@ def from_tracker(session: Session, items: tuple[str, ...], *, folder: Path | Non
     """Create jobs from the named tickets, or from all tickets for agents.
 
     Tickets for agents have the label `agent:run` or are assigned to the agent user. A ticket
-    becomes one job, however often it is imported. With --folder, jobs are files in the folder's inbox.
+    becomes one job, however often it is imported. With --folder, jobs are files in
+    the folder's inbox.
     """
     if folder is not None:
         return _import_into_folder(session, folder, items)

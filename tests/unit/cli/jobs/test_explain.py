@@ -36,7 +36,7 @@ def test_what_was_learned_is_told_with_the_probability_of_the_choice(
     assert "chosen: claude on mac-1: passes at once 55%, $0.50" in said
     assert "learned would choose: codex on mac-2: passes at once 86%, $0.20" in said
     _show(told({"propensity": 0.25, "routing": ROUTING | {"explored": True}}))
-    assert "chosen drawn by lot, with a probability of 0.25" in capsys.readouterr().out
+    assert "chosen at random, with a probability of 0.25" in capsys.readouterr().out
 
 
 def test_without_a_rollout_nothing_is_told(capsys: pytest.CaptureFixture[str]) -> None:
