@@ -150,7 +150,9 @@ async def test_an_outage_is_told_and_ends_by_itself() -> None:
     async with watching(plane, hint=lambda _: "start a coordinator with `aq up`") as terminal:
         plane.away = Unreachable("cannot reach http://fleet.example:8790: refused")
         terminal.app.look_again()
-        await terminal.sees("✗ no answer", "cannot reach http://fleet", "start a coordinator with `aq up`")
+        await terminal.sees(
+            "✗ no answer", "cannot reach http://fleet", "start a coordinator with `aq up`"
+        )
         assert "what was so at 12:00:00" in " ".join(terminal.text.split())
         assert "survivor" in terminal.text
         terminal.matches(kept("outage"))

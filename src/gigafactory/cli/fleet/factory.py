@@ -201,9 +201,7 @@ def enroll(
 
 def _show_token(member: Membership) -> None:
     say(member.token)
-    note(
-        f"token of {member.factory_id}, shown only once; store it safely on that machine"
-    )
+    note(f"token of {member.factory_id}, shown only once; store it safely on that machine")
 
 
 @factory.command()
