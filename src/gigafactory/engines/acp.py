@@ -139,7 +139,9 @@ class AcpReader(LineReader):
         if value(result, "protocolVersion") != PROTOCOL_VERSION:
             version = value(result, "protocolVersion")
             yield from self._end(
-                Failure(FailureKind.CRASH, f"speaks version {version}, we speak 1")
+                Failure(
+                    FailureKind.CRASH, f"the agent speaks protocol version {version}, expected 1"
+                )
             )
             return
         params = {"cwd": self._work.worktree, "mcpServers": []}
@@ -152,7 +154,7 @@ class AcpReader(LineReader):
         elif isinstance(value(abilities, "sessionCapabilities", "resume"), Mapping):
             method = "session/resume"
         else:
-            message = "this agent cannot go on with a session"
+            message = "this agent cannot resume a session"
             yield from self._end(Failure(FailureKind.UNKNOWN_SESSION, message))
             return
         yield self._send_request(SESSION, method, {"sessionId": self._work.session, **params})
@@ -161,7 +163,7 @@ class AcpReader(LineReader):
         """Select the model, if the agent offers a choice."""
         self._session = self._work.session or text(result, "sessionId") or None
         if self._session is None:
-            yield from self._end(Failure(FailureKind.CRASH, "the agent gave its session no id"))
+            yield from self._end(Failure(FailureKind.CRASH, "the agent returned no session id"))
             return
         yield SessionStarted(self._session)
         options = [o for o in records_at(result, "configOptions") if text(o, "category") == "model"]

@@ -81,7 +81,7 @@ def _acp_agent(name: str, command: str) -> Engine:
     except ValueError as error:
         raise Invalid("the engine", [Fault("engine", f"{name}: {error}")]) from error
     if not agent.programs:
-        raise Invalid("the engine", [Fault("engine", "acp: and a command")])
+        raise Invalid("the engine", [Fault("engine", "expected acp:<command>")])
     known = [engine for engine in _SHIPPED if agent.programs[0] in engine.programs]
     return msgspec.structs.replace(
         agent,
@@ -97,13 +97,13 @@ def _load(entry: EntryPoint) -> Engine | None:
         _warn(entry, f"it cannot be loaded: {error!r}")
         return None
     if not isinstance(engine, Engine):
-        _warn(entry, f"it is {type(engine).__name__}, and no Engine")
+        _warn(entry, f"it is a {type(engine).__name__}, not an Engine")
         return None
     if engine.name in ENGINES:
-        _warn(entry, "an engine of that name is shipped, and that one is used")
+        _warn(entry, "a built-in engine has that name")
         return None
     return engine
 
 
 def _warn(entry: EntryPoint, reason: str) -> None:
-    log.warning("an engine was left out", engine=entry.name, entry=entry.value, reason=reason)
+    log.warning("engine plug-in skipped", engine=entry.name, entry=entry.value, reason=reason)

@@ -158,7 +158,7 @@ class CodexReader(LineReader):
         if self._completed:
             return None
         if self._turn_open and exit_code == INTERRUPTED_EXIT:
-            return Failure(FailureKind.KILLED, "interrupted in the middle of a turn")
+            return Failure(FailureKind.KILLED, "interrupted during a turn")
         return failure_without_result(exit_code, str(self._stderr), _PATTERNS)
 
     def _item(self, item: Record, *, done: bool) -> Iterator[EngineEvent]:

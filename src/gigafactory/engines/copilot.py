@@ -114,7 +114,9 @@ class CopilotReader(LineReader):
             return failure_without_result(exit_code, str(self._stderr), _PATTERNS)
         if value(self._result, "exitCode") == 0:
             return None
-        return Failure(FailureKind.CRASH, shorten(str(self._stderr)) or "it reports a failure")
+        return Failure(
+            FailureKind.CRASH, shorten(str(self._stderr)) or "the result reports a failure"
+        )
 
     def _failure(self, error: Record, said: str) -> Failure:
         message = shorten(said)

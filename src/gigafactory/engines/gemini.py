@@ -153,7 +153,7 @@ class GeminiReader(LineReader):
 
     def _unfinished(self, exit_code: int) -> Failure:
         if exit_code == 0 and self._session is not None:
-            return Failure(FailureKind.KILLED, "stopped from outside (exit 0 without a result)")
+            return Failure(FailureKind.KILLED, "stopped by a signal (exit 0 without a result)")
         failure = failure_without_result(exit_code, str(self._stderr), _PATTERNS)
         if failure.kind is FailureKind.NO_END and exit_code in _EXITS:
             return Failure(_EXITS[exit_code], failure.message)

@@ -109,8 +109,8 @@ def test_what_was_shipped_is_cleared_away(place: Place) -> None:
 def test_a_log_is_of_a_run_or_of_all(place: Place) -> None:
     place.drop("twice", "echo words; exit 1", retry="{max: 1, backoff: 0s}")
     place.shell.aq("run", "--once")
-    assert place.shell.aq("logs", "twice").out.count("begins\nwords\n") == 2
-    assert place.shell.aq("logs", "twice", "--run", "2").out.count("begins\nwords\n") == 1
+    assert place.shell.aq("logs", "twice").out.count("started\nwords\n") == 2
+    assert place.shell.aq("logs", "twice", "--run", "2").out.count("started\nwords\n") == 1
     assert place.shell.aq("logs", "twice", "--run", "7").code == 3
     assert len(place.shell.aq("logs", "twice", "--tail", "5").out) == 5
     answer: Any = place.shell.aq("logs", "twice", "--json").json()

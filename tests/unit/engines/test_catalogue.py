@@ -64,7 +64,7 @@ def test_an_entry_point_adds_an_engine(site: Site) -> None:
         ("TINY", "import no_such_module", "cannot be loaded"),
         ("TINY", "1 +", "cannot be loaded"),
         ("Absent", ENGINE, "cannot be loaded"),
-        ("Other", "class Other: name = 'tiny'", "it is type, and no Engine"),
+        ("Other", "class Other: name = 'tiny'", "it is a type, not an Engine"),
         ("TINY", ENGINE.replace('="tiny"', '="claude"'), "is shipped"),
     ],
 )

@@ -77,7 +77,7 @@ def shorten(message: str) -> str:
 def failure_without_result(exit_code: int, stderr: str, table: FailurePatterns = ()) -> Failure:
     """Return the failure of an engine that ended without a result."""
     if exit_code < 0 or exit_code in KILL_EXITS:
-        return Failure(FailureKind.KILLED, f"stopped from outside (exit {exit_code})")
+        return Failure(FailureKind.KILLED, f"stopped by a signal (exit {exit_code})")
     kind = kind_of_message(stderr, table) or FailureKind.NO_END
     return Failure(kind, shorten(stderr) or f"ended without a result (exit {exit_code})")
 

@@ -156,7 +156,7 @@ class DiskFull(GitFailed):
     code = "git_disk_full"
 
     def _sentence(self) -> str:
-        return f"the disk of this factory is full; make room there: {self._said()}"
+        return f"the disk of this factory is full; free some space: {self._said()}"
 
 
 class GitTimeout(GitFailed):

@@ -60,7 +60,7 @@ def parse_seats(text: str, engines: Collection[str]) -> dict[str, int]:
         if wrong := _wrong_seats(name, equals, count, engines):
             faults.append(Fault("", f"found {part!r}; {wrong}"))
         elif name in seats:
-            faults.append(Fault("", f"found {part!r}; {name} was given before"))
+            faults.append(Fault("", f"found {part!r}; {name} is given twice"))
         else:
             seats[name] = int(count)
     if faults:

@@ -53,7 +53,7 @@ def disk_refusal(reading: MachineHealth, *, floor: int) -> str | None:
         return None
     return (
         f"the disk under {reading.folder} has {_gib(reading.disk_free)} GiB free, less than the"
-        f" floor of {_gib(floor)} GiB: nothing new is taken until there is room; `aq gc` removes"
+        f" floor of {_gib(floor)} GiB: no new work is taken until space is freed; `aq gc` removes"
         " what is no longer needed"
     )
 

@@ -30,7 +30,7 @@ class Inventory:
         went = sorted(self.detected.tokens - found.tokens)
         changed = found != self.detected
         if changed:
-            log.info("this machine has changed", has=came, lacks=went)
+            log.info("machine inventory changed", has=came, lacks=went)
         self.detected = found
         return changed
 

@@ -47,28 +47,30 @@ def outcome_without_artifacts(run: ActiveRun, outcome: RunOutcome, why: str) -> 
     run.log_line(f"artifacts are missing: {why}")
     if not outcome.succeeded or run.assignment.manifest.ship != "none":
         return outcome
-    reason = f"the artifacts are its result, and have not arrived: {why}"
+    reason = f"the artifacts are its only result, and were not uploaded: {why}"
     return RunOutcome(result=Result.OVERLOADED, reason=reason)
 
 
 async def _upload_all(run: ActiveRun) -> str | None:
     found = await asyncio.to_thread(find_artifacts, run.worktree, run.assignment.manifest.artifacts)
     words = [f"nothing matches {glob}" for glob in found.missing]
-    words += [f"{name} is left out: {why}" for name, why in found.skipped]
+    words += [f"{name} is skipped: {why}" for name, why in found.skipped]
     if len(found.names) > FILES_MAX:
-        words.append(f"{len(found.names) - FILES_MAX} files are left out: {FILES_MAX} are taken")
+        words.append(
+            f"{len(found.names) - FILES_MAX} files are skipped: at most {FILES_MAX} are uploaded"
+        )
     left = BYTES_MAX
     for name in found.names[:FILES_MAX]:
         try:
             left -= await _upload_one(run, name, left)
         except (ArtifactRejected, Refused) as refused:
-            words.append(f"{name} is left out: {refused}")
+            words.append(f"{name} is skipped: {refused}")
         if run.stop.reason is StopReason.FENCED:
             return "the lease was taken away"
     for word in words[:MESSAGES_MAX]:
         run.log_line(f"artifact: {word}")
     if len(words) > MESSAGES_MAX:
-        run.log_line(f"artifact: and so on, for {len(words) - MESSAGES_MAX} more")
+        run.log_line(f"artifact: {len(words) - MESSAGES_MAX} more messages omitted")
     return None
 
 
@@ -79,7 +81,7 @@ async def _upload_one(run: ActiveRun, name: str, left: int) -> int:
     """
     secrets = run.equipment.secrets
     if redact(name, secrets) != name:
-        raise ArtifactRejected("something secret is in its name")
+        raise ArtifactRejected("its name contains a secret")
     root = run.equipment.data_dir.root
     bytes_max = min(FILE_BYTES_MAX, left)
     taken = await opened(capture, run.worktree, name, secrets, root, bytes_max=bytes_max)
@@ -90,5 +92,5 @@ async def _upload_one(run: ActiveRun, name: str, left: int) -> int:
             run.stop_fenced()
             return 0
         told = f"artifact: {name}, {file.size} bytes"
-        run.log_line(f"{told}; what is secret in it was replaced" if file.redacted else told)
+        run.log_line(f"{told}; secrets were redacted" if file.redacted else told)
         return file.size

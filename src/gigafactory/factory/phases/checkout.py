@@ -37,7 +37,7 @@ async def checkout_base(run: ActiveRun) -> RunOutcome | None:
     run.workspace = RepoWorkplace(
         worktree, run.assignment, base_branch=branch, base=base, elsewhere=base
     )
-    run.log_line(f"looks at {branch} ({base[:12]})")
+    run.log_line(f"checks {branch} ({base[:12]})")
     return None
 
 
@@ -122,7 +122,7 @@ async def _checkpoint_commit(run: ActiveRun, mirror: Mirror) -> str | None:
     try:
         await mirror.fetch_branch(checkpoint.branch)
     except Missing:
-        run.log_line(f"the checkpoint {checkpoint.branch} is gone; beginning anew")
+        run.log_line(f"the checkpoint {checkpoint.branch} no longer exists; starting from the base")
         return None
     return checkpoint.commit if await mirror.has(checkpoint.commit) else None
 

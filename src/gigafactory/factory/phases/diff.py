@@ -67,7 +67,7 @@ async def upload_diff(run: ActiveRun, mirror: Mirror, base: str, commit: str) ->
     except (Fenced, NotFound):
         run.stop_fenced()
     except (UploadAborted, Refused) as why:
-        run.log_line(f"the diff is not handed in: {why}")
+        run.log_line(f"the diff was not uploaded: {why}")
 
 
 async def _upload(run: ActiveRun, mirror: Mirror, base: str, commit: str) -> None:

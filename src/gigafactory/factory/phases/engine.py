@@ -67,7 +67,7 @@ async def run_engine(run: ActiveRun) -> RunOutcome | None:
     return await run_turn(run, told)
 
 
-UNKNOWN_SESSION = RunOutcome(result=Result.CRASH, reason="the engine does not know the session")
+UNKNOWN_SESSION = RunOutcome(result=Result.CRASH, reason="the engine does not have the session")
 
 
 async def run_turn(run: ActiveRun, prompt: str) -> RunOutcome | None:
@@ -79,7 +79,11 @@ async def run_turn(run: ActiveRun, prompt: str) -> RunOutcome | None:
     found = run.equipment.detected_engines.get(program_of(name))
     kind = _find_engine(run, name)
     if kind is None or found is None or found.problem is not None:
-        why = found.problem if found is not None and found.problem else "it is not on this machine"
+        why = (
+            found.problem
+            if found is not None and found.problem
+            else "it is not installed on this machine"
+        )
         return RunOutcome(result=Result.ENGINE_UNAVAILABLE, reason=f"{name}: {why}")
     work = _work(run, prompt, found.program)
     start = kind.start(work)
@@ -87,7 +91,7 @@ async def run_turn(run: ActiveRun, prompt: str) -> RunOutcome | None:
     engine_home.write_files(run.home, start.files)
     live = LiveUsageReporter(run)
     heard = EngineMonitor(run, kind.reader(work), live.notify)
-    run.log_line(f"{name} begins" + (f" (session {run.session} goes on)" if run.session else ""))
+    run.log_line(f"{name} started" + (f" (resumes session {run.session})" if run.session else ""))
     try:
         async with meanwhile(live.run()):
             ended = await run.run_program(
@@ -207,7 +211,7 @@ class EngineMonitor:
         return ()
 
     def _retrying(self, failure: Failure) -> None:
-        self._run.log_line(f"the engine tries again ({failure.kind}): {failure.message}")
+        self._run.log_line(f"the engine retries ({failure.kind}): {failure.message}")
         if failure.kind is FailureKind.ALLOWANCE:
             self.abandoned = failure
             self._run.stop.request(StopReason.LIMITED, "the engine's allowance is used up")
@@ -224,7 +228,7 @@ def _enforce_budget(run: ActiveRun) -> None:
     if budget is None or usage is None:
         return
     if budget.tokens is not None and usage.tokens > budget.tokens:
-        run.stop.request(StopReason.BUDGET, f"{usage.tokens} tokens are used of {budget.tokens}")
+        run.stop.request(StopReason.BUDGET, f"{usage.tokens} of {budget.tokens} tokens are used")
     spent = usage.cost_nano_usd
     if budget.usd_nanos is not None and spent is not None and spent > budget.usd_nanos:
         guess = " by our prices" if usage.estimated else ""

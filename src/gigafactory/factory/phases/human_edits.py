@@ -63,8 +63,8 @@ async def return_for_review(
     await upload_diff(run, mirror, fork, newer.commit)
     counted = "" if found.lines is None else f" ({found.lines} lines)"
     reason = (
-        f"people went on at {newer.branch}: it is at {newer.commit[:12]}{counted}, and"
-        f" {work.commit[:12]} was decided on; look at the newer one, and ship it then"
+        f"people continued on {newer.branch}: it is at {newer.commit[:12]}{counted}, and"
+        f" {work.commit[:12]} was approved; review the newer one, then ship it"
     )
     return RunOutcome(result=Result.MERGE_CONFLICT, reason=reason)
 

@@ -25,7 +25,7 @@ async def push_result(run: ActiveRun) -> RunOutcome | None:
     if commit is None:
         if run.assignment.manifest.ship == "none":
             return None
-        return RunOutcome(result=Result.NO_CHANGE, reason="the engine has changed nothing")
+        return RunOutcome(result=Result.NO_CHANGE, reason="the engine changed nothing")
     if (
         ended := check_pushed_commit(run, await changes(workplace.mirror, workplace.base, commit))
     ) is not None:
@@ -92,6 +92,6 @@ async def _open_pull_request(
         try:
             proposed = await work.propose(words)
         except (ForgeAway, ForgeRefuses) as trouble:
-            run.log_line(f"there is no pull request yet, and shipping will open it: {trouble}")
+            run.log_line(f"no pull request yet; shipping will open it: {trouble}")
             return None
     return proposed if isinstance(proposed, RunOutcome) else None

@@ -39,9 +39,9 @@ def check_shipped_commit(run: ActiveRun, changes: Diff) -> RunOutcome | None:
         return no
     guarded = [path for path in changes.paths if matches_any(path, run.assignment.protected_globs)]
     if guarded and PROTECTED not in run.assignment.flags:
-        reason = f"changed protected paths that nobody was asked about: {_format_paths(guarded)}"
+        reason = f"changed protected paths without a review: {_format_paths(guarded)}"
         return RunOutcome(
-            result=Result.SCOPE_VIOLATION, reason=f"{reason}; look at them, then ship it again"
+            result=Result.SCOPE_VIOLATION, reason=f"{reason}; review them, then ship again"
         )
     # The earlier run has reported the diff already.
     run.findings.diff = None
@@ -53,7 +53,7 @@ def _violation(run: ActiveRun, strange: Sequence[str]) -> RunOutcome | None:
         return None
     return RunOutcome(
         result=Result.SCOPE_VIOLATION,
-        reason=f"changed outside of allowed-scope: {_format_paths(strange)}",
+        reason=f"changed paths outside of allowed-scope: {_format_paths(strange)}",
     )
 
 

@@ -33,7 +33,7 @@ async def run_setup(run: ActiveRun) -> RunOutcome | None:
             return ended
         if done.exit_code != 0:
             printed = done.tail.strip()[-500:]
-            reason = f"`{command}` ended with {done.exit_code}: {printed}"
+            reason = f"`{command}` exited with {done.exit_code}: {printed}"
             return RunOutcome(result=Result.SETUP_FAILED, reason=reason)
     return None
 

@@ -18,7 +18,7 @@ async def ship(run: ActiveRun) -> RunOutcome | None:
     manifest, checkpoint = run.assignment.manifest, run.assignment.checkpoint
     address = repo_address(run)
     if manifest.ship == "none" or address is None or checkpoint is None:
-        run.log_line("there is nothing to ship into a repo")
+        run.log_line("nothing to ship: no repo or no commit")
         return None
     at = run.equipment.forges.of(address)
     if at is None:
@@ -52,7 +52,7 @@ async def _record_human_edits(
         if outcome is not None:
             return await return_for_review(run, mirror, work.base, found)
     except GitFailed as trouble:
-        run.log_line(f"what people added cannot be counted: {trouble}")
+        run.log_line(f"cannot count the lines that people added: {trouble}")
         if outcome is not None:
             run.findings.checkpoint = replace(ours, commit=found.commit)
     run.findings.edited_lines = found.lines

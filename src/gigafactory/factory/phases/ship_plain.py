@@ -59,5 +59,5 @@ async def ship_to_plain_remote(
             return None
         case Conflict(reason=why, files=files):
             shown = f" ({', '.join(files[:5])})" if files else ""
-            reason = f"it does not go into {base}: {why}{shown}; requeue it, or merge by hand"
+            reason = f"it cannot be merged into {base}: {why}{shown}; requeue it, or merge by hand"
             return RunOutcome(result=Result.MERGE_CONFLICT, reason=reason)

@@ -147,8 +147,8 @@ class PullRequestShipping:
     async def _handle_moved_head(self, pull: PullRequest) -> ShipStep:
         self._moved_looks += 1
         reason = (
-            f"{pull.url} proposes {pull.head[:12]}, and {self._commit[:12]} was decided on:"
-            " nothing is merged; look at the newer commit, and ship it then, or requeue the job"
+            f"{pull.url} proposes {pull.head[:12]}, and {self._commit[:12]} was approved:"
+            " nothing was merged; review the newer commit and ship it, or requeue the job"
         )
         if self._moved_looks < LOOKS_MAX:
             return Pending(reason, Result.MERGE_CONFLICT)
@@ -160,7 +160,7 @@ class PullRequestShipping:
             self._run.log_line(f"{pull.url} is open")
             return "done"
         # Reviews take time: release the slot; any factory can continue to wait.
-        return Pending(f"{pull.url} waits for somebody to merge it", Result.RELEASED)
+        return Pending(f"{pull.url} waits to be merged", Result.RELEASED)
 
     async def _merge_if_green(self, pull: PullRequest) -> ShipStep:
         checks = await self._forge.checks(self.base, self._commit)
@@ -178,10 +178,12 @@ class PullRequestShipping:
 
     async def _merge(self, pull: PullRequest) -> ShipStep:
         if pull.clean is False:
-            return self._conflict("both sides changed the same places")
+            return self._conflict("both sides changed the same lines")
         if pull.clean is None and self._mergeability_looks < LOOKS_MAX:
             self._mergeability_looks += 1
-            return Pending(f"the forge finds out whether {pull.url} merges", Result.OVERLOADED)
+            return Pending(
+                f"the forge is still checking whether {pull.url} can be merged", Result.OVERLOADED
+            )
         manifest, job = self._run.assignment.manifest, self._run.assignment
         intent = f"merges {pull.url} at {self._commit[:12]} into {self.base}"
         if (fenced := await self._announce(intent)) is not None:
@@ -200,7 +202,7 @@ class PullRequestShipping:
         )
 
     def _conflict(self, why: str) -> RunOutcome:
-        reason = f"it does not go into {self.base}: {why}; requeue it, or merge by hand"
+        reason = f"it cannot be merged into {self.base}: {why}; requeue it, or merge by hand"
         return RunOutcome(result=Result.MERGE_CONFLICT, reason=reason)
 
     async def _open(self, words: Words) -> PullRequest | RunOutcome:
@@ -222,7 +224,7 @@ class PullRequestShipping:
         done = await self._forge.merged(self._branch, self.base, self._commit)
         if done is not None and done.number != pull.number:
             await self._forge.close(pull)
-            self._run.log_line(f"{pull.url} is closed: {done.url} is merged already")
+            self._run.log_line(f"{pull.url} is closed: {done.url} is already merged")
         return self._fenced_outcome()
 
     async def _announce(self, what: str) -> RunOutcome | None:
@@ -235,7 +237,7 @@ class PullRequestShipping:
     def _fenced_outcome(self) -> RunOutcome:
         self._run.stop_fenced()
         stopped = self._run.stopped_outcome()
-        assert stopped is not None, "whoever is fenced has stopped"
+        assert stopped is not None, "a fenced run has an outcome"
         return stopped
 
     async def _wait(self, waits: Pending) -> RunOutcome | None:
@@ -247,7 +249,7 @@ class PullRequestShipping:
             if waits.timeout_result is Result.OVERLOADED:
                 return _overloaded(waits.reason, waits.after_s)
             return RunOutcome(
-                result=waits.timeout_result, reason=f"{waits.reason}; that took too long"
+                result=waits.timeout_result, reason=f"{waits.reason}; the time limit is reached"
             )
         try:
             async with asyncio.timeout(pause_s):

@@ -30,13 +30,13 @@ async def run_verify(run: ActiveRun) -> RunOutcome | None:
             return None
         if left == 0 or not run.can_follow_up:
             break
-        run.log_line(f"verify failed; the engine is asked to correct it ({left} more)")
+        run.log_line(f"verify failed; the engine is asked to fix it ({left} more)")
         again = await run_turn(
             run, prompts.verify_failed_prompt(command, done.tail)
         ) or await check_scope(run)
         if again is not None:
             return again
-    reason = f"`{command}` ended with {done.exit_code}: {done.tail.strip()[-500:]}"
+    reason = f"`{command}` exited with {done.exit_code}: {done.tail.strip()[-500:]}"
     return RunOutcome(result=Result.VERIFY_FAILED, reason=reason)
 
 

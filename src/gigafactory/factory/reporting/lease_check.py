@@ -22,7 +22,7 @@ async def confirm_lease(reporter: Reporter) -> bool:
             return False
         if _now() - asked_at <= FRESH_S:
             return True
-    raise Unavailable("the coordinator answers too slowly to be sure of the lease")
+    raise Unavailable("the coordinator answers too slowly to confirm the lease")
 
 
 def _now() -> float:

@@ -73,7 +73,9 @@ class OutboxSender:
             try:
                 await self._deliver_all()
             except (Unavailable, TooManyRequests, Unauthenticated) as away:
-                log.warning("reports wait", reason=away.detail, waiting=len(self._outbox.pending()))
+                log.warning(
+                    "reports are delayed", reason=away.detail, waiting=len(self._outbox.pending())
+                )
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, PAUSE_MAX_S)
                 continue
@@ -129,7 +131,7 @@ class OutboxSender:
                 await sender.send_available()
         except TimeoutError:
             # The report is more important than the end of the log.
-            log.warning("the end of a log stays here", run=run_id, file=str(file))
+            log.warning("the end of a log was not sent", run=run_id, file=str(file))
 
     async def wait_empty(self) -> None:
         """Wait until all reports are delivered."""

@@ -158,7 +158,7 @@ class ActiveRun:
     @property
     def worktree(self) -> Path:
         """The folder in which the job works."""
-        assert self.workspace is not None, "the place is made first"
+        assert self.workspace is not None, "the checkout phase runs first"
         return self.workspace.path
 
     @property
@@ -283,7 +283,7 @@ class ActiveRun:
         """Run a program in the sandbox to its end; paths in `hidden` appear empty to it."""
         wall_s = self.remaining_s if timeout_s is None else min(self.remaining_s, timeout_s)
         limits = Limits(wall_s=wall_s, stall_s=stall_s, grace_s=GRACE_S)
-        assert self.workspace is not None, "the place is made first"
+        assert self.workspace is not None, "the checkout phase runs first"
         make_private_folder(self.tmp)
         async with self.equipment.sandbox.confined(
             program,
@@ -299,7 +299,7 @@ class ActiveRun:
         self.cpu_s += ended.cpu_s
         if ended.starved:
             self.log_line(
-                "something was killed: it wanted more memory than factory.run-memory allows"
+                "a process was killed: it used more memory than factory.run-memory allows"
             )
         return ended
 
@@ -313,7 +313,7 @@ class ActiveRun:
             case "timeout":
                 return self.timeout_outcome()
             case "stalled":
-                return RunOutcome(result=Result.TIMEOUT, reason="nothing was printed for too long")
+                return RunOutcome(result=Result.TIMEOUT, reason="no output for too long (`stall`)")
             case "stopped":
                 return self.stopped_outcome()
             case _:

@@ -93,7 +93,7 @@ class CapturedFile:
         while piece := os.read(source, PIECE_BYTES):
             left -= len(piece)
             if left < 0:
-                raise ArtifactRejected(f"it has more than {bytes_max} bytes")
+                raise ArtifactRejected(f"it is larger than {bytes_max} bytes")
             before.update(piece)
             text.feed(piece)
             self._keep(redactor.feed(piece))
@@ -143,9 +143,9 @@ def capture(
     try:
         found = os.fstat(source)
         if not stat.S_ISREG(found.st_mode):
-            raise ArtifactRejected("it is no plain file")
+            raise ArtifactRejected("it is not a regular file")
         if found.st_size > bytes_max:
-            raise ArtifactRejected(f"it has {found.st_size} bytes, of at most {bytes_max}")
+            raise ArtifactRejected(f"it has {found.st_size} bytes; at most {bytes_max} are allowed")
         return _copy(source, name, secrets, folder, bytes_max)
     except OSError as error:
         raise ArtifactRejected(f"it cannot be copied: {error.strerror}") from None
@@ -193,14 +193,14 @@ def find_artifacts(worktree: Path, globs: Sequence[str]) -> ArtifactMatches:
         try:
             name = artifact_name(path.decode())
         except UnicodeDecodeError:
-            left_out.append((shown, "its name is no text"))
+            left_out.append((shown, "its name is not valid UTF-8"))
         except ValueError as expected:
             left_out.append((shown, f"its name is not {expected}"))
         else:
             if plain:
                 names.append(name)
             else:
-                left_out.append((name, "it is a link, or no plain file"))
+                left_out.append((name, "it is a link or not a regular file"))
     known = [*names, *(name for name, _ in left_out)]
     missing = [glob for glob in globs if not any(matches_any(n, (anchored[glob],)) for n in known)]
     return ArtifactMatches(tuple(sorted(names)), tuple(sorted(left_out)), tuple(missing))

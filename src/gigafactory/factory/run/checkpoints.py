@@ -22,7 +22,7 @@ async def save_checkpoints(run: ActiveRun) -> None:
         except (Refused, OSError) as trouble:
             # The work is still in the worktree; the next checkpoint saves all of it.
             failing = True
-            run.log_line(f"checkpoint: not saved, and tried again in {every_s:g} s: {trouble}")
+            run.log_line(f"checkpoint: not saved; retrying in {every_s:g} s: {trouble}")
             return
         if failing:
             failing = False

@@ -39,12 +39,16 @@ async def recover_from_crash(
         if groups is not None:
             await control_groups.end(groups.of(run.mark))
         for stray in (*swept.killed, *swept.left):
-            log.warning("left by a run that died", run=run.run_id, command=stray.command)
+            log.warning("process left by a dead run", run=run.run_id, command=stray.command)
         try:
             mirror = await _open_mirror(run, mirrors, repos)
             await quarantine_dead_run(data_dir, run, mirror)
         except (OSError, Refused) as trouble:
-            log.warning("left as it is", run=run.run_id, reason=str(trouble))
+            log.warning(
+                "dead run not cleaned up; retrying at the next start",
+                run=run.run_id,
+                reason=str(trouble),
+            )
 
 
 async def quarantine_dead_run(data_dir: DataDir, run: RegisteredRun, mirror: Mirror | None) -> None:

@@ -20,7 +20,7 @@ from gigafactory.factory.git.secret_scan import SecretInWork
 from gigafactory.factory.sandbox.sandbox import NoSandbox
 
 DISK_FULL_ERRNOS = {errno.ENOSPC, errno.EDQUOT}
-DISK_FULL = "the disk of this factory is full; make room there"
+DISK_FULL = "the disk of this factory is full; free some space"
 
 
 def outcome_of_exception(phase: str, error: Exception) -> RunOutcome:

@@ -51,7 +51,7 @@ def resolve_cwd(run: ActiveRun, cwd: str) -> Path:
     allowed = [root.resolve() for root in run.equipment.roots]
     folder = Path(cwd).resolve()
     if folder.is_relative_to(run.equipment.data_dir.root.resolve()):
-        raise Forbidden(f"{cwd} is the factory's own folder: name one of your own")
+        raise Forbidden(f"{cwd} is inside the factory's data folder: use another folder")
     if not any(folder.is_relative_to(root) for root in allowed):
         shown = ", ".join(map(str, allowed)) or "none are named"
         raise Forbidden(
@@ -59,7 +59,7 @@ def resolve_cwd(run: ActiveRun, cwd: str) -> Path:
             f" those are the setting factory.roots ({shown})"
         )
     if not folder.is_dir():
-        raise NotFound("folder", cwd, "there is no folder of this name on this machine")
+        raise NotFound("folder", cwd, "this folder does not exist on this machine")
     return folder
 
 
@@ -93,7 +93,7 @@ async def open_in_place(run: ActiveRun, cwd: str) -> Workplace:
     folder = resolve_cwd(run, cwd)
     address = repo_address(run)
     if address is None:
-        run.log_line(f"works in {folder}, which is in no repo")
+        run.log_line(f"works in {folder}, which is not in a repo")
         return InPlaceFolder(folder)
     mirror = await run.equipment.mirrors.open(address)
     branch = run.assignment.manifest.base or await mirror.default_branch()

@@ -41,9 +41,9 @@ async def _commit(left: Worktree, parent: str, run: ActiveRun) -> str | None:
         commit = (await left.snapshot(parent)).commit
         if commit is not None:
             await refuse_secrets(left.mirror, parent, commit, run.equipment.secrets)
-            run.log_line("goes on with what an earlier run could not save")
+            run.log_line("resumes the unsaved work of an earlier run")
     except (GitFailed, SecretInWork) as trouble:
-        run.log_line(f"what an earlier run has left cannot be used: {trouble}")
+        run.log_line(f"cannot resume the unsaved work of an earlier run: {trouble}")
         return None
     else:
         return commit

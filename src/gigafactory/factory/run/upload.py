@@ -27,8 +27,8 @@ async def await_upload(run: ActiveRun, upload: Coroutine[Any, Any, T], *, within
         if handing.done():
             return handing.result()
         if run.stop.event.is_set():
-            raise UploadAborted("the run was stopped before all of it was sent")
-        raise UploadAborted(f"the coordinator did not take it within {within_s:g} s")
+            raise UploadAborted("the run was stopped before the upload finished")
+        raise UploadAborted(f"the coordinator did not accept it within {within_s:g} s")
     finally:
         for each in waits:
             each.cancel()

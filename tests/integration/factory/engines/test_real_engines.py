@@ -254,7 +254,7 @@ async def test_an_interrupted_engine_goes_on_in_its_own_session(
         done = await yard.rests(job_id)
         log = await yard.log(job_id)
         assert (done["stage"], done["result"]) == ("testing", "ok"), log
-    assert f"session {session} goes on" in log
+    assert f"resumes session {session}" in log
     assert yard.remote.text(f"aq/job/{job_id}", "step1.txt") == "one"
     assert yard.remote.text(f"aq/job/{job_id}", "step3.txt") == "three"
 
@@ -274,7 +274,7 @@ async def test_an_engine_hears_in_its_own_session_what_a_reviewer_wants(
         assert answer.status_code == 200, answer.text
         second = (await yard.rests(job_id, at="review"))["checkpoint"]
         log = await yard.log(job_id)
-    assert f"session {first['sessionId']} goes on" in log
+    assert f"resumes session {first['sessionId']}" in log
     assert second["commit"] != first["commit"]
     assert yard.remote.text(first["commit"], "said.txt") == "once"
     assert yard.remote.text(second["commit"], "said.txt") == "once\ntwice"

@@ -45,7 +45,7 @@ async def test_a_full_disk_hands_the_job_back_or_is_waited_out_and_the_work_is_k
     start, end, again, middle = await told_on_a_small_disk(disk, remote.path)
     for run in (start, end):
         assert run["result"] == "released", run
-        assert "the disk of this factory is full; make room there" in run["told"]
+        assert "the disk of this factory is full; free some space" in run["told"]
     assert start["kept"] is None
     assert "work" in end["kept"]
     assert "the work is kept on factory mac-1" in end["told"]

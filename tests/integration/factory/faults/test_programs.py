@@ -121,7 +121,7 @@ async def test_a_setup_that_fails_is_quoted(yard: Yard) -> None:
     async with yard.factory():
         job = await yard.rests(await yard.submit("touch x", setup="echo no such package; exit 4"))
     assert (job["stage"], job["result"]) == ("failed", "setup_failed")
-    assert "ended with 4: no such package" in job["reason"]
+    assert "exited with 4: no such package" in job["reason"]
 
 
 async def test_a_setup_that_hangs_is_named(yard: Yard) -> None:

@@ -79,7 +79,7 @@ async def test_a_forge_that_refuses_does_not_cost_the_work(
     assert await push_result(run) is None
     assert world.remote.commit_of(BRANCH) is not None
     desk.close()
-    assert "there is no pull request yet" in run.log.read(0).decode()
+    assert "no pull request yet" in run.log.read(0).decode()
 
 
 async def test_the_words_of_the_agent_are_kept_for_the_ship_while_the_forge_is_away(

@@ -81,8 +81,8 @@ async def test_nothing_outside_of_the_worktree_is_handed_in(yard: Yard) -> None:
         await yard.rests(job_id)
         log = await yard.log(job_id)
     assert await left(yard, job_id) == {"out/x": b""}
-    assert "artifact: out/link is left out: it is a link" in log
-    assert "artifact: out/all is left out: it is a link" in log
+    assert "artifact: out/link is skipped: it is a link" in log
+    assert "artifact: out/all is skipped: it is a link" in log
     assert "artifact: nothing matches none/*.xml" in log
 
 
@@ -99,8 +99,8 @@ async def test_no_secret_of_the_factory_leaves_it_in_a_file(yard: Yard) -> None:
         assert done["result"] == "ok", done["reason"]
         log = await yard.log(job_id)
     assert await left(yard, job_id) == {"out.txt": b"token: [redacted]\n"}
-    assert "artifact: out.bin is left out: something secret" in log
-    assert "out.txt, 18 bytes; what is secret in it was replaced" in log
+    assert "artifact: out.bin is skipped: it seems to contain a secret" in log
+    assert "out.txt, 18 bytes; secrets were redacted" in log
     events = (await yard.people.get(f"/jobs/{job_id}/events")).text
     assert SECRET not in log + events
 
@@ -112,7 +112,7 @@ async def test_more_files_than_are_taken_are_left_out_with_a_word(yard: Yard) ->
         await yard.rests(job_id)
         log = await yard.log(job_id)
     assert sorted(await left(yard, job_id)) == [f"out/{number}" for number in range(1000, 1100)]
-    assert "artifact: 20 files are left out: 100 are taken" in log
+    assert "artifact: 20 files are skipped: at most 100 are uploaded" in log
 
 
 async def test_a_job_that_goes_on_elsewhere_hands_in_nothing_yet(yard: Yard) -> None:
@@ -144,7 +144,7 @@ async def test_a_job_whose_result_could_not_be_sent_is_not_done(
             agent.drain()
             await until(lambda: b"artifacts are missing" in log.read_bytes())
         handed = await yard.rests(job_id, at="queued")
-        assert "the artifacts are its result, and have not arrived" in handed["reason"]
+        assert "the artifacts are its only result, and were not uploaded" in handed["reason"]
 
 
 async def test_an_outage_is_waited_out(births: Nursery, tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ async def test_a_checkpoint_that_fails_is_told_and_made_up_for(
     bad = watched.sign("bad")
     watched.yard.remote.answers(answer, to="refs/heads/aq/wip/*", when=f"[ -e {bad} ]")
     await watched.begins(f"touch {bad}; echo one > one", "echo two > two")
-    await watched.tells("checkpoint: not saved, and tried again in 0.05 s: ", times=2)
+    await watched.tells("checkpoint: not saved; retrying in 0.05 s: ", times=2)
     assert word in watched.log()
     assert (await watched.yard.job(watched.job_id))["stage"] == "building", "the run goes on"
     bad.unlink()

@@ -33,7 +33,7 @@ def test_seats_are_read_by_engine(written: str, expected: dict[str, int]) -> Non
         ("claude=-1", "expected a whole number"),
         ("claude=1001", "expected a whole number"),
         ("claude=", "expected a whole number"),
-        ("claude=1,claude=2", "claude was given before"),
+        ("claude=1,claude=2", "claude is given twice"),
     ],
 )
 def test_seats_that_cannot_be_read_say_what_is_expected(written: str, sentence: str) -> None:

@@ -127,7 +127,7 @@ def test_a_binary_file_with_a_secret_in_it_is_refused(tree: Path, before: bytes)
 def test_what_is_too_large_is_refused(tree: Path) -> None:
     (tree / "x").write_bytes(b"x" * 100)
     assert taken(tree, "x", bytes_max=100)[1].size == 100
-    with pytest.raises(ArtifactRejected, match="100 bytes, of at most 99"):
+    with pytest.raises(ArtifactRejected, match="100 bytes; at most 99"):
         taken(tree, "x", bytes_max=99)
 
 
