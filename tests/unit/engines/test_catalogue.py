@@ -65,7 +65,7 @@ def test_an_entry_point_adds_an_engine(site: Site) -> None:
         ("TINY", "1 +", "cannot be loaded"),
         ("Absent", ENGINE, "cannot be loaded"),
         ("Other", "class Other: name = 'tiny'", "it is a type, not an Engine"),
-        ("TINY", ENGINE.replace('="tiny"', '="claude"'), "is shipped"),
+        ("TINY", ENGINE.replace('="tiny"', '="claude"'), "a built-in engine"),
     ],
 )
 def test_a_broken_entry_point_is_told_and_left_out(
