@@ -11,7 +11,7 @@ from gigafactory.coordinator.insights.insights import InsightQueries, tally_spac
 from gigafactory.coordinator.insights.slo import Objectives
 from gigafactory.domain.insights.confidence import advice, sorted_advice
 from gigafactory.domain.insights.engine_advice import Advice
-from gigafactory.domain.insights.engine_stats import PAIRED, apart, months, pair_name
+from gigafactory.domain.insights.engine_stats import PAIRED, months, pair_name, rollups_by_group
 from gigafactory.domain.insights.run_rollup import GroupBy, Insights
 from gigafactory.domain.insights.tally import Tally, key_prefix, roll_up_tallies
 from gigafactory.domain.tenancy.access import Caller
@@ -52,7 +52,7 @@ class Overview:
         found = [advice(engines.values())]
         for each in PAIRED:
             if each in by:
-                groups = apart(await self._tallies(caller, pair_name(each)))
+                groups = rollups_by_group(await self._tallies(caller, pair_name(each)))
                 found += sorted_advice(advice(rows, each, name) for name, rows in groups.items())
         return found
 

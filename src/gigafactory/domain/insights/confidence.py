@@ -44,7 +44,7 @@ def advice(engines: Iterable[RunRollup], by: str = OVERALL, group: str = OVERALL
     """Return the engine with a significantly higher first-pass rate than all others, if any."""
     tried = [each for each in engines if each.group != NO_GROUP and each.first_tries]
     known = {
-        each.group: Known(found, each.first_tries)
+        each.group: EnginePassRate(found, each.first_tries)
         for each in tried
         if each.first_tries >= TRIES_MIN
         and (found := wilson_interval(each.first_passes, each.first_tries)) is not None
@@ -76,7 +76,7 @@ def _engines(runs: Iterable[Run]) -> Sequence[RunRollup]:
     return summarize_runs(runs, (GroupBy.ENGINE,)).by[GroupBy.ENGINE]
 
 
-class Known(NamedTuple):
+class EnginePassRate(NamedTuple):
     """The first-pass rate of an engine with enough attempts."""
 
     odds: Interval
@@ -87,7 +87,7 @@ class Known(NamedTuple):
         return f"{share} % (n = {self.tries}, 95 % interval {low} to {high} %)"
 
 
-def _verdict(known: Mapping[str, Known]) -> tuple[str | None, str]:
+def _verdict(known: Mapping[str, EnginePassRate]) -> tuple[str | None, str]:
     first, *others = sorted(known, key=lambda name: (-known[name].odds.share, name))
     # Compare with the engine that may be the best of the others, not always the second.
     rival = max(others, key=lambda name: known[name].odds.high)

@@ -52,7 +52,7 @@ def months(today: date) -> list[str]:
     return found
 
 
-def apart(tallies: Iterable[Tally]) -> dict[str, list[RunRollup]]:
+def rollups_by_group(tallies: Iterable[Tally]) -> dict[str, list[RunRollup]]:
     """Return the rollups of engines by group; work without a group is left out."""
     groups: dict[str, list[RunRollup]] = {}
     for name, rollup in roll_up_tallies(tallies).items():

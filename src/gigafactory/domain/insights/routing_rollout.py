@@ -131,7 +131,7 @@ def add_trials(
     guardrail = judge(known.learned, known.usual).tripped if known.mode in ACTING else None
     if guardrail is None:
         return known
-    reason = f"{_HARM[guardrail]}: {_told(guardrail, known)}"
+    reason = f"{_HARM[guardrail]}: {_describe_harm(guardrail, known)}"
     # Shadow mode keeps recording, so that people can see whether it improves.
     return replace(
         known,
@@ -146,7 +146,7 @@ def add_trials(
 _HARM = {"success": "fewer jobs pass at once", "cost": "jobs cost more"}
 
 
-def _told(guardrail: str, known: RoutingRollout) -> str:
+def _describe_harm(guardrail: str, known: RoutingRollout) -> str:
     if guardrail == "success":
         sides = [(arm.passes, arm.tries) for arm in (known.learned, known.usual)]
         (passes, tries), (usual_passes, usual_tries) = sides

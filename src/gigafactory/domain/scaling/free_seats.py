@@ -58,7 +58,7 @@ class FreeSeats:
         known = self._counted.get(search)
         if known is None:
             engines = search[1]
-            known = sum(self._free(member, engines) for member in self._asked(search))
+            known = sum(self._free(member, engines) for member in self._candidates(search))
             self._counted[search] = known
         return known
 
@@ -75,7 +75,7 @@ class FreeSeats:
         if search in self._used_up:
             return 0
         given = 0
-        for member in self._asked(search):
+        for member in self._candidates(search):
             while given < wanted and self._give(member, search[1]):
                 given += 1
             if given == wanted:
@@ -106,7 +106,7 @@ class FreeSeats:
         return False
 
     @staticmethod
-    def _asked(search: Search) -> Iterator[Member]:
+    def _candidates(search: Search) -> Iterator[Member]:
         """Yield the online factories of the pool that have a free slot and are not excluded."""
         pool, _, only, barred = search
         here = [member for ranks in pool.open.values() for _, _, member in ranks]

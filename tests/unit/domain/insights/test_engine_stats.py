@@ -3,7 +3,7 @@
 from collections import defaultdict
 from datetime import UTC, date, datetime
 
-from gigafactory.domain.insights.engine_stats import apart, months, pair_name, paired
+from gigafactory.domain.insights.engine_stats import months, pair_name, paired, rollups_by_group
 from gigafactory.domain.insights.run_rollup import GroupBy
 from gigafactory.domain.insights.tally import (
     RunCounts,
@@ -48,7 +48,7 @@ def test_a_pair_counts_a_first_try_for_its_product_and_for_all_of_them() -> None
     )
     for space in ("notes", "*"):
         start = key_prefix(space, pair_name(GroupBy.REPO), f"m{NOON:%Y-%m}")
-        found = apart(each for key, each in book.items() if key.startswith(start))
+        found = rollups_by_group(each for key, each in book.items() if key.startswith(start))
         [(repo, engines)] = found.items()
         assert repo == "git@host:team/notes", "a name keeps its slashes"
         assert [(one.group, one.first_passes, one.first_tries) for one in engines] == [
@@ -56,7 +56,7 @@ def test_a_pair_counts_a_first_try_for_its_product_and_for_all_of_them() -> None
             ("codex", 0, 1),
         ]
     start = key_prefix("*", pair_name(GroupBy.PROFILE), f"m{NOON:%Y-%m}")
-    profiles = apart(each for key, each in book.items() if key.startswith(start))
+    profiles = rollups_by_group(each for key, each in book.items() if key.startswith(start))
     assert {name: [one.group for one in rows] for name, rows in profiles.items()} == {
         "qa@1": ["claude"]
     }, "work without a profile is in what is said of all work"

@@ -93,7 +93,7 @@ def test_too_little_supports_no_conclusion_and_says_what_is_needed() -> None:
     one = evaluate_policies(played(1))
     assert not one.is_conclusive
     unmatched = [each for each in played(600) if each.routing.chosen == 2]
-    assert "in 0 of them" in evaluate_policies(unmatched).conclusion
+    assert "only 0 random choices" in evaluate_policies(unmatched).conclusion
 
 
 def test_without_a_probability_below_one_nothing_is_said() -> None:
