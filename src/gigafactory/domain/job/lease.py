@@ -24,11 +24,10 @@ from gigafactory.domain.job.lifecycle import (
     require_ready,
     transition,
 )
+from gigafactory.domain.job.retry import LOST_LEASES_MAX
 
 EXCLUSION_TTL = timedelta(seconds=30)
 PREEMPTION_GRACE = timedelta(seconds=60)
-LOST_LEASES_MAX = 3
-"""Leases lost in a row without a new checkpoint until a job is dead-lettered as poison."""
 FENCED_KEPT = 16
 
 

@@ -1,6 +1,5 @@
 """How a worker's report changes its job: progress, success, failure, shipping."""
 
-import hashlib
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,24 +20,9 @@ from gigafactory.domain.job.job import (
 )
 from gigafactory.domain.job.lease import exclude, hand_back, require_lease
 from gigafactory.domain.job.lifecycle import POLICY, ask_to_ship, combine, format_time, transition
+from gigafactory.domain.job.retry import UNCOUNTED_RESULTS, backoff, hand_back_delay, is_retryable
 from gigafactory.domain.job.run import Usage
 
-DEFAULT_RETRY_ON = frozenset(
-    {Result.TIMEOUT, Result.CRASH, Result.VERIFY_FAILED, Result.SETUP_FAILED, Result.OVERLOADED}
-)
-"""Results that are retried if the manifest does not list any."""
-NEVER_RETRIED = frozenset({Result.BUDGET_EXCEEDED, Result.SCOPE_VIOLATION, Result.REJECTED})
-HANDED_BACK = frozenset(
-    {
-        Result.RATE_LIMITED,
-        Result.ENGINE_UNAVAILABLE,
-        Result.OVERLOADED,
-        Result.PREEMPTED,
-        Result.RELEASED,
-        Result.LOST,
-    }
-)
-"""Results that queue the job again without counting an attempt."""
 WORKER_RESULTS = frozenset(Result) - {
     Result.OK,
     Result.REJECTED,
@@ -54,8 +38,6 @@ FAILED_AS = {
     Result.BUDGET_EXCEEDED: event_types.BUDGET_EXCEEDED,
 }
 """Event types of failures that have their own."""
-BACKOFF_MAX = timedelta(hours=1)
-OVERLOAD_BACKOFF = timedelta(seconds=30)
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
@@ -295,8 +277,8 @@ def fail(
         first, job = _apply_progress(job, factory_id, epoch, progress, now)
     if lease.step is Step.SHIP:
         second = _ship_failed(job, lease, result, reason, actor=actor, now=now)
-    elif result in HANDED_BACK:
-        wait = (retry_after or OVERLOAD_BACKOFF) if result is Result.OVERLOADED else timedelta(0)
+    elif result in UNCOUNTED_RESULTS:
+        wait = hand_back_delay(result, retry_after)
         due = now + wait if wait else None
         second = hand_back(job, result, reason, actor=actor, now=now, not_before=due)
     else:
@@ -307,8 +289,7 @@ def fail(
 def _run_failed(
     job: Job, lease: Lease, result: Result, reason: str, *, actor: str, now: datetime
 ) -> JobChange:
-    terms = job.terms
-    retryable = result in (DEFAULT_RETRY_ON if terms.retry_on is None else terms.retry_on)
+    retries = job.terms.retry_max
     attempts = job.attempts + 1
     fields: dict[str, Any] = {
         "lease": None,
@@ -318,35 +299,26 @@ def _run_failed(
         "attempts": attempts,
     }
     note = {"factoryId": lease.factory_id, "epoch": lease.epoch, "result": result, "reason": reason}
-    if not retryable or result in NEVER_RETRIED or terms.retry_max == 0:
+    if not is_retryable(job, result):
         to, kind = Stage.FAILED, FAILED_AS.get(result, event_types.FAILED)
         fields["result"] = result
-    elif attempts > terms.retry_max:
+    elif attempts > retries:
         to, kind = Stage.DEAD_LETTER, event_types.DEAD_LETTERED
         note |= {"attempts": attempts, "last": result}
         fields["result"] = Result.RETRIES_EXHAUSTED
     else:
         to, kind = Stage.QUEUED, event_types.RETRY_SCHEDULED
         due = now + backoff(job, attempts)
-        note |= {"attempt": attempts, "of": terms.retry_max, "notBefore": format_time(due)}
+        note |= {"attempt": attempts, "of": retries, "notBefore": format_time(due)}
         fields |= {"result": result, "not_before": due}
     return transition(job, to, (kind, note), actor=actor, now=now, free=lease.holds, **fields)
-
-
-def backoff(job: Job, attempt: int) -> timedelta:
-    """Return the delay of the next attempt: doubling, with stable jitter, capped."""
-    most = BACKOFF_MAX.total_seconds()
-    base = min(job.terms.retry_backoff_s, most) * (1 << min(attempt - 1, 12))
-    digest = hashlib.sha256(f"{job.id}.{attempt}".encode()).digest()
-    spread = 1 + int.from_bytes(digest[:4], "big") / 2**32 / 4
-    return timedelta(milliseconds=int(min(base * spread, most) * 1000))
 
 
 def _ship_failed(
     job: Job, lease: Lease, result: Result, reason: str, *, actor: str, now: datetime
 ) -> JobChange:
     """A conflict or a failed check waits for a person; a hand-back goes to another factory."""
-    again = result in HANDED_BACK
+    again = result in UNCOUNTED_RESULTS
     note = {"factoryId": lease.factory_id, "epoch": lease.epoch, "result": result, "reason": reason}
     return transition(
         job,

@@ -4,7 +4,7 @@ import asyncio
 
 from gigafactory.domain.errors import Fenced, NotFound, Refused
 from gigafactory.domain.job.job import Result, Step
-from gigafactory.domain.job.run_outcome import HANDED_BACK
+from gigafactory.domain.job.retry import UNCOUNTED_RESULTS
 from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.factory.core.stop import StopReason
 from gigafactory.factory.run.active_run import ActiveRun
@@ -29,7 +29,7 @@ def should_upload(run: ActiveRun, outcome: RunOutcome) -> bool:
         and run.workspace is not None
         and bool(run.assignment.manifest.artifacts)
         and run.stop.reason not in {StopReason.FENCED, StopReason.CANCELLED}
-        and outcome.result not in HANDED_BACK
+        and outcome.result not in UNCOUNTED_RESULTS
     )
 
 

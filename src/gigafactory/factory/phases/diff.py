@@ -9,7 +9,7 @@ from gigafactory.domain.errors import Fenced, NotFound, Refused
 from gigafactory.domain.job.artifact import Purpose
 from gigafactory.domain.job.diff import MEDIA_TYPE, NAME
 from gigafactory.domain.job.job import Step
-from gigafactory.domain.job.run_outcome import HANDED_BACK
+from gigafactory.domain.job.retry import UNCOUNTED_RESULTS
 from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.factory.core.stop import StopReason
 from gigafactory.factory.git.diff import shown
@@ -48,7 +48,7 @@ def should_upload(run: ActiveRun, outcome: RunOutcome) -> bool:
         and isinstance(run.workspace, RepoWorkplace)
         and run.findings.checkpoint is not None
         and run.stop.reason not in {StopReason.FENCED, StopReason.CANCELLED}
-        and outcome.result not in HANDED_BACK
+        and outcome.result not in UNCOUNTED_RESULTS
     )
 
 

@@ -10,16 +10,18 @@ from gigafactory.domain.errors import Forbidden
 from gigafactory.domain.job.job import Exclusion, Preemption, Result, Stage, Step, Terms
 from gigafactory.domain.job.lease import EXCLUSION_TTL, grant
 from gigafactory.domain.job.lifecycle import format_time
-from gigafactory.domain.job.run_outcome import (
+from gigafactory.domain.job.retry import (
     BACKOFF_MAX,
     DEFAULT_RETRY_ON,
-    HANDED_BACK,
     NEVER_RETRIED,
-    NO_PROGRESS,
     OVERLOAD_BACKOFF,
+    UNCOUNTED_RESULTS,
+    backoff,
+)
+from gigafactory.domain.job.run_outcome import (
+    NO_PROGRESS,
     WORKER_RESULTS,
     Progress,
-    backoff,
     fail,
 )
 from tests.support.builders import (
@@ -33,8 +35,8 @@ from tests.support.builders import (
 )
 
 TWICE = Terms(retry_max=2, retry_backoff_s=10)
-FAULTS = sorted(WORKER_RESULTS - HANDED_BACK)
-BLAMELESS = sorted(HANDED_BACK)
+FAULTS = sorted(WORKER_RESULTS - UNCOUNTED_RESULTS)
+BLAMELESS = sorted(UNCOUNTED_RESULTS)
 ASKED_BACK = Preemption(by="job-9", reason="critical", deadline=after(60))
 
 
