@@ -1,11 +1,13 @@
 # Each target installs what it needs; a machine needs Python 3.11 or newer, git and make.
 .DEFAULT_GOAL := help
-.PHONY: help up test check bench simulate docs screenshots lock clean
+.PHONY: help up test test-fast check bench simulate docs screenshots lock clean
 MAKEFLAGS += --no-print-directory
 # Without byte code, every process that a test starts would compile all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
 SEEDS ?= 20000
+# Tests of real processes wait half of their time: two workers keep one core busy.
+WORKERS ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
 LOCK_FLAGS ?=
 
 BIN := .venv/bin
@@ -20,14 +22,17 @@ COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 	--system-certs --no-emit-index-url --custom-compile-command 'make lock' $(LOCK_FLAGS)
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 up: $(RUN) ## run the coordinator, its web pages and one local factory (AQ_… settings apply)
 	@$(BIN)/aq up
 
 test: $(DEV) ## run every test; the domain must be covered by its unit tests, branch by branch
 	$(BIN)/pytest -n auto tests/unit --cov=gigafactory.domain --cov-branch --cov-fail-under=100
-	$(BIN)/pytest -n auto --ignore=tests/unit
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal --ignore=tests/unit
+
+test-fast: $(DEV) ## run the tests of the inner loop, in less than 90 s: units and one store contract
+	$(BIN)/pytest -n auto -m "not slow and not service" tests/unit tests/contract/test_store.py
 
 check: $(DEV) ## check format, lint, types and import contracts
 	$(BIN)/ruff format --check .

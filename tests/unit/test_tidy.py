@@ -137,11 +137,15 @@ def files(folder: Path = ROOT) -> Iterator[Path]:
 
 
 @cache
+def parsed() -> dict[Path, ast.Module]:
+    return {path: ast.parse(path.read_text()) for path in files() if path.suffix == ".py"}
+
+
 def modules(folder: Path = ROOT) -> list[tuple[str, ast.Module]]:
     return [
-        (str(path.relative_to(folder)), ast.parse(path.read_text()))
-        for path in files(folder)
-        if path.suffix == ".py"
+        (str(path.relative_to(folder)), module)
+        for path, module in parsed().items()
+        if path.is_relative_to(folder)
     ]
 
 
@@ -167,7 +171,8 @@ def found(pattern: re.Pattern[str]) -> list[str]:
     return [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
         for path in files()
-        for number, line in enumerate(path.read_text().splitlines(), start=1)
+        if pattern.search(text := path.read_text())
+        for number, line in enumerate(text.splitlines(), start=1)
         if pattern.search(line)
     ]
 

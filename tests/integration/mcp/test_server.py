@@ -11,9 +11,9 @@ import pytest_asyncio
 from mcp import MCPError
 
 from gigafactory.domain.tenancy.access import Role
-from tests.integration.api.jobs.test_composites import a_child, a_roadmap, submitted
 from tests.integration.api.workers.test_job_tokens import token_for
 from tests.support.api_server import Server, Worker, a_server
+from tests.support.jobs_api import a_child, a_roadmap, submitted
 from tests.support.mcp_client import Tools, an_agent, an_agent_with_aq
 
 URL = "http://127.0.0.1:1"

@@ -3,36 +3,16 @@
 import hashlib
 import re
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from gigafactory.domain.tenancy.access import Role
-from tests.integration.api.jobs.test_composites import submitted
-from tests.support.api_server import Server, a_server
+from tests.support.api_server import Server
+from tests.support.jobs_api import submitted
 from tests.support.web_session import Visitor, a_stranger, a_visitor
 
 EVIL = b"<script>alert(1)</script>\n"
-
-
-@pytest_asyncio.fixture
-async def server(tmp_path: Path) -> AsyncIterator[Server]:
-    async with a_server(tmp_path) as made:
-        yield made
-
-
-@pytest_asyncio.fixture
-async def admin(server: Server) -> AsyncIterator[httpx.AsyncClient]:
-    async with server.client() as client:
-        yield client
-
-
-@pytest_asyncio.fixture
-async def ann(server: Server) -> AsyncIterator[Visitor]:
-    async with a_visitor(server) as visitor:
-        yield visitor
 
 
 async def left(

@@ -1,28 +1,12 @@
 """The page of the audit log: who did what, a page at a time, for those who may."""
 
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
-
-import pytest_asyncio
 
 from gigafactory.domain.tenancy.access import Role
-from tests.support.api_server import Server, a_server, streamed
+from tests.support.api_server import Server, streamed
 from tests.support.web_session import Visitor, a_visitor
 
 EVIL = '<script>alert(1)</script><img src=x onerror="alert(2)">'
-
-
-@pytest_asyncio.fixture
-async def server(tmp_path: Path) -> AsyncIterator[Server]:
-    async with a_server(tmp_path) as made:
-        yield made
-
-
-@pytest_asyncio.fixture
-async def ann(server: Server) -> AsyncIterator[Visitor]:
-    async with a_visitor(server) as visitor:
-        yield visitor
 
 
 async def test_it_says_who_did_what_and_text_stays_text(ann: Visitor) -> None:

@@ -1,29 +1,14 @@
 """More children for a composite, on its page."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest_asyncio
 
 from gigafactory.domain.tenancy.access import Role
-from tests.integration.api.jobs.test_composites import submitted
-from tests.support.api_server import Server, a_server
+from tests.support.api_server import Server
+from tests.support.jobs_api import submitted
 from tests.support.web_session import Visitor, a_visitor
 
 CHILD = "---\r\nname: guide\r\ndeps: [page]\r\n---\r\n# Write the guide\r\n"
 WRONG = "---\nname: guide\ndepz: []\n---\n</textarea><script>alert(1)</script>\n"
-
-
-@pytest_asyncio.fixture
-async def server(tmp_path: Path) -> AsyncIterator[Server]:
-    async with a_server(tmp_path) as made:
-        yield made
-
-
-@pytest_asyncio.fixture
-async def ann(server: Server) -> AsyncIterator[Visitor]:
-    async with a_visitor(server) as visitor:
-        yield visitor
 
 
 @pytest_asyncio.fixture

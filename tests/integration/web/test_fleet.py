@@ -1,34 +1,13 @@
 """The page of the fleet: what is done to a factory there, and what is said of it."""
 
 import re
-from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
 from gigafactory.domain.tenancy.access import Role
-from tests.support.api_server import SYSTEM, Server, Worker, a_server, a_worker
+from tests.support.api_server import SYSTEM, Server, Worker, a_worker
 from tests.support.web_session import Visitor, a_visitor
-
-
-@pytest_asyncio.fixture
-async def server(tmp_path: Path) -> AsyncIterator[Server]:
-    async with a_server(tmp_path) as made:
-        yield made
-
-
-@pytest_asyncio.fixture
-async def worker(server: Server) -> AsyncIterator[Worker]:
-    async with a_worker(server) as made:
-        yield made
-
-
-@pytest_asyncio.fixture
-async def ann(server: Server) -> AsyncIterator[Visitor]:
-    async with a_visitor(server) as visitor:
-        yield visitor
 
 
 async def test_a_card_says_how_a_machine_is_what_it_has_and_what_runs_there(

@@ -58,12 +58,6 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
         yield made
 
 
-@pytest_asyncio.fixture
-async def ann(server: Server) -> AsyncIterator[Visitor]:
-    async with a_visitor(server) as visitor:
-        yield visitor
-
-
 async def test_every_page_lets_nothing_run_but_our_own_scripts(ann: Visitor) -> None:
     for place in PAGES:
         answer = await ann.http.get(place, headers={"accept": "text/html"})

@@ -2,45 +2,18 @@
 
 import hashlib
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import httpx
-import pytest_asyncio
 
 from gigafactory.domain.job.job import Stage
 from gigafactory.domain.job.lifecycle import ACTIONS
 from gigafactory.domain.tenancy.access import Role
-from tests.integration.api.jobs.test_composites import submitted
-from tests.support.api_server import Server, Worker, a_server, a_worker
+from tests.support.api_server import Server, Worker
+from tests.support.jobs_api import submitted
 from tests.support.web_session import Visitor, a_stranger, a_visitor
 
 CHUNK = 1 << 20
 CHUNKS = 24
-
-
-@pytest_asyncio.fixture
-async def server(tmp_path: Path) -> AsyncIterator[Server]:
-    async with a_server(tmp_path) as made:
-        yield made
-
-
-@pytest_asyncio.fixture
-async def admin(server: Server) -> AsyncIterator[httpx.AsyncClient]:
-    async with server.client() as client:
-        yield client
-
-
-@pytest_asyncio.fixture
-async def worker(server: Server) -> AsyncIterator[Worker]:
-    async with a_worker(server) as made:
-        yield made
-
-
-@pytest_asyncio.fixture
-async def ann(server: Server) -> AsyncIterator[Visitor]:
-    async with a_visitor(server) as visitor:
-        yield visitor
 
 
 async def test_a_large_log_is_saved_as_it_is_read_and_the_page_has_only_its_end(

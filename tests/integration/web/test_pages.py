@@ -1,12 +1,9 @@
 """The pages beside jobs and factories: roadmaps, budgets, insights, settings."""
 
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import httpx
 import pytest
-import pytest_asyncio
 
 from gigafactory.coordinator.insights.routing import RoutingAdvice
 from gigafactory.domain.insights.observation import RoutingChoice
@@ -14,40 +11,15 @@ from gigafactory.domain.insights.recommendation import EffectEstimate, Recommend
 from gigafactory.domain.insights.slo import Objective
 from gigafactory.domain.job.job import Stage
 from gigafactory.domain.tenancy.access import Caller, Role
-from tests.integration.api.jobs.test_composites import a_child, a_roadmap, submitted
-from tests.support.api_server import SYSTEM, Server, Worker, a_server, a_worker
+from tests.support.api_server import SYSTEM, Server, Worker, a_worker
+from tests.support.jobs_api import a_child, a_roadmap, claim_report, submitted
 from tests.support.web_session import Visitor, a_visitor
 
 
-@pytest_asyncio.fixture
-async def server(tmp_path: Path) -> AsyncIterator[Server]:
-    async with a_server(tmp_path) as made:
-        yield made
-
-
-@pytest_asyncio.fixture
-async def admin(server: Server) -> AsyncIterator[httpx.AsyncClient]:
-    async with server.client() as client:
-        yield client
-
-
-@pytest_asyncio.fixture
-async def worker(server: Server) -> AsyncIterator[Worker]:
-    async with a_worker(server) as made:
-        yield made
-
-
-@pytest_asyncio.fixture
-async def ann(server: Server) -> AsyncIterator[Visitor]:
-    async with a_visitor(server) as visitor:
-        yield visitor
-
-
 async def spent(worker: Worker, usd: str) -> None:
-    grant = await worker.granted()
-    await worker.report(grant, stage="building")
-    await worker.report(grant, usage={"engine": "claude", "costUsd": usd, "tokensIn": 9})
-    await worker.report(grant, stage="review", result="ok")
+    usage = {"engine": "claude", "costUsd": usd, "tokensIn": 9}
+    reports = ({"stage": "building"}, {"usage": usage}, {"stage": "review", "result": "ok"})
+    await claim_report(worker, *reports)
 
 
 async def test_the_form_of_filters_may_be_left_empty_in_part(

@@ -8,9 +8,9 @@ import pytest_asyncio
 
 from gigafactory.domain.tenancy.access import Role
 from gigafactory.web.site.session import PRODUCT
-from tests.integration.api.jobs.test_composites import submitted
 from tests.support.api_server import Server, a_server
-from tests.support.web_session import Visitor, a_stranger, a_visitor
+from tests.support.jobs_api import submitted
+from tests.support.web_session import Visitor, a_stranger
 
 
 @pytest_asyncio.fixture
@@ -21,12 +21,6 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
                 document = {"manifest": {"name": f"of-{product}"}, "body": f"# Work of {product}"}
                 await submitted(admin, {**document})
         yield made
-
-
-@pytest_asyncio.fixture
-async def ann(server: Server) -> AsyncIterator[Visitor]:
-    async with a_visitor(server) as visitor:
-        yield visitor
 
 
 async def chooses(ann: Visitor, product: str, back: str = "/") -> httpx.Response:

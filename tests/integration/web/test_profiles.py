@@ -2,33 +2,18 @@
 
 import html
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
 
-import pytest_asyncio
 from msgspec.structs import replace
 
 from gigafactory.domain.manifest.profile import parse_profile_file
 from gigafactory.domain.tenancy.access import Role
 from gigafactory.profiles import shipped
 from gigafactory.web.presenters.profile_text import profile_text
-from tests.support.api_server import Server, a_server
+from tests.support.api_server import Server
 from tests.support.web_session import Visitor, a_visitor
 
 OWN = "---\nname: careful\nstall: 20m\nx-ours: {deep: [1]}\n---\nYou look twice.\n"
 FORM = "/settings/profiles"
-
-
-@pytest_asyncio.fixture
-async def server(tmp_path: Path) -> AsyncIterator[Server]:
-    async with a_server(tmp_path) as made:
-        yield made
-
-
-@pytest_asyncio.fixture
-async def ann(server: Server) -> AsyncIterator[Visitor]:
-    async with a_visitor(server) as visitor:
-        yield visitor
 
 
 def written(text: str) -> str:

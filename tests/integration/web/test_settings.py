@@ -1,11 +1,8 @@
 """The page of settings: the halt switch, products, tokens, profiles and channels."""
 
 import re
-from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
 
-import pytest_asyncio
 from msgspec.structs import replace
 
 from gigafactory.coordinator.duties.notifier import Channel
@@ -16,21 +13,9 @@ from gigafactory.domain.tenancy.dispatch_mode import (
     ShadowComparison,
     compare_placements,
 )
-from tests.support.api_server import SYSTEM, Server, a_server
+from tests.support.api_server import SYSTEM, Server
 from tests.support.builders import NOON
 from tests.support.web_session import Visitor, a_visitor
-
-
-@pytest_asyncio.fixture
-async def server(tmp_path: Path) -> AsyncIterator[Server]:
-    async with a_server(tmp_path) as made:
-        yield made
-
-
-@pytest_asyncio.fixture
-async def ann(server: Server) -> AsyncIterator[Visitor]:
-    async with a_visitor(server) as visitor:
-        yield visitor
 
 
 async def test_everything_is_halted_and_goes_on_there_too(ann: Visitor, server: Server) -> None:

@@ -1,66 +1,13 @@
 """Composites over HTTP: handed in whole, followed through their phases, cancelled, run again."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import httpx
 import pytest
 
 from tests.support.api_server import Worker
+from tests.support.jobs_api import a_child, a_roadmap, act, comes_to, dag, ships, stages, submitted
 from tests.support.polling import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-def a_child(name: str, **manifest: object) -> dict[str, object]:
-    return {"name": name, "body": f"Do {name}.", "reviewPolicy": "auto", "ship": "none", **manifest}
-
-
-def a_roadmap(*children: Mapping[str, object], **manifest: object) -> dict[str, object]:
-    said = {"name": "roadmap", "kind": "composite", "children": list(children), **manifest}
-    return {"manifest": said, "body": "# The roadmap\n"}
-
-
-async def submitted(admin: httpx.AsyncClient, document: dict[str, object]) -> dict[str, Any]:
-    answer = await admin.post("/jobs", json=document)
-    assert answer.status_code == 201, answer.text
-    job: dict[str, Any] = answer.json()
-    return job
-
-
-async def dag(admin: httpx.AsyncClient, job: str = "roadmap") -> dict[str, Any]:
-    answer = await admin.get(f"/jobs/{job}/dag")
-    assert answer.status_code == 200, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
-
-
-async def stages(admin: httpx.AsyncClient, job: str = "roadmap") -> dict[str, str]:
-    return {node["name"]: node["stage"] for node in (await dag(admin, job))["nodes"]}
-
-
-async def comes_to(admin: httpx.AsyncClient, job: str, stage: str) -> None:
-    async def there() -> bool:
-        return bool((await admin.get(f"/jobs/{job}")).json()["stage"] == stage)
-
-    await until(there)
-
-
-async def act(admin: httpx.AsyncClient, job: str, action: str, **wish: object) -> httpx.Response:
-    return await admin.post(f"/jobs/{job}/actions/{action}", json=wish)
-
-
-async def ships(admin: httpx.AsyncClient, worker: Worker) -> str:
-    """The next job that the worker gets, done and shipped by a person; gives its name."""
-    grant = await worker.granted()
-    job_id = grant["job"]["id"]
-    for told in ({"stage": "building"}, {"stage": "review", "result": "ok"}):
-        answer = await worker.report(grant, **told)
-        assert answer.status_code == 200, answer.text
-    assert (await act(admin, job_id, "approve")).status_code == 200
-    assert (await act(admin, job_id, "ship")).status_code == 200
-    name: str = grant["job"]["name"]
-    return name
 
 
 async def test_a_composite_and_its_children_are_taken_in_together(

@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.integration.api.jobs.test_composites import act, comes_to, dag, ships, stages, submitted
 from tests.support.api_server import Worker
+from tests.support.jobs_api import act, comes_to, dag, ships, stages, submitted
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.integration.api.jobs.test_composites import a_child, a_roadmap, submitted
 from tests.support.api_server import Server, Worker
+from tests.support.jobs_api import a_child, a_roadmap, submitted
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

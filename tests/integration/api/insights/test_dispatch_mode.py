@@ -1,35 +1,11 @@
 """Ways of dispatch over HTTP: set for a product, compared, and refused with a reason."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest_asyncio
 
-from tests.support.api_server import Server, Worker, a_server, a_worker, streamed
+from tests.support.api_server import Server, Worker, streamed
 from tests.support.polling import until
-
-
-@pytest_asyncio.fixture
-async def server(tmp_path: Path) -> AsyncIterator[Server]:
-    """A coordinator of this test alone, whose fleet nobody else touches."""
-    async with a_server(tmp_path) as running:
-        yield running
-
-
-@pytest_asyncio.fixture
-async def admin(server: Server) -> AsyncIterator[httpx.AsyncClient]:
-    """An admin who works on product notes."""
-    async with server.client() as client:
-        yield client
-
-
-@pytest_asyncio.fixture
-async def worker(server: Server) -> AsyncIterator[Worker]:
-    """A factory that asks for work."""
-    async with a_worker(server) as factory:
-        yield factory
 
 
 async def submitted(admin: httpx.AsyncClient, name: str) -> str:

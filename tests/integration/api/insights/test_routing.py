@@ -1,64 +1,31 @@
 """Learned routing over HTTP: learned from runs, recommended in words, rolled out by a setting."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 import pytest_asyncio
 from msgspec.structs import replace
 
-from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.domain.insights.exploration import KEPT_FOR, Episode
 from gigafactory.domain.insights.observation import MONTHS_KEPT, month_offset
 from gigafactory.domain.insights.observation_tally import OBSERVATIONS, observation_key
 from gigafactory.domain.insights.routing_rollout import AB_SHARE, hash_fraction
-from gigafactory.domain.insights.tally import ALL_PRODUCTS, Tally, TallyIncrement
+from gigafactory.domain.insights.tally import ALL_PRODUCTS, Tally
 from gigafactory.domain.job.change import RecordChange
 from gigafactory.domain.tenancy.access import Role
-from gigafactory.store.sqlite.store import SqliteStore
-from tests.support.api_server import SYSTEM, Server, Worker, a_coordinator, a_server, a_worker
+from tests.support.api_server import SYSTEM, Server, Worker, a_coordinator
+from tests.support.jobs_api import tallied
 from tests.support.observations import a_cell
 
 ENGINES: dict[str, object] = {"claude": {"seats": 4}, "codex": {"seats": 4}}
 
 
-@pytest_asyncio.fixture(params=["memory", "sqlite"])
-async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Server]:
-    """A coordinator of this test alone, on each embedded store."""
-    if request.param == "memory":
-        async with a_server(tmp_path) as running:
-            yield running
-        return
-    async with (
-        SqliteStore.open(tmp_path / "fleet.db") as store,
-        a_server(tmp_path, store=store) as running,
-    ):
-        yield running
-
-
 @pytest_asyncio.fixture
-async def admin(server: Server) -> AsyncIterator[httpx.AsyncClient]:
-    """An admin who works on product notes."""
-    async with server.client() as client:
-        yield client
-
-
-@pytest_asyncio.fixture
-async def worker(server: Server) -> AsyncIterator[Worker]:
+async def worker(worker: Worker) -> Worker:
     """A factory with two engines."""
-    async with a_worker(server) as factory:
-        await factory.beat(engines=ENGINES)
-        yield factory
-
-
-async def tallied(coordinator: Coordinator) -> None:
-    """Come back when all that has ended is counted."""
-    while await coordinator.store.records(TallyIncrement):
-        await coordinator.leadership.acquire()
-        await coordinator.tallier.step()
-        await coordinator.index.catch_up()
+    await worker.beat(engines=ENGINES)
+    return worker
 
 
 async def tried(

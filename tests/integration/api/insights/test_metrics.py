@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from gigafactory.domain.fleet.factory import Pressure
 from gigafactory.domain.tenancy.access import Caller, Role
 from gigafactory.system.clock import SystemClock
-from tests.support.api_server import Server, Worker, a_coordinator, a_server, a_worker
+from tests.support.api_server import Server, Worker, a_coordinator, a_server
 from tests.support.builders import a_factory
 
 
@@ -60,20 +60,6 @@ async def server(tmp_path: Path, clock: JumpingClock) -> AsyncIterator[Server]:
     """A coordinator of this test alone."""
     async with a_server(tmp_path, clock=clock) as running:
         yield running
-
-
-@pytest_asyncio.fixture
-async def admin(server: Server) -> AsyncIterator[httpx.AsyncClient]:
-    """An admin who works on product notes."""
-    async with server.client() as client:
-        yield client
-
-
-@pytest_asyncio.fixture
-async def worker(server: Server) -> AsyncIterator[Worker]:
-    """A factory with four slots."""
-    async with a_worker(server) as factory:
-        yield factory
 
 
 async def test_a_run_moves_what_it_is_measured_by(

@@ -1,70 +1,26 @@
 """Insights over HTTP: what runs came to, counted once, for those who may see it."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 
-from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.domain.insights.slo import Objective
 from gigafactory.domain.insights.tally import TallyIncrement
-from gigafactory.store.sqlite.store import SqliteStore
-from tests.support.api_server import Server, Worker, a_coordinator, a_server, a_worker
+from tests.support.api_server import Server, Worker, a_coordinator
+from tests.support.jobs_api import submit_claim_report, tallied
 
 USAGE = {"engine": "claude", "tokensIn": 100, "tokensOut": 20, "costUsd": "0.25"}
-
-
-@pytest_asyncio.fixture(params=["memory", "sqlite"])
-async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Server]:
-    """A coordinator of this test alone, on each embedded store."""
-    if request.param == "memory":
-        async with a_server(tmp_path) as running:
-            yield running
-        return
-    async with (
-        SqliteStore.open(tmp_path / "fleet.db") as store,
-        a_server(tmp_path, store=store) as running,
-    ):
-        yield running
-
-
-@pytest_asyncio.fixture
-async def admin(server: Server) -> AsyncIterator[httpx.AsyncClient]:
-    """An admin who works on product notes."""
-    async with server.client() as client:
-        yield client
-
-
-@pytest_asyncio.fixture
-async def worker(server: Server) -> AsyncIterator[Worker]:
-    """A factory with four slots."""
-    async with a_worker(server) as factory:
-        yield factory
-
-
-async def tallied(coordinator: Coordinator) -> None:
-    """Come back when all that has ended is counted."""
-    while await coordinator.store.records(TallyIncrement):
-        await coordinator.leadership.acquire()
-        await coordinator.tallier.step()
-        await coordinator.index.catch_up()
 
 
 async def ran(
     admin: httpx.AsyncClient, worker: Worker, name: str, **manifest: object
 ) -> dict[str, Any]:
     """A job whose first run came out well; its grant."""
-    job = {"manifest": {"name": name, "engine": "claude"} | manifest}
-    assert (await admin.post("/jobs", json=job)).status_code == 201
-    grant = await worker.granted()
-    await worker.report(grant, stage="building")
-    done = await worker.report(grant, stage="review", usage=USAGE, wallSec=2.5)
-    assert done.status_code == 200, done.text
-    return grant
+    told = ({"stage": "building"}, {"stage": "review", "usage": USAGE, "wallSec": 2.5})
+    return await submit_claim_report(admin, worker, *told, name=name, engine="claude", **manifest)
 
 
 async def insights(client: httpx.AsyncClient, **query: str) -> Any:  # noqa: ANN401 - plain JSON values

@@ -1,0 +1,39 @@
+"""A coordinator for each test, as these look at what the whole fleet has done."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+import pytest_asyncio
+
+from gigafactory.store.sqlite.store import SqliteStore
+from tests.support.api_server import Server, Worker, a_server, a_worker
+
+
+@pytest_asyncio.fixture(params=["memory", "sqlite"])
+async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Server]:
+    """A coordinator of this test alone, on each embedded store."""
+    if request.param == "memory":
+        async with a_server(tmp_path) as running:
+            yield running
+        return
+    async with (
+        SqliteStore.open(tmp_path / "fleet.db") as store,
+        a_server(tmp_path, store=store) as running,
+    ):
+        yield running
+
+
+@pytest_asyncio.fixture
+async def admin(server: Server) -> AsyncIterator[httpx.AsyncClient]:
+    """An admin who works on product notes."""
+    async with server.client() as client:
+        yield client
+
+
+@pytest_asyncio.fixture
+async def worker(server: Server) -> AsyncIterator[Worker]:
+    """A factory with four slots."""
+    async with a_worker(server) as factory:
+        yield factory
