@@ -14,7 +14,7 @@ from gigafactory.domain.job.job import Checkpoint, Priority, Result, Stage, Step
 from gigafactory.domain.job.lifecycle import actions_of
 from gigafactory.domain.job.run import Usage
 from gigafactory.tui.model.source import NO_WISH, Detail, Hints, LogPart, Snapshot, Wish
-from gigafactory.wire.admin import MatterView
+from gigafactory.wire.admin import AttentionItemView
 from gigafactory.wire.budgets import BudgetView
 from gigafactory.wire.fleet import EngineView, FactoryView
 from gigafactory.wire.jobs import JobView, LeaseView
@@ -82,8 +82,8 @@ def at_commit(commit: str) -> Checkpoint:
     return Checkpoint(branch="aq/job/x", commit=commit)
 
 
-def a_matter(job: JobView, kind: str, reason: str) -> MatterView:
-    return MatterView(
+def a_matter(job: JobView, kind: str, reason: str) -> AttentionItemView:
+    return AttentionItemView(
         kind=kind,
         subject=job.id,
         title=job.title,
@@ -96,8 +96,8 @@ def a_matter(job: JobView, kind: str, reason: str) -> MatterView:
 
 def a_note(
     kind: str, subject: str, reason: str, *actions: str, product: str | None = None
-) -> MatterView:
-    return MatterView(
+) -> AttentionItemView:
+    return AttentionItemView(
         kind=kind,
         subject=subject,
         title=f"{kind} {subject}",
@@ -302,7 +302,7 @@ class ScriptedPlane:
             ended_at=None,
             result=None,
             reason=None,
-            usage=views.usage(Usage(cost_nano_usd=420_000_000, tokens_out=1200)),
+            usage=views.render_usage(Usage(cost_nano_usd=420_000_000, tokens_out=1200)),
         )
         why = self.seen.why.get(job_id, f"linux-2 has {job.name}")
         runs = (run,) if job.lease_epoch else ()

@@ -12,7 +12,7 @@ import promql_parser
 import pytest
 import yaml
 
-from gigafactory.api.http.decoding import queried
+from gigafactory.api.http.decoding import decode_query
 from gigafactory.api.workers.scaling import ScalingQuery
 from gigafactory.cli.fleet.factory import run as factory_run
 from gigafactory.coordinator.core.counters import QUICK_S, WAITS_S
@@ -179,7 +179,7 @@ def test_keda_reads_the_number_that_is_wanted_of_a_shape() -> None:
     assert told["valueLocation"] in ScalingView.__struct_fields__
     address = urlsplit(told["url"])
     assert address.path == "/api/fleet/scaling"
-    (shape,) = queried(address.query.encode(), ScalingQuery).asked(described=True)
+    (shape,) = decode_query(address.query.encode(), ScalingQuery).parse_shapes(described=True)
     assert shape.maximum == scaled["maxReplicaCount"]
     (parameter,) = keda("TriggerAuthentication")["secretTargetRef"]
     assert parameter["parameter"] == "token"
@@ -188,7 +188,7 @@ def test_keda_reads_the_number_that_is_wanted_of_a_shape() -> None:
 def test_what_keda_starts_is_the_shape_that_it_asks_about() -> None:
     scaled = keda("ScaledJob")
     query = urlsplit(scaled["triggers"][0]["metadata"]["url"]).query
-    (shape,) = queried(query.encode(), ScalingQuery).asked(described=True)
+    (shape,) = decode_query(query.encode(), ScalingQuery).parse_shapes(described=True)
     pod = scaled["jobTargetRef"]["template"]["spec"]
     (init,), (factory,) = pod["initContainers"], pod["containers"]
     assert f'"{shape.factories}$HOSTNAME"' in init["args"][0]

@@ -22,12 +22,12 @@ from gigafactory.api.admin import (
 from gigafactory.api.admin import dispatch_mode as shadow
 from gigafactory.api.admin import metrics as prometheus
 from gigafactory.api.http import openapi
-from gigafactory.api.http.authn import Authn
-from gigafactory.api.http.errors import failed, not_served, refused
-from gigafactory.api.http.limits import Guesses, Rates
-from gigafactory.api.http.middleware import Edge
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.sse import Frames, OpenStreams
+from gigafactory.api.http.authn import Authenticator
+from gigafactory.api.http.errors import internal_error, refusal_response, routing_error
+from gigafactory.api.http.limits import FailedAttempts, RateLimiter
+from gigafactory.api.http.middleware import RequestMiddleware
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.sse import FrameCache, OpenStreams
 from gigafactory.api.jobs import (
     archive,
     artifacts,
@@ -46,7 +46,7 @@ from gigafactory.domain.errors import Refused
 
 PREFIX = "/api/fleet"
 
-Nowhere = Callable[[Request[Any, Any, Any], HTTPException], Response[bytes]]
+RoutingErrorHandler = Callable[[Request[Any, Any, Any], HTTPException], Response[bytes]]
 
 ROUTES = [
     *jobs.ROUTES,
@@ -80,11 +80,11 @@ def create_app(
     coordinator: Coordinator,
     *,
     hosts: Collection[str] | None = None,
-    rates: Rates | None = None,
-    guesses: Guesses | None = None,
+    rates: RateLimiter | None = None,
+    guesses: FailedAttempts | None = None,
     metrics_open: bool = False,
-    more: Sequence[ControllerRouterHandler] = (),
-    nowhere: Nowhere = not_served,
+    extra_routes: Sequence[ControllerRouterHandler] = (),
+    on_routing_error: RoutingErrorHandler = routing_error,
 ) -> Litestar:
     """The API over a coordinator, which the caller has running.
 
@@ -93,12 +93,12 @@ def create_app(
     with `metrics_open` other machines need no token for `/metrics`.
     Before the server stops, `app.state.streams.close()` ends the streams that are open.
     """
-    authn = Authn(coordinator.tokens, rates or Rates(), guesses or Guesses())
+    authn = Authenticator(coordinator.tokens, rates or RateLimiter(), guesses or FailedAttempts())
     shared = {
         "coordinator": coordinator,
         "authn": authn,
         "streams": OpenStreams(),
-        "frames": Frames(),
+        "frames": FrameCache(),
         "metrics_open": metrics_open,
     }
     app = Litestar(
@@ -107,13 +107,17 @@ def create_app(
             *health.ROUTES,
             prometheus.prometheus,
             openapi.openapi,
-            *more,
+            *extra_routes,
         ],
-        request_class=Call,
+        request_class=ApiRequest,
         state=State(shared),
-        exception_handlers={Refused: refused, HTTPException: nowhere, Exception: failed},
+        exception_handlers={
+            Refused: refusal_response,
+            HTTPException: on_routing_error,
+            Exception: internal_error,
+        },
         openapi_config=None,
         logging_config=None,
     )
-    app.asgi_handler = Edge(app.asgi_handler, hosts=hosts)
+    app.asgi_handler = RequestMiddleware(app.asgi_handler, hosts=hosts)
     return app

@@ -13,12 +13,12 @@ from gigafactory.client import events as stories
 from gigafactory.client import fleet
 from gigafactory.client.scaling import scaling
 from gigafactory.client.transport.async_client import AsyncClient
-from gigafactory.client.transport.call import Call
+from gigafactory.client.transport.call import ApiCall
 from gigafactory.domain.errors import Conflict, NotFound, Refused, TooManyRequests, Unavailable
 from gigafactory.domain.scaling import scale_plan
 from gigafactory.domain.scaling.scale_plan import MachineState, ScaleMemory, ScalePlan, ShapeMachine
 from gigafactory.domain.scaling.scale_target import FactoryState, ShapeFactory
-from gigafactory.wire.scaling import OutlookView
+from gigafactory.wire.scaling import ScaleTargetView
 
 AT_MOST_EVERY_S = 0.5
 """Minimum time between two steps; the first event after a quiet period is handled at once."""
@@ -144,7 +144,7 @@ class Scaler:
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _existing(self, state: _ShapeState, outlook: OutlookView) -> frozenset[str]:
+    async def _existing(self, state: _ShapeState, outlook: ScaleTargetView) -> frozenset[str]:
         provider = state.scaled.provider
         listed = await provider.list_machines() | state.starting
         if provider.list_is_complete:
@@ -152,7 +152,7 @@ class Scaler:
         return listed | {one.id for one in outlook.factories if one.state in ONLINE}
 
     async def _scale(
-        self, state: _ShapeState, outlook: OutlookView, existing: frozenset[str], now: datetime
+        self, state: _ShapeState, outlook: ScaleTargetView, existing: frozenset[str], now: datetime
     ) -> None:
         limits, before = state.scaled.limits, state.memory
         members = msgspec.convert(outlook.factories, tuple[ShapeFactory, ...], from_attributes=True)
@@ -237,7 +237,7 @@ class Scaler:
         finally:
             self._wake.set()
 
-    async def _send_if_needed(self, call: Call[Any]) -> None:
+    async def _send_if_needed(self, call: ApiCall[Any]) -> None:
         """Send a call that may have become unnecessary meanwhile."""
         try:
             await self._client.send(call)
@@ -258,7 +258,7 @@ class Scaler:
     def _report_decision(
         self,
         state: _ShapeState,
-        outlook: OutlookView,
+        outlook: ScaleTargetView,
         steps: ScalePlan,
         names: Sequence[str],
         ended: Sequence[ShapeMachine],
@@ -298,7 +298,7 @@ class Scaler:
         self._notify(ScalingNotice(shape=name, problem=problem, says=says))
 
 
-def _describe_demand(outlook: OutlookView, steps: ScalePlan) -> str:
+def _describe_demand(outlook: ScaleTargetView, steps: ScalePlan) -> str:
     waits = "nothing waits" if not outlook.waiting else f"{outlook.waiting} waiting"
     late = ", some of them late" if outlook.late else ""
     return f"{waits}{late}, {outlook.needed} at work, {outlook.wanted} wanted, {steps.live} there"
@@ -309,7 +309,7 @@ def _describe_actions(start: Sequence[str], drain: Sequence[str], end: Sequence[
     return ", ".join(f"{verb} {', '.join(names)}" for verb, names in done if names)
 
 
-def _describe_idle(outlook: OutlookView, steps: ScalePlan) -> str:
+def _describe_idle(outlook: ScaleTargetView, steps: ScalePlan) -> str:
     if steps.retry_at is not None:
         return f"starts again at {steps.retry_at:%H:%M:%S} UTC"
     if steps.live < outlook.wanted:

@@ -16,7 +16,7 @@ from gigafactory.config.loading import Loaded, load
 from gigafactory.config.settings import Config
 
 if TYPE_CHECKING:
-    from gigafactory.client.transport.call import Call
+    from gigafactory.client.transport.call import ApiCall
     from gigafactory.client.transport.sync_client import Client
 
 R = TypeVar("R")
@@ -55,7 +55,7 @@ class Session:
         """Query all products of the token, unless one was chosen."""
         self.client.product = self.config.client.product
 
-    def answer(self, call: "Call[T]", show: Callable[[T], None]) -> None:
+    def answer(self, call: "ApiCall[T]", show: Callable[[T], None]) -> None:
         """Send a call and print the response: raw with `--json`, otherwise through `show`.
 
         Raise Refused.
@@ -64,7 +64,7 @@ class Session:
         if self.as_json:
             say_json(body or b"null")
         else:
-            show(call.read(body))
+            show(call.decode(body))
 
 
 def with_settings(function: Callable[..., R]) -> Callable[..., R]:

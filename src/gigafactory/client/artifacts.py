@@ -2,41 +2,41 @@
 
 import msgspec
 
-from gigafactory.client.transport.call import Call, Source, path
+from gigafactory.client.transport.call import ApiCall, UploadSource, path
 from gigafactory.domain.job.diff import WorkDiff
 from gigafactory.wire.files import ArchiveView, ArtifactsView, ArtifactView, LinkView
 
 
-def archived_jobs(*, limit: int = 50, cursor: str | None = None) -> Call[ArchiveView]:
+def archived_jobs(*, limit: int = 50, cursor: str | None = None) -> ApiCall[ArchiveView]:
     """One page of archived jobs, oldest first."""
     query = {"limit": limit, "cursor": cursor}
-    return Call(method="GET", path=path("archive"), answer=ArchiveView, query=query)
+    return ApiCall(method="GET", path=path("archive"), response_type=ArchiveView, query=query)
 
 
-def archived_job(job_id: str) -> Call[bytes]:
+def archived_job(job_id: str) -> ApiCall[bytes]:
     """The compressed file of an archived job; a large one is best taken piece by piece."""
-    return Call(method="GET", path=path("archive", job_id), answer=bytes)
+    return ApiCall(method="GET", path=path("archive", job_id), response_type=bytes)
 
 
-def of_job(job: str) -> Call[ArtifactsView]:
+def of_job(job: str) -> ApiCall[ArtifactsView]:
     """The artifacts of a job, oldest first."""
-    return Call(method="GET", path=path("jobs", job, "artifacts"), answer=ArtifactsView)
+    return ApiCall(method="GET", path=path("jobs", job, "artifacts"), response_type=ArtifactsView)
 
 
 def add(
     job: str,
-    file: Source,
+    file: UploadSource,
     *,
     name: str,
     media_type: str,
     epoch: int | None = None,
     purpose: str | None = None,
-) -> Call[ArtifactView]:
+) -> ApiCall[ArtifactView]:
     """Add a file to a job: as a worker under its lease, or without an epoch as a person."""
-    return Call(
+    return ApiCall(
         method="POST",
         path=path("jobs", job, "artifacts"),
-        answer=ArtifactView,
+        response_type=ArtifactView,
         query={
             "name": name,
             "sha256": file.sha256,
@@ -50,28 +50,28 @@ def add(
     )
 
 
-def diff(job: str) -> Call[WorkDiff]:
+def diff(job: str) -> ApiCall[WorkDiff]:
     """What the newest run of a job has changed."""
-    return Call(method="GET", path=path("jobs", job, "diff"), answer=WorkDiff)
+    return ApiCall(method="GET", path=path("jobs", job, "diff"), response_type=WorkDiff)
 
 
-def content(artifact: str) -> Call[bytes]:
+def content(artifact: str) -> ApiCall[bytes]:
     """The bytes of an artifact; those of a large one are best taken piece by piece."""
-    return Call(method="GET", path=path("artifacts", artifact), answer=bytes)
+    return ApiCall(method="GET", path=path("artifacts", artifact), response_type=bytes)
 
 
-def delete(artifact: str) -> Call[None]:
+def delete(artifact: str) -> ApiCall[None]:
     """Delete an artifact."""
-    return Call(method="DELETE", path=path("artifacts", artifact), answer=type(None))
+    return ApiCall(method="DELETE", path=path("artifacts", artifact), response_type=type(None))
 
 
-def link(artifact: str, *, lasts_s: float | None = None) -> Call[LinkView]:
+def link(artifact: str, *, lasts_s: float | None = None) -> ApiCall[LinkView]:
     """A link by which an artifact is read without a token, for a while."""
     asked = {} if lasts_s is None else {"expiresIn": lasts_s}
-    return Call(
+    return ApiCall(
         method="POST",
         path=path("artifacts", artifact, "links"),
-        answer=LinkView,
+        response_type=LinkView,
         body=msgspec.json.encode(asked),
         repeatable=False,
     )

@@ -2,12 +2,14 @@
 
 import msgspec
 
-from gigafactory.client.transport.call import Call, path
+from gigafactory.client.transport.call import ApiCall, path
 from gigafactory.domain.tracker.defect import Source
 from gigafactory.wire.jobs import JobView
 
 
-def report(job: str, source: Source, reference: str) -> Call[JobView]:
+def report(job: str, source: Source, reference: str) -> ApiCall[JobView]:
     """Tell of a defect; the same one twice counts once."""
     body = msgspec.json.encode({"source": source, "reference": reference})
-    return Call(method="POST", path=path("jobs", job, "defects"), answer=JobView, body=body)
+    return ApiCall(
+        method="POST", path=path("jobs", job, "defects"), response_type=JobView, body=body
+    )

@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from gigafactory.client.transport.call import Call, path
+from gigafactory.client.transport.call import ApiCall, path
 from gigafactory.wire.budgets import BudgetView, BurndownView
 from gigafactory.wire.products import ProductsView, ProductView
 
 
-def budget(product_id: str) -> Call[BudgetView]:
+def budget(product_id: str) -> ApiCall[BudgetView]:
     """What a product may spend, and has."""
-    return Call(method="GET", path=path("budgets", product_id), answer=BudgetView)
+    return ApiCall(method="GET", path=path("budgets", product_id), response_type=BudgetView)
 
 
 def set_budget(
@@ -21,7 +21,7 @@ def set_budget(
     period: str = "month",
     reserve_usd: str = "1",
     at_ceiling: str = "stop",
-) -> Call[BudgetView]:
+) -> ApiCall[BudgetView]:
     """Set the ceiling of a product; None for no ceiling."""
     told = {
         "ceilingUsd": ceiling_usd,
@@ -30,34 +30,40 @@ def set_budget(
         "atCeiling": at_ceiling,
     }
     where = path("budgets", product_id)
-    return Call(method="PUT", path=where, answer=BudgetView, body=msgspec.json.encode(told))
+    return ApiCall(
+        method="PUT", path=where, response_type=BudgetView, body=msgspec.json.encode(told)
+    )
 
 
-def pause(product_id: str, reason: str = "") -> Call[BudgetView]:
+def pause(product_id: str, reason: str = "") -> ApiCall[BudgetView]:
     """Give nothing of a product out until it is resumed."""
     where = path("budgets", product_id, "pause")
     body = msgspec.json.encode({"reason": reason})
-    return Call(method="POST", path=where, answer=BudgetView, body=body)
+    return ApiCall(method="POST", path=where, response_type=BudgetView, body=body)
 
 
-def resume(product_id: str) -> Call[BudgetView]:
+def resume(product_id: str) -> ApiCall[BudgetView]:
     """Lift a pause."""
-    return Call(method="POST", path=path("budgets", product_id, "resume"), answer=BudgetView)
+    return ApiCall(
+        method="POST", path=path("budgets", product_id, "resume"), response_type=BudgetView
+    )
 
 
-def burndown(product_id: str) -> Call[BurndownView]:
+def burndown(product_id: str) -> ApiCall[BurndownView]:
     """Day by day, how the budget of this period was spent."""
-    return Call(method="GET", path=path("budgets", product_id, "burndown"), answer=BurndownView)
+    return ApiCall(
+        method="GET", path=path("budgets", product_id, "burndown"), response_type=BurndownView
+    )
 
 
-def products() -> Call[ProductsView]:
+def products() -> ApiCall[ProductsView]:
     """The products that were set up."""
-    return Call(method="GET", path=path("products"), answer=ProductsView)
+    return ApiCall(method="GET", path=path("products"), response_type=ProductsView)
 
 
-def product(product_id: str) -> Call[ProductView]:
+def product(product_id: str) -> ApiCall[ProductView]:
     """One product, as set up or with its defaults."""
-    return Call(method="GET", path=path("products", product_id), answer=ProductView)
+    return ApiCall(method="GET", path=path("products", product_id), response_type=ProductView)
 
 
 def set_product(
@@ -68,7 +74,7 @@ def set_product(
     weights: Mapping[str, float] | None = None,
     protected_paths: Sequence[str] = (),
     target_wait: Mapping[str, str] | None = None,
-) -> Call[ProductView]:
+) -> ApiCall[ProductView]:
     """Set a product up; what is not given has its default."""
     told = {
         "repos": repos,
@@ -78,4 +84,6 @@ def set_product(
         "targetWait": target_wait or {},
     }
     where = path("products", product_id)
-    return Call(method="PUT", path=where, answer=ProductView, body=msgspec.json.encode(told))
+    return ApiCall(
+        method="PUT", path=where, response_type=ProductView, body=msgspec.json.encode(told)
+    )

@@ -2,24 +2,26 @@
 
 import msgspec
 
-from gigafactory.client.transport.call import Call, path
+from gigafactory.client.transport.call import ApiCall, path
 from gigafactory.wire.routing import EvaluationView, RolloutView, RoutingView
 
 
-def evaluation() -> Call[EvaluationView]:
+def evaluation() -> ApiCall[EvaluationView]:
     """What the ways of choosing would have come to."""
-    return Call(method="GET", path=path("routing", "eval"), answer=EvaluationView)
+    return ApiCall(method="GET", path=path("routing", "eval"), response_type=EvaluationView)
 
 
-def routing() -> Call[RoutingView]:
+def routing() -> ApiCall[RoutingView]:
     """What is recommended, and how each product is routed."""
-    return Call(method="GET", path=path("routing"), answer=RoutingView)
+    return ApiCall(method="GET", path=path("routing"), response_type=RoutingView)
 
 
-def turn(
+def set_rollout(
     product_id: str, mode: str, *, share: float | None = None, explore: float | None = None
-) -> Call[RolloutView]:
+) -> ApiCall[RolloutView]:
     """Set how far what was learned decides for a product."""
     told = {"mode": mode, "share": share, "explore": explore}
     where = path("routing", product_id)
-    return Call(method="PUT", path=where, answer=RolloutView, body=msgspec.json.encode(told))
+    return ApiCall(
+        method="PUT", path=where, response_type=RolloutView, body=msgspec.json.encode(told)
+    )

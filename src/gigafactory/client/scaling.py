@@ -4,16 +4,16 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gigafactory.client.transport.call import Call, path
+from gigafactory.client.transport.call import ApiCall, path
 from gigafactory.domain.scaling.scale_target import Shape
 from gigafactory.wire.scaling import ScalingView
 
 
-def scaling(shapes: Sequence[Shape] = ()) -> Call[ScalingView]:
+def scaling(shapes: Sequence[Shape] = ()) -> ApiCall[ScalingView]:
     """What waits, and how many factories of these shapes are wanted."""
     told = [_described(shape) for shape in shapes]
     query = {"shapes": msgspec.json.encode(told).decode() if told else None}
-    return Call(method="GET", path=path("scaling"), answer=ScalingView, query=query)
+    return ApiCall(method="GET", path=path("scaling"), response_type=ScalingView, query=query)
 
 
 def _described(shape: Shape) -> dict[str, object]:

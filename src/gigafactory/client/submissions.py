@@ -4,29 +4,31 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gigafactory.client.transport.call import Call, path
+from gigafactory.client.transport.call import ApiCall, path
 from gigafactory.domain.manifest.encoder import manifest_to_json
 from gigafactory.domain.manifest.manifest import JobFile
 from gigafactory.wire.jobs import JobsView, JobView
 
 
-def submit(file: JobFile) -> Call[JobView]:
+def submit(file: JobFile) -> ApiCall[JobView]:
     """Hand in one job."""
-    return Call(
-        method="POST", path=path("jobs"), answer=JobView, body=msgspec.json.encode(doc(file))
+    return ApiCall(
+        method="POST", path=path("jobs"), response_type=JobView, body=msgspec.json.encode(doc(file))
     )
 
 
-def submit_all(files: Sequence[JobFile]) -> Call[JobsView]:
+def submit_all(files: Sequence[JobFile]) -> ApiCall[JobsView]:
     """Hand in many jobs, all or none."""
     body = msgspec.json.encode({"jobs": [doc(file) for file in files]})
-    return Call(method="POST", path=path("jobs"), answer=JobsView, body=body)
+    return ApiCall(method="POST", path=path("jobs"), response_type=JobsView, body=body)
 
 
-def add_children(job: str, files: Sequence[JobFile]) -> Call[JobsView]:
+def add_children(job: str, files: Sequence[JobFile]) -> ApiCall[JobsView]:
     """Add children to a composite, all or none."""
     body = msgspec.json.encode({"jobs": [doc(file) for file in files]})
-    return Call(method="POST", path=path("jobs", job, "children"), answer=JobsView, body=body)
+    return ApiCall(
+        method="POST", path=path("jobs", job, "children"), response_type=JobsView, body=body
+    )
 
 
 def doc(file: JobFile) -> dict[str, object]:

@@ -5,53 +5,55 @@ from typing import Any
 
 import msgspec
 
-from gigafactory.client.transport.call import Call, path
+from gigafactory.client.transport.call import ApiCall, path
 from gigafactory.wire.admin import LoginView, TokensView, TokenView
 from gigafactory.wire.jobs import ProfilesView
 
 
-def tokens() -> Call[TokensView]:
+def tokens() -> ApiCall[TokensView]:
     """Every token, without its secret."""
-    return Call(method="GET", path=path("tokens"), answer=TokensView)
+    return ApiCall(method="GET", path=path("tokens"), response_type=TokensView)
 
 
 def issue_token(
     user: str, role: str, *, products: Sequence[str] = ("*",), lasts_s: float | None = None
-) -> Call[TokenView]:
+) -> ApiCall[TokenView]:
     """Make a token for a person; its secret is shown this once."""
     told = {"user": user, "role": role, "products": products, "expiresIn": lasts_s}
     body = msgspec.json.encode(told)
-    return Call(method="POST", path=path("tokens"), answer=TokenView, body=body, repeatable=False)
+    return ApiCall(
+        method="POST", path=path("tokens"), response_type=TokenView, body=body, repeatable=False
+    )
 
 
-def revoke_token(token_id: str) -> Call[TokenView]:
+def revoke_token(token_id: str) -> ApiCall[TokenView]:
     """End a token."""
-    return Call(method="DELETE", path=path("tokens", token_id), answer=TokenView)
+    return ApiCall(method="DELETE", path=path("tokens", token_id), response_type=TokenView)
 
 
-def login() -> Call[LoginView]:
+def login() -> ApiCall[LoginView]:
     """Make a one-time code by which a browser signs in."""
-    return Call(method="POST", path=path("logins"), answer=LoginView, repeatable=False)
+    return ApiCall(method="POST", path=path("logins"), response_type=LoginView, repeatable=False)
 
 
-def profiles() -> Call[ProfilesView]:
+def profiles() -> ApiCall[ProfilesView]:
     """The profiles that jobs of the product can name."""
-    return Call(method="GET", path=path("profiles"), answer=ProfilesView)
+    return ApiCall(method="GET", path=path("profiles"), response_type=ProfilesView)
 
 
-def profile(name: str, version: int | None = None) -> Call[dict[str, Any]]:
+def profile(name: str, version: int | None = None) -> ApiCall[dict[str, Any]]:
     """One profile, by default in its newest version."""
     where = path("profiles", name, *([str(version)] if version is not None else []))
-    return Call(method="GET", path=where, answer=dict[str, Any])
+    return ApiCall(method="GET", path=where, response_type=dict[str, Any])
 
 
-def save_profile(text: bytes) -> Call[dict[str, Any]]:
+def save_profile(text: bytes) -> ApiCall[dict[str, Any]]:
     """Save a profile file as a new version, in the chosen product."""
     where = path("profiles")
-    return Call(
+    return ApiCall(
         method="POST",
         path=where,
-        answer=dict[str, Any],
+        response_type=dict[str, Any],
         body=text,
         content_type="text/markdown",
     )

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from litestar import Litestar
 
 from gigafactory.api.app import create_app
-from gigafactory.api.http.limits import Guesses, Rates
+from gigafactory.api.http.limits import FailedAttempts, RateLimiter
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.web.routes import PAGES, nowhere
 from gigafactory.web.site.live import Parts
@@ -15,8 +15,8 @@ def application(
     coordinator: Coordinator,
     *,
     hosts: Collection[str] | None = None,
-    rates: Rates | None = None,
-    guesses: Guesses | None = None,
+    rates: RateLimiter | None = None,
+    guesses: FailedAttempts | None = None,
     metrics_open: bool = False,
 ) -> Litestar:
     """The API and the pages over a coordinator, which the caller has running; see `create_app`."""
@@ -26,8 +26,8 @@ def application(
         rates=rates,
         guesses=guesses,
         metrics_open=metrics_open,
-        more=[PAGES],
-        nowhere=nowhere,
+        extra_routes=[PAGES],
+        on_routing_error=nowhere,
     )
     app.state.parts = Parts(coordinator.index)
     return app

@@ -15,7 +15,7 @@ import structlog
 import uvicorn
 from litestar import Litestar
 
-from gigafactory.api.http.limits import Rates
+from gigafactory.api.http.limits import RateLimiter
 from gigafactory.api.http.middleware import LOOPBACK
 from gigafactory.config.data_dir import ADMIN_TOKEN, SERVER_URL, read_line
 from gigafactory.config.loading import warnings
@@ -183,7 +183,7 @@ def _hosts(server: ServerSettings) -> set[str] | None:
 
 def _app(config: Config, coordinator: Coordinator) -> Litestar:
     limits = config.limits
-    rates = Rates(per_second=limits.requests_per_second, burst=limits.burst)
+    rates = RateLimiter(per_second=limits.requests_per_second, burst=limits.burst)
     return application(
         coordinator,
         hosts=_hosts(config.server),

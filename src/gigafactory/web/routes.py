@@ -8,10 +8,10 @@ from litestar.exceptions import HTTPException
 
 from gigafactory.api.http.errors import (
     TITLES,
-    failed,
-    not_served,
-    refused,
+    internal_error,
+    refusal_response,
     request_id_of,
+    routing_error,
     status_of,
 )
 from gigafactory.domain.errors import Fault, Invalid, Refused, Unauthenticated
@@ -57,7 +57,7 @@ NEXT = {
 def nowhere(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
     """Answer an address that nobody has: a page for people, a problem for programs."""
     if request.scope["path"].startswith("/api") or not _wants_page(request):
-        return not_served(request, error)
+        return routing_error(request, error)
     return _not_served(request, error)
 
 
@@ -69,7 +69,7 @@ def _wants_page(request: Request[Any, Any, Any]) -> bool:
 def _refused(request: Request[Any, Any, Any], refusal: Refused) -> Response[bytes]:
     """Say what was refused and what to do; whoever is not signed in is asked to."""
     if not _wants_page(request):
-        return refused(request, refusal)
+        return refusal_response(request, refusal)
     if isinstance(refusal, Unauthenticated) and request.method == "GET":
         # Whoever comes with a cookie was signed in once, and is told that this has ended.
         place = "/login?ended=yes" if SESSION in request.cookies else "/login"
@@ -90,7 +90,7 @@ def _not_served(request: Request[Any, Any, Any], error: HTTPException) -> Respon
 
 
 def _failed(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    problem = failed(request, error)
+    problem = internal_error(request, error)
     if not _wants_page(request):
         return problem
     return _told(request, 500, "this is a fault of ours, and not of what you did")

@@ -5,11 +5,11 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from gigafactory.domain.tenancy.access import Role, TokenKind
-from gigafactory.wire.fields import Doc, ProductId, Scope, Sentence, Timestamp, View
+from gigafactory.wire.fields import ProductId, RequestDoc, ResponseView, Scope, Sentence, Timestamp
 from gigafactory.wire.jobs import EventView
 
 
-class TokenView(View, frozen=True, kw_only=True):
+class TokenView(ResponseView, frozen=True, kw_only=True):
     """A token, without its secret."""
 
     id: str
@@ -25,7 +25,7 @@ class TokenView(View, frozen=True, kw_only=True):
     """Where the token is made: shown this once."""
 
 
-class SwitchView(View, frozen=True, kw_only=True):
+class SwitchView(ResponseView, frozen=True, kw_only=True):
     """The kill switch of a product, or with `*` of the fleet."""
 
     product: str
@@ -37,7 +37,7 @@ class SwitchView(View, frozen=True, kw_only=True):
     """After a halt with `stop`: how many workers were asked to hand back."""
 
 
-class MatterView(View, frozen=True, kw_only=True):
+class AttentionItemView(ResponseView, frozen=True, kw_only=True):
     """One thing that waits for a person, and what can be done about it."""
 
     kind: str
@@ -55,7 +55,7 @@ LASTS_MAX_S = 3650 * 86_400
 Person = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+@-]{0,99}$(?!\n)")]
 
 
-class TokenDoc(Doc, frozen=True, kw_only=True):
+class TokenDoc(RequestDoc, frozen=True, kw_only=True):
     """Whose token, with which role, for which products, for how long."""
 
     user: Person
@@ -64,46 +64,46 @@ class TokenDoc(Doc, frozen=True, kw_only=True):
     expires_in: Annotated[float, Meta(ge=1, le=LASTS_MAX_S, description="seconds")] | None = None
 
 
-class TokensView(View, frozen=True, kw_only=True):
+class TokensView(ResponseView, frozen=True, kw_only=True):
     """Tokens, oldest first, without their secrets."""
 
     tokens: tuple[TokenView, ...]
 
 
-class LoginView(View, frozen=True, kw_only=True):
+class LoginView(ResponseView, frozen=True, kw_only=True):
     """A code for `/login?code=…`, good for one browser within ten minutes."""
 
     code: str
     expires_at: Timestamp
 
 
-class AuditView(View, frozen=True, kw_only=True):
+class AuditView(ResponseView, frozen=True, kw_only=True):
     """Events that concern no job, newest first."""
 
     events: tuple[EventView, ...]
     next_cursor: str | None
 
 
-class QueueState(View, frozen=True, kw_only=True):
+class QueueState(ResponseView, frozen=True, kw_only=True):
     """The version moves with every create and stage change; while it stands, a claim is idle."""
 
     version: int
     products: dict[str, int]
 
 
-class AttentionView(View, frozen=True, kw_only=True):
+class AttentionView(ResponseView, frozen=True, kw_only=True):
     """What waits for a person, the most urgent kind first."""
 
-    attention: tuple[MatterView, ...]
+    attention: tuple[AttentionItemView, ...]
 
 
-class SwitchesView(View, frozen=True, kw_only=True):
+class SwitchesView(ResponseView, frozen=True, kw_only=True):
     """The switches that concern the caller, those that are off too."""
 
     switches: tuple[SwitchView, ...]
 
 
-class HaltDoc(Doc, frozen=True, kw_only=True):
+class HaltDoc(RequestDoc, frozen=True, kw_only=True):
     """What is halted, and why."""
 
     product: ProductId | None = None
@@ -113,20 +113,20 @@ class HaltDoc(Doc, frozen=True, kw_only=True):
     """Ask running workers to checkpoint and hand back, too."""
 
 
-class ResumeDoc(Doc, frozen=True, kw_only=True):
+class ResumeDoc(RequestDoc, frozen=True, kw_only=True):
     """What is resumed, and why."""
 
     product: ProductId | None = None
     reason: Sentence = ""
 
 
-class Health(View, frozen=True, kw_only=True):
+class HealthView(ResponseView, frozen=True, kw_only=True):
     """It is there."""
 
     status: Literal["ok"] = "ok"
 
 
-class Ready(View, frozen=True, kw_only=True):
+class ReadyView(ResponseView, frozen=True, kw_only=True):
     """It can serve; `position` is how far the change feed has come."""
 
     status: Literal["ready"] = "ready"

@@ -7,12 +7,12 @@ from msgspec import Meta
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.manifest.units import parse_usd
 from gigafactory.domain.tenancy.budget import AtCeiling, BudgetTerms, Period
-from gigafactory.wire.fields import Doc, Money, Sentence, Timestamp, View
+from gigafactory.wire.fields import Money, RequestDoc, ResponseView, Sentence, Timestamp
 
 Dollars = Annotated[float, Meta(ge=0, le=1e9)] | Annotated[str, Meta(max_length=40)]
 
 
-class BudgetDoc(Doc, frozen=True, kw_only=True):
+class BudgetDoc(RequestDoc, frozen=True, kw_only=True):
     """What a product may spend; what is not given has its default."""
 
     ceiling_usd: Dollars | None
@@ -47,7 +47,7 @@ def _nanos(field: str, dollars: float | str) -> int:
         raise Invalid("the budget", [fault]) from None
 
 
-class BudgetView(View, frozen=True, kw_only=True):
+class BudgetView(ResponseView, frozen=True, kw_only=True):
     """A product's budget, as it stands now."""
 
     product_id: str
@@ -77,13 +77,13 @@ class BudgetView(View, frozen=True, kw_only=True):
     """How it stands, in words."""
 
 
-class PauseDoc(Doc, frozen=True, kw_only=True):
+class PauseDoc(RequestDoc, frozen=True, kw_only=True):
     """Why a product is paused."""
 
     reason: Sentence = ""
 
 
-class SpentDay(View, frozen=True, kw_only=True):
+class SpentDay(ResponseView, frozen=True, kw_only=True):
     """What was spent on one day in UTC, and how the period stood at its end."""
 
     day: str
@@ -92,7 +92,7 @@ class SpentDay(View, frozen=True, kw_only=True):
     left_usd: Money | None
 
 
-class BurndownView(View, frozen=True, kw_only=True):
+class BurndownView(ResponseView, frozen=True, kw_only=True):
     """The days of this period on which anything was spent, in their order."""
 
     product_id: str

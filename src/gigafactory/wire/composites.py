@@ -1,10 +1,10 @@
 """Records of a composite's tree and its roll-up."""
 
 from gigafactory.domain.job.job import Result, Stage
-from gigafactory.wire.fields import Money, View
+from gigafactory.wire.fields import Money, ResponseView
 
 
-class NodeView(View, frozen=True, kw_only=True):
+class NodeView(ResponseView, frozen=True, kw_only=True):
     """One job of a sub-tree."""
 
     id: str
@@ -23,7 +23,7 @@ class NodeView(View, frozen=True, kw_only=True):
     superseded_by: str | None
 
 
-class RollupView(View, frozen=True, kw_only=True):
+class RollupView(ResponseView, frozen=True, kw_only=True):
     """What a job and all below it come to, derived at this moment."""
 
     status: str
@@ -47,7 +47,7 @@ class RollupView(View, frozen=True, kw_only=True):
     """The phase that waits for a person's approval."""
 
 
-class DagView(View, frozen=True, kw_only=True):
+class DagView(ResponseView, frozen=True, kw_only=True):
     """A job, all that is below it, and their sum."""
 
     root: str

@@ -1,10 +1,10 @@
 """Records of dispatch modes and shadow comparisons."""
 
 from gigafactory.domain.tenancy.dispatch_mode import ComparisonOutcome, DispatchMode
-from gigafactory.wire.fields import Doc, Timestamp, View
+from gigafactory.wire.fields import RequestDoc, ResponseView, Timestamp
 
 
-class PlacingView(View, frozen=True, kw_only=True):
+class PlacingView(ResponseView, frozen=True, kw_only=True):
     """One job on one factory, and how good that was when it was decided."""
 
     factory_id: str
@@ -12,7 +12,7 @@ class PlacingView(View, frozen=True, kw_only=True):
     score: float
 
 
-class DifferenceView(View, frozen=True, kw_only=True):
+class DifferenceView(ResponseView, frozen=True, kw_only=True):
     """A decision in shadow that did not agree with what really happened."""
 
     job_id: str
@@ -24,7 +24,7 @@ class DifferenceView(View, frozen=True, kw_only=True):
     """Who asked for it and got it; null: nobody in time."""
 
 
-class ComparisonView(View, frozen=True, kw_only=True):
+class ComparisonView(ResponseView, frozen=True, kw_only=True):
     """What a product's last time in shadow came to so far."""
 
     since: Timestamp
@@ -46,7 +46,7 @@ class ComparisonView(View, frozen=True, kw_only=True):
     """The newest, the last one first."""
 
 
-class DispatchedView(View, frozen=True, kw_only=True):
+class ProductDispatchView(ResponseView, frozen=True, kw_only=True):
     """How a product's jobs reach factories."""
 
     product_id: str
@@ -55,15 +55,15 @@ class DispatchedView(View, frozen=True, kw_only=True):
     comparison: ComparisonView | None
 
 
-class ShadowView(View, frozen=True, kw_only=True):
+class ShadowView(ResponseView, frozen=True, kw_only=True):
     """Every product, and what it takes for the dispatcher to take over."""
 
     decisions_needed: int
     agreement_needed: float
-    products: tuple[DispatchedView, ...]
+    products: tuple[ProductDispatchView, ...]
 
 
-class WayDoc(Doc, frozen=True, kw_only=True):
+class DispatchModeDoc(RequestDoc, frozen=True, kw_only=True):
     """How a product's jobs shall reach factories."""
 
     mode: DispatchMode

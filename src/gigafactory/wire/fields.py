@@ -8,11 +8,13 @@ import msgspec
 from msgspec import Meta
 
 
-class View(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ResponseView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Base of all JSON objects in responses; readers ignore fields that they do not know."""
 
 
-class Doc(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class RequestDoc(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+):
     """Base of most JSON objects in requests; an unknown field is refused by name."""
 
 

@@ -5,10 +5,10 @@ from typing import Annotated
 from msgspec import Meta
 
 from gigafactory.domain.job.artifact import LINK_TTL, LINK_TTL_MAX
-from gigafactory.wire.fields import Doc, Timestamp, View
+from gigafactory.wire.fields import RequestDoc, ResponseView, Timestamp
 
 
-class ArtifactView(View, frozen=True, kw_only=True):
+class ArtifactView(ResponseView, frozen=True, kw_only=True):
     """A file that a job has left behind, or that somebody has added to it."""
 
     id: str
@@ -23,13 +23,13 @@ class ArtifactView(View, frozen=True, kw_only=True):
     created_by: str
 
 
-class ArtifactsView(View, frozen=True, kw_only=True):
+class ArtifactsView(ResponseView, frozen=True, kw_only=True):
     """Artifacts, oldest first."""
 
     artifacts: tuple[ArtifactView, ...]
 
 
-class LinkDoc(Doc, frozen=True, kw_only=True):
+class LinkDoc(RequestDoc, frozen=True, kw_only=True):
     """How long a link is good for."""
 
     expires_in: Annotated[
@@ -37,7 +37,7 @@ class LinkDoc(Doc, frozen=True, kw_only=True):
     ] = LINK_TTL.total_seconds()
 
 
-class LinkView(View, frozen=True, kw_only=True):
+class LinkView(ResponseView, frozen=True, kw_only=True):
     """A link, shown this once; whoever has it reads the file until then."""
 
     path: str
@@ -45,7 +45,7 @@ class LinkView(View, frozen=True, kw_only=True):
     expires_at: Timestamp
 
 
-class ArchivedView(View, frozen=True, kw_only=True):
+class ArchivedView(ResponseView, frozen=True, kw_only=True):
     """A job that lies in the archive."""
 
     job_id: str
@@ -61,20 +61,20 @@ class ArchivedView(View, frozen=True, kw_only=True):
     sha256: str
 
 
-class ArchiveView(View, frozen=True, kw_only=True):
+class ArchiveView(ResponseView, frozen=True, kw_only=True):
     """Archived jobs, oldest first."""
 
     jobs: tuple[ArchivedView, ...]
     next_cursor: str | None
 
 
-class LogEnd(View, frozen=True, kw_only=True):
+class LogEnd(ResponseView, frozen=True, kw_only=True):
     """The offset to go on from."""
 
     offset: int
 
 
-class LogEvent(View, frozen=True, kw_only=True):
+class LogEvent(ResponseView, frozen=True, kw_only=True):
     """A piece of a log that is followed."""
 
     offset: int

@@ -11,12 +11,21 @@ from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.fleet.factory import EngineSeats, Factory, Pressure
 from gigafactory.domain.job.job import Stage
 from gigafactory.domain.manifest.capability import parse_advertised
-from gigafactory.wire.fields import Doc, FactoryId, JobId, Line, Scope, Timestamp, View, Word
+from gigafactory.wire.fields import (
+    FactoryId,
+    JobId,
+    Line,
+    RequestDoc,
+    ResponseView,
+    Scope,
+    Timestamp,
+    Word,
+)
 from gigafactory.wire.jobs import JobView
 from gigafactory.wire.limits import INVITATION_LASTS
 
 
-class EngineView(View, frozen=True, kw_only=True):
+class EngineView(ResponseView, frozen=True, kw_only=True):
     """One engine on one factory."""
 
     version: str | None
@@ -25,7 +34,7 @@ class EngineView(View, frozen=True, kw_only=True):
     unavailable: str | None
 
 
-class FactoryView(View, frozen=True, kw_only=True):
+class FactoryView(ResponseView, frozen=True, kw_only=True):
     """One machine as it is now."""
 
     id: str
@@ -52,21 +61,21 @@ class FactoryView(View, frozen=True, kw_only=True):
     """The jobs that it holds leases on; where one factory is shown."""
 
 
-class FactoriesView(View, frozen=True, kw_only=True):
+class FactoriesView(ResponseView, frozen=True, kw_only=True):
     """Factories by id."""
 
     factories: tuple[FactoryView, ...]
 
 
 class Command(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Something that a factory is told to do; derived from state, so that none is lost."""
+    """A command for a factory; derived from state, so that none is lost."""
 
     type: Literal["cancel", "preempt", "drain", "ask"]
     """`ask`: to ask for work although offers come, as those of some product do not."""
     job_id: str | None = None
 
 
-class SettingsView(View, frozen=True, kw_only=True):
+class SettingsView(ResponseView, frozen=True, kw_only=True):
     """What a factory must keep to."""
 
     lease_ttl_sec: float
@@ -74,7 +83,7 @@ class SettingsView(View, frozen=True, kw_only=True):
     heartbeat_sec: float
 
 
-class HeartbeatView(View, frozen=True, kw_only=True):
+class HeartbeatView(ResponseView, frozen=True, kw_only=True):
     """The coordinator's time, what to keep to, and what to do."""
 
     server_time: Timestamp
@@ -99,7 +108,7 @@ EngineName = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,99}$(?!\n)")]
 Labels = Annotated[tuple[Line, ...], Meta(max_length=100)]
 
 
-class EngineDoc(Doc, frozen=True, kw_only=True, forbid_unknown_fields=False):
+class EngineDoc(RequestDoc, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """One engine on the factory."""
 
     version: Word | None = None
@@ -108,7 +117,7 @@ class EngineDoc(Doc, frozen=True, kw_only=True, forbid_unknown_fields=False):
     unavailable: Line | None = None
 
 
-class HeartbeatDoc(Doc, frozen=True, kw_only=True, forbid_unknown_fields=False):
+class HeartbeatDoc(RequestDoc, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """What a factory says of itself; what it does not know may be left away."""
 
     factory_id: FactoryId
@@ -192,7 +201,7 @@ def _seats(name: str, told: EngineDoc, now: datetime) -> EngineSeats:
     )
 
 
-class EnrollDoc(Doc, frozen=True, kw_only=True, forbid_unknown_fields=False):
+class EnrollDoc(RequestDoc, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """The one-time secret, and what the factory wants to be called."""
 
     secret: Annotated[str, Meta(min_length=1, max_length=200)]
@@ -201,13 +210,13 @@ class EnrollDoc(Doc, frozen=True, kw_only=True, forbid_unknown_fields=False):
     labels: Labels = ()
 
 
-class DrainDoc(Doc, frozen=True, kw_only=True):
+class DrainDoc(RequestDoc, frozen=True, kw_only=True):
     """Whether the factory takes nothing new (the default), or takes work again."""
 
     draining: bool = True
 
 
-class RevokedView(View, frozen=True, kw_only=True):
+class RevokedView(ResponseView, frozen=True, kw_only=True):
     """The factory whose token opens nothing any more."""
 
     factory_id: str
@@ -220,7 +229,7 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     token: str
 
 
-class EnrollmentView(View, frozen=True, kw_only=True):
+class EnrollmentView(ResponseView, frozen=True, kw_only=True):
     """An invitation, without its secret."""
 
     id: str
@@ -235,7 +244,7 @@ class EnrollmentView(View, frozen=True, kw_only=True):
 LASTS_MAX_S = 30 * 86_400
 
 
-class InviteDoc(Doc, frozen=True, kw_only=True):
+class InviteDoc(RequestDoc, frozen=True, kw_only=True):
     """Which products the factory may serve, which capabilities count, how long the secret lasts."""
 
     products: Annotated[tuple[Scope, ...], Meta(min_length=1, max_length=100)]
@@ -245,7 +254,7 @@ class InviteDoc(Doc, frozen=True, kw_only=True):
     )
 
 
-class InvitationView(View, frozen=True, kw_only=True):
+class InvitationView(ResponseView, frozen=True, kw_only=True):
     """The secret is shown this once."""
 
     id: str
@@ -253,13 +262,13 @@ class InvitationView(View, frozen=True, kw_only=True):
     expires_at: Timestamp
 
 
-class EnrollmentsView(View, frozen=True, kw_only=True):
+class EnrollmentsView(ResponseView, frozen=True, kw_only=True):
     """Invitations, oldest first."""
 
     enrollments: tuple[EnrollmentView, ...]
 
 
-class Capacity(View, frozen=True, kw_only=True):
+class Capacity(ResponseView, frozen=True, kw_only=True):
     """Machines, and how much of them is in use."""
 
     total: int
@@ -274,7 +283,7 @@ class Capacity(View, frozen=True, kw_only=True):
     """Running over slots, 0 to 1."""
 
 
-class FleetMetrics(View, frozen=True, kw_only=True):
+class FleetMetrics(ResponseView, frozen=True, kw_only=True):
     """How the fleet stands for one caller."""
 
     stages: Mapping[Stage, int]

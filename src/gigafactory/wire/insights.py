@@ -1,9 +1,9 @@
 """Records of insights: run roll-ups, advice, objectives."""
 
-from gigafactory.wire.fields import Money, View
+from gigafactory.wire.fields import Money, ResponseView
 
 
-class RunRollupView(View, frozen=True, kw_only=True):
+class RunRollupView(ResponseView, frozen=True, kw_only=True):
     """What a group of runs came to; the shipping of their work is not among them."""
 
     group: str
@@ -44,7 +44,7 @@ class RunRollupView(View, frozen=True, kw_only=True):
     """How long all of them waited for a factory."""
 
 
-class AdviceView(View, frozen=True, kw_only=True):
+class AdviceView(ResponseView, frozen=True, kw_only=True):
     """What first tries of this month and the two before say about engines, in words."""
 
     by: str
@@ -57,7 +57,7 @@ class AdviceView(View, frozen=True, kw_only=True):
     """With the number of tries and the 95 % interval of each share that it names."""
 
 
-class ObjectiveView(View, frozen=True, kw_only=True):
+class ObjectiveView(ResponseView, frozen=True, kw_only=True):
     """An objective, what was counted against it, and what is left of its error budget."""
 
     objective: str
@@ -75,7 +75,7 @@ class ObjectiveView(View, frozen=True, kw_only=True):
     """Over which time it was counted, for people."""
 
 
-class InsightsView(View, frozen=True, kw_only=True):
+class InsightsView(ResponseView, frozen=True, kw_only=True):
     """All runs together, and in groups by each of what was asked for."""
 
     total: RunRollupView

@@ -5,20 +5,27 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, UnsetType
 
 from gigafactory.domain.job.job import Checkpoint, Priority, Result, Stage
-from gigafactory.wire.fields import Doc, ManifestJson, Sentence, Timestamp, View, Word
+from gigafactory.wire.fields import (
+    ManifestJson,
+    RequestDoc,
+    ResponseView,
+    Sentence,
+    Timestamp,
+    Word,
+)
 from gigafactory.wire.files import ArtifactView
 from gigafactory.wire.limits import PAGE_MAX
 from gigafactory.wire.runs import RunView
 
 
-class LeaseView(View, frozen=True, kw_only=True):
+class LeaseView(ResponseView, frozen=True, kw_only=True):
     """Who works on a job, and until when."""
 
     factory_id: str
     expires_at: Timestamp
 
 
-class EventView(View, frozen=True, kw_only=True):
+class EventView(ResponseView, frozen=True, kw_only=True):
     """One line of a job's story, or of the audit log."""
 
     seq: int
@@ -32,7 +39,7 @@ class EventView(View, frozen=True, kw_only=True):
     position: int
 
 
-class JobView(View, frozen=True, kw_only=True):
+class JobView(ResponseView, frozen=True, kw_only=True):
     """One job as it is now."""
 
     id: str
@@ -77,20 +84,20 @@ class JobView(View, frozen=True, kw_only=True):
     """With `include=artifacts`: the files that it has left behind, oldest first."""
 
 
-class JobsView(View, frozen=True, kw_only=True):
+class JobsView(ResponseView, frozen=True, kw_only=True):
     """Jobs in their order; `nextCursor` goes on after the last one."""
 
     jobs: tuple[JobView, ...]
     next_cursor: str | UnsetType | None = UNSET
 
 
-class EventsView(View, frozen=True, kw_only=True):
+class EventsView(ResponseView, frozen=True, kw_only=True):
     """Events in their order; ask again with `after` for more."""
 
     events: tuple[EventView, ...]
 
 
-class WishDoc(Doc, frozen=True, kw_only=True):
+class ActionDoc(RequestDoc, frozen=True, kw_only=True):
     """What a person adds to an action."""
 
     reason: Sentence = ""
@@ -103,7 +110,7 @@ class WishDoc(Doc, frozen=True, kw_only=True):
     """With requeue: forget the checkpoint."""
 
 
-class ProfilesView(View, frozen=True, kw_only=True):
+class ProfilesView(ResponseView, frozen=True, kw_only=True):
     """The newest version of each profile, by name."""
 
     profiles: list[dict[str, Any]]
@@ -112,13 +119,13 @@ class ProfilesView(View, frozen=True, kw_only=True):
 STAGES_PATTERN = "|".join(Stage)
 
 
-BESIDE = "manifest|body|events|runs|artifacts"
+INCLUDABLE = "manifest|body|events|runs|artifacts"
 
 
 Include = Annotated[
     str,
     Meta(
-        pattern=rf"^(({BESIDE})(,({BESIDE})){{0,4}})?$(?!\n)",
+        pattern=rf"^(({INCLUDABLE})(,({INCLUDABLE})){{0,4}})?$(?!\n)",
         description="more of the job: manifest, body, events, runs, artifacts, with commas between",
     ),
 ]
@@ -142,7 +149,7 @@ Ids = Annotated[
 ]
 
 
-class JobFilter(Doc, frozen=True, kw_only=True, omit_defaults=True):
+class JobFilter(RequestDoc, frozen=True, kw_only=True, omit_defaults=True):
     """Which jobs to list."""
 
     id: Ids | None = None
@@ -161,7 +168,7 @@ class JobFilter(Doc, frozen=True, kw_only=True, omit_defaults=True):
     """`nextCursor` of the page before."""
 
 
-class More(Doc, frozen=True, kw_only=True):
+class JobIncludes(RequestDoc, frozen=True, kw_only=True):
     """What to show beside the job."""
 
     include: Include = ""

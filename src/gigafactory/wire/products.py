@@ -10,12 +10,12 @@ from gigafactory.domain.job.job import Priority
 from gigafactory.domain.manifest.names import glob, reference
 from gigafactory.domain.manifest.units import parse_duration
 from gigafactory.domain.tenancy.product import Product, Weights
-from gigafactory.wire.fields import Doc, Line, View, Word
+from gigafactory.wire.fields import Line, RequestDoc, ResponseView, Word
 
 Weight = Annotated[float, Meta(ge=0, le=1000)]
 
 
-class WeightsDoc(Doc, frozen=True, kw_only=True):
+class WeightsDoc(RequestDoc, frozen=True, kw_only=True):
     """How much each term of the score counts."""
 
     capability_fit: Weight = 1.0
@@ -41,7 +41,7 @@ class WeightsDoc(Doc, frozen=True, kw_only=True):
         )
 
 
-class ProductDoc(Doc, frozen=True, kw_only=True):
+class ProductDoc(RequestDoc, frozen=True, kw_only=True):
     """A product's settings; what is not given has its default."""
 
     id: Word | None = None
@@ -65,7 +65,7 @@ class ProductDoc(Doc, frozen=True, kw_only=True):
             *(
                 Fault(f"targetWait.{priority}", f"found {text[:60]!r}; expected {expected}")
                 for priority, text in self.target_wait.items()
-                if (expected := not_a_wait(text))
+                if (expected := check_wait(text))
             ),
         ]
         if faults:
@@ -80,7 +80,7 @@ class ProductDoc(Doc, frozen=True, kw_only=True):
         )
 
 
-def not_a_wait(text: str) -> str | None:
+def check_wait(text: str) -> str | None:
     """What is expected in place of a text that is no time to wait; None for one that is."""
     try:
         return None if parse_duration(text) else "more than nothing"
@@ -96,7 +96,7 @@ def _faults(field: str, texts: tuple[str, ...], check: Callable[[str], str]) -> 
             yield Fault(f"{field}[{number}]", f"found {text[:60]!r}; expected {expected}")
 
 
-class ProductView(View, frozen=True, kw_only=True):
+class ProductView(ResponseView, frozen=True, kw_only=True):
     """A tenant and its settings."""
 
     id: str
@@ -107,7 +107,7 @@ class ProductView(View, frozen=True, kw_only=True):
     target_wait: dict[Priority, str]
 
 
-class ProductsView(View, frozen=True, kw_only=True):
+class ProductsView(ResponseView, frozen=True, kw_only=True):
     """The products that were set up, by id."""
 
     products: tuple[ProductView, ...]

@@ -11,7 +11,7 @@ from gigafactory.domain.job.job import Checkpoint, Result, Stage
 from gigafactory.domain.job.run import TOOLS_MAX, Usage
 from gigafactory.domain.job.worker_report import Report
 from gigafactory.domain.manifest.units import format_usd, metered_usd
-from gigafactory.wire.fields import Count, Doc, Epoch, JobId, Sentence, View, Word
+from gigafactory.wire.fields import Count, Epoch, JobId, RequestDoc, ResponseView, Sentence, Word
 from gigafactory.wire.jobs import JobView
 from gigafactory.wire.limits import REPORTS_MAX
 from gigafactory.wire.problem import Problem
@@ -36,7 +36,7 @@ Versions = Annotated[
 ]
 
 
-class CheckpointDoc(Doc, frozen=True, kw_only=True):
+class CheckpointDoc(RequestDoc, frozen=True, kw_only=True):
     """Where the work in progress is kept."""
 
     branch: Word
@@ -67,7 +67,7 @@ class CheckpointDoc(Doc, frozen=True, kw_only=True):
         )
 
 
-class UsageDoc(Doc, frozen=True, kw_only=True):
+class UsageDoc(RequestDoc, frozen=True, kw_only=True):
     """What the run has used so far, cumulative; tokensIn without what was cached."""
 
     engine: Word | None = None
@@ -136,7 +136,7 @@ def _nanos(cost: float | str | None) -> int | None:
         raise Invalid("the usage report", [fault]) from None
 
 
-class ReportDoc(Doc, frozen=True, kw_only=True, omit_defaults=True):
+class ReportDoc(RequestDoc, frozen=True, kw_only=True, omit_defaults=True):
     """One fenced report; `stage` says what the worker wants next, without it the run goes on."""
 
     lease_epoch: Epoch
@@ -218,13 +218,13 @@ class NamedReportDoc(ReportDoc, frozen=True, kw_only=True):
     job_id: JobId
 
 
-class ReportsDoc(Doc, frozen=True, kw_only=True):
+class ReportsDoc(RequestDoc, frozen=True, kw_only=True):
     """Up to 500 reports in one call; those of one job keep their order."""
 
     reports: Annotated[list[NamedReportDoc], Meta(max_length=REPORTS_MAX)]
 
 
-class FailDoc(Doc, frozen=True, kw_only=True):
+class FailDoc(RequestDoc, frozen=True, kw_only=True):
     """The run did not succeed; the lease ends at once."""
 
     job_id: JobId
@@ -261,7 +261,7 @@ def _require_small(field: str, document: Document | None) -> None:
         raise Invalid("the report", [Fault(field, message)])
 
 
-class Verdict(View, frozen=True, kw_only=True, omit_defaults=True):
+class ReportResultView(ResponseView, frozen=True, kw_only=True, omit_defaults=True):
     """What became of one report: the job, or why it was refused."""
 
     status: int
@@ -269,7 +269,7 @@ class Verdict(View, frozen=True, kw_only=True, omit_defaults=True):
     problem: Problem | None = None
 
 
-class Verdicts(View, frozen=True, kw_only=True):
+class ReportResultsView(ResponseView, frozen=True, kw_only=True):
     """A verdict for each report, in their order."""
 
-    results: tuple[Verdict, ...]
+    results: tuple[ReportResultView, ...]

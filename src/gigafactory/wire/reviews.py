@@ -6,19 +6,19 @@ from msgspec import Meta
 
 from gigafactory.domain.manifest.decoder import LIST_MAX
 from gigafactory.domain.tracker.defect import REFERENCE_CHARS_MAX, Source
-from gigafactory.wire.fields import Doc, Sentence, View, Word
+from gigafactory.wire.fields import RequestDoc, ResponseView, Sentence, Word
 from gigafactory.wire.jobs import JobView
 
 Decision = Literal["approve", "reject", "request-changes"]
 
 
-class ReviewsView(View, frozen=True, kw_only=True):
+class ReviewsView(ResponseView, frozen=True, kw_only=True):
     """Jobs that wait for the caller's review, the longest waiting first."""
 
     reviews: tuple[JobView, ...]
 
 
-class ReviewDoc(Doc, frozen=True, kw_only=True):
+class ReviewDoc(RequestDoc, frozen=True, kw_only=True):
     """A reviewer's decision."""
 
     decision: Decision
@@ -27,7 +27,7 @@ class ReviewDoc(Doc, frozen=True, kw_only=True):
     """The commit that was looked at; a newer one voids the decision."""
 
 
-class AskedDoc(Doc, frozen=True, kw_only=True):
+class ReviewRequestDoc(RequestDoc, frozen=True, kw_only=True):
     """Who is asked to review a job."""
 
     reviewers: Annotated[tuple[Word, ...], Meta(max_length=LIST_MAX)] = ()
@@ -40,7 +40,7 @@ class AskedDoc(Doc, frozen=True, kw_only=True):
 Reference = Annotated[str, Meta(min_length=1, max_length=REFERENCE_CHARS_MAX)]
 
 
-class DefectDoc(Doc, frozen=True, kw_only=True):
+class DefectDoc(RequestDoc, frozen=True, kw_only=True):
     """Something that was wrong with a shipped job after all."""
 
     source: Source = Source.PERSON

@@ -5,10 +5,10 @@ from typing import Annotated
 from msgspec import Meta
 
 from gigafactory.domain.insights.routing_rollout import EXPLORED_MAX, RolloutMode
-from gigafactory.wire.fields import Doc, Timestamp, View
+from gigafactory.wire.fields import RequestDoc, ResponseView, Timestamp
 
 
-class ArmView(View, frozen=True, kw_only=True):
+class ArmView(ResponseView, frozen=True, kw_only=True):
     """What one side of a comparison came to."""
 
     tries: int
@@ -18,14 +18,14 @@ class ArmView(View, frozen=True, kw_only=True):
     """Those whose cost is known."""
 
 
-class GuardrailsView(View, frozen=True, kw_only=True):
+class GuardrailsView(ResponseView, frozen=True, kw_only=True):
     """How strong the evidence of harm is, as a part of what is needed: at 1 it is switched back."""
 
     success: float
     cost: float
 
 
-class TrippedView(View, frozen=True, kw_only=True):
+class TrippedView(ResponseView, frozen=True, kw_only=True):
     """A guardrail that has switched a product back."""
 
     guardrail: str
@@ -35,7 +35,7 @@ class TrippedView(View, frozen=True, kw_only=True):
     reason: str
 
 
-class RolloutView(View, frozen=True, kw_only=True):
+class RolloutView(ResponseView, frozen=True, kw_only=True):
     """How far what was learned decides for a product, and how it compares."""
 
     product_id: str
@@ -50,7 +50,7 @@ class RolloutView(View, frozen=True, kw_only=True):
     tripped: TrippedView | None
 
 
-class ChangeView(View, frozen=True, kw_only=True):
+class ChangeView(ResponseView, frozen=True, kw_only=True):
     """How much more of something, and the range that holds it 95 times in a hundred."""
 
     more: float
@@ -58,7 +58,7 @@ class ChangeView(View, frozen=True, kw_only=True):
     high: float
 
 
-class RecommendationView(View, frozen=True, kw_only=True):
+class RecommendationView(ResponseView, frozen=True, kw_only=True):
     """A choice that does clearly better than the present mix for some jobs."""
 
     product_id: str
@@ -78,7 +78,7 @@ class RecommendationView(View, frozen=True, kw_only=True):
     """All of it as a sentence."""
 
 
-class RoutingView(View, frozen=True, kw_only=True):
+class RoutingView(ResponseView, frozen=True, kw_only=True):
     """What was learned, how far it decides, and what it recommends."""
 
     tries: int
@@ -87,7 +87,7 @@ class RoutingView(View, frozen=True, kw_only=True):
     recommendations: tuple[RecommendationView, ...]
 
 
-class OddsView(View, frozen=True, kw_only=True):
+class IntervalView(ResponseView, frozen=True, kw_only=True):
     """An estimate, with the range that holds it 95 times in a hundred."""
 
     share: float
@@ -95,35 +95,35 @@ class OddsView(View, frozen=True, kw_only=True):
     high: float
 
 
-class EstimateView(View, frozen=True, kw_only=True):
+class EstimateView(ResponseView, frozen=True, kw_only=True):
     """What a way of choosing would have come to."""
 
     policy: str
     matches: int
     """Jobs for which the lot chose as it might have."""
-    ips: OddsView
+    ips: IntervalView
     """Share of first-pass successes, by inverse propensity weights."""
-    snips: OddsView
+    snips: IntervalView
     """The same over the sum of the weights."""
-    doubly_robust: OddsView
+    doubly_robust: IntervalView
     """The same from what was expected, corrected by what came out."""
     seconds: float | None
     cost_usd: float | None
 
 
-class EvaluationView(View, frozen=True, kw_only=True):
+class EvaluationView(ResponseView, frozen=True, kw_only=True):
     """The ways of choosing side by side, and what may be concluded from that."""
 
     episodes: int
     """Jobs that explored, and whose first try has ended."""
     estimates: tuple[EstimateView, ...]
-    gain: OddsView | None
+    gain: IntervalView | None
     """In success, of what was learned over the usual rules; null where too little is known."""
     concludes: bool
     told: str
 
 
-class RolloutDoc(Doc, frozen=True, kw_only=True):
+class RolloutDoc(RequestDoc, frozen=True, kw_only=True):
     """How far what was learned decides."""
 
     mode: RolloutMode

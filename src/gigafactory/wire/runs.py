@@ -4,10 +4,10 @@ from typing import Any
 
 from gigafactory.domain.job.job import Result, Step
 from gigafactory.domain.job.run import Review
-from gigafactory.wire.fields import Money, Timestamp, View
+from gigafactory.wire.fields import Money, ResponseView, Timestamp
 
 
-class UsageView(View, frozen=True, kw_only=True):
+class UsageView(ResponseView, frozen=True, kw_only=True):
     """What a run has used, cumulative."""
 
     engine: str | None
@@ -24,7 +24,7 @@ class UsageView(View, frozen=True, kw_only=True):
     tools: dict[str, int]
 
 
-class RunView(View, frozen=True, kw_only=True):
+class RunView(ResponseView, frozen=True, kw_only=True):
     """One attempt at a job."""
 
     id: str
@@ -60,7 +60,7 @@ class RunView(View, frozen=True, kw_only=True):
     """What people made of its work."""
 
 
-class RunsView(View, frozen=True, kw_only=True):
+class RunsView(ResponseView, frozen=True, kw_only=True):
     """Every attempt at a job, oldest first."""
 
     runs: tuple[RunView, ...]

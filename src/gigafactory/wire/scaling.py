@@ -8,7 +8,7 @@ from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.job.job import Priority, Step
 from gigafactory.domain.manifest.capability import parse_advertised
 from gigafactory.domain.scaling.scale_target import FactoryState, Shape
-from gigafactory.wire.fields import Doc, Timestamp, View
+from gigafactory.wire.fields import RequestDoc, ResponseView, Timestamp
 
 Number = Annotated[int, Meta(ge=0, le=10_000)]
 
@@ -35,7 +35,7 @@ Seats = Annotated[
 Listed = Annotated[str, Meta(min_length=1, max_length=10_000, examples=["os:linux,node:20"])]
 
 
-class ShapeDoc(Doc, frozen=True, kw_only=True):
+class ShapeDoc(RequestDoc, frozen=True, kw_only=True):
     """What machines of a shape would offer, and how many there may be."""
 
     name: Name = "shape"
@@ -90,7 +90,7 @@ def _split(text: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part for part in (text or "").split(",") if part))
 
 
-class DemandView(View, frozen=True, kw_only=True):
+class DemandView(ResponseView, frozen=True, kw_only=True):
     """The jobs that ask for one thing."""
 
     product_id: str
@@ -116,7 +116,7 @@ class DemandView(View, frozen=True, kw_only=True):
     """Why nothing of it begins just now: a halt, or a budget."""
 
 
-class SightView(View, frozen=True, kw_only=True):
+class ShapeFactoryView(ResponseView, frozen=True, kw_only=True):
     """One factory of a shape."""
 
     id: str
@@ -128,7 +128,7 @@ class SightView(View, frozen=True, kw_only=True):
     """What the shape promises, and this one does not advertise."""
 
 
-class OutlookView(View, frozen=True, kw_only=True):
+class ScaleTargetView(ResponseView, frozen=True, kw_only=True):
     """How many factories of a shape are wanted, and why."""
 
     name: str
@@ -140,14 +140,14 @@ class OutlookView(View, frozen=True, kw_only=True):
     waiting: int
     """The jobs that were counted for this shape, and for no other of the query."""
     late: bool
-    factories: tuple[SightView, ...]
+    factories: tuple[ShapeFactoryView, ...]
 
 
-class ScalingView(View, frozen=True, kw_only=True):
+class ScalingView(ResponseView, frozen=True, kw_only=True):
     """What waits, the most urgent first; and what that wants."""
 
     at: Timestamp
     classes: tuple[DemandView, ...]
-    shapes: tuple[OutlookView, ...]
+    shapes: tuple[ScaleTargetView, ...]
     wanted: int | UnsetType = UNSET
     """Of all shapes together: with one shape, the number that an autoscaler reads."""

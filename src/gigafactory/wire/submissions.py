@@ -6,30 +6,30 @@ import msgspec
 from msgspec import Meta
 
 from gigafactory.domain.manifest.job_file import CHILDREN_MAX
-from gigafactory.wire.fields import Doc
+from gigafactory.wire.fields import RequestDoc
 from gigafactory.wire.limits import BATCH_MAX
 
 
-class JobDoc(Doc, frozen=True, kw_only=True):
+class JobDoc(RequestDoc, frozen=True, kw_only=True):
     """A job in JSON: the manifest's fields in camelCase, and the instructions."""
 
     manifest: dict[str, Any] = msgspec.field(default_factory=dict)
     body: str = ""
 
 
-class BatchDoc(Doc, frozen=True, kw_only=True):
+class BatchDoc(RequestDoc, frozen=True, kw_only=True):
     """Up to 1,000 jobs, all taken or none."""
 
     jobs: Annotated[list[JobDoc], Meta(min_length=1, max_length=BATCH_MAX)]
 
 
-class ChildrenDoc(Doc, frozen=True, kw_only=True):
+class ChildrenDoc(RequestDoc, frozen=True, kw_only=True):
     """Up to 10,000 children, all taken or none."""
 
     jobs: Annotated[list[JobDoc], Meta(min_length=1, max_length=CHILDREN_MAX)]
 
 
-class FileName(Doc, frozen=True, kw_only=True):
+class FileName(RequestDoc, frozen=True, kw_only=True):
     """What a job file is called, where it has no `name` of its own."""
 
     name: Annotated[str, Meta(max_length=200)] | None = None

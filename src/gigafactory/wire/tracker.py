@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from gigafactory.wire.fields import Doc, JobId, Line, View, Word
+from gigafactory.wire.fields import JobId, Line, RequestDoc, ResponseView, Word
 from gigafactory.wire.jobs import JobView
 
 LABELS_MAX = 200
@@ -13,7 +13,7 @@ LABELS_MAX = 200
 Status = Literal["open", "in_progress", "done", "closed", "wont_fix"]
 
 
-class ItemSent(Doc, frozen=True, kw_only=True):
+class TicketDoc(RequestDoc, frozen=True, kw_only=True):
     """A ticket, in the words of the items API."""
 
     id: Word
@@ -26,14 +26,14 @@ class ItemSent(Doc, frozen=True, kw_only=True):
     url: Line | None = None
 
 
-class IngestDoc(Doc, frozen=True, kw_only=True):
+class IngestDoc(RequestDoc, frozen=True, kw_only=True):
     """Which ticket: by its id, or brought along whole; neither: all that were handed over."""
 
     item_id: Word | None = None
-    item: ItemSent | None = None
+    item: TicketDoc | None = None
 
 
-class UnfitView(View, frozen=True, kw_only=True):
+class RefusedTicketView(ResponseView, frozen=True, kw_only=True):
     """A ticket that did not become a job."""
 
     item_id: str
@@ -41,20 +41,20 @@ class UnfitView(View, frozen=True, kw_only=True):
     detail: str
 
 
-class TicketsView(View, frozen=True, kw_only=True):
+class TicketsView(ResponseView, frozen=True, kw_only=True):
     """The jobs of tickets, and the tickets that did not become one."""
 
     jobs: tuple[JobView, ...]
-    refused: tuple[UnfitView, ...]
+    refused: tuple[RefusedTicketView, ...]
 
 
-class EchoDoc(Doc, frozen=True, kw_only=True):
+class TicketUpdateDoc(RequestDoc, frozen=True, kw_only=True):
     """Which job's ticket is to be told."""
 
     job_id: JobId
 
 
-class ToldView(View, frozen=True, kw_only=True):
+class TicketUpdateView(ResponseView, frozen=True, kw_only=True):
     """What the ticket was told."""
 
     item_id: str

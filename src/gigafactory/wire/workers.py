@@ -6,21 +6,21 @@ from msgspec import Meta
 
 from gigafactory.domain.job.job import Step
 from gigafactory.wire.fields import (
-    Doc,
     Epoch,
     FactoryId,
     JobId,
     ManifestJson,
+    RequestDoc,
+    ResponseView,
     Sentence,
     Timestamp,
-    View,
     Word,
 )
 from gigafactory.wire.jobs import JobView
 from gigafactory.wire.limits import CLAIM_WAIT_MAX_S, GRANTS_MAX
 
 
-class GrantView(View, frozen=True, kw_only=True):
+class GrantView(ResponseView, frozen=True, kw_only=True):
     """A lease, with all that the worker needs to begin."""
 
     job: JobView
@@ -38,14 +38,14 @@ class GrantView(View, frozen=True, kw_only=True):
     """What earlier runs have taken of `budget.wall`."""
 
 
-class RenewedView(View, frozen=True, kw_only=True):
+class RenewedView(ResponseView, frozen=True, kw_only=True):
     """A lease that lasts longer now."""
 
     lease_epoch: int
     expires_at: Timestamp
 
 
-class ClaimDoc(Doc, frozen=True, kw_only=True):
+class ClaimDoc(RequestDoc, frozen=True, kw_only=True):
     """Which factory asks, how long it would wait, and for how many jobs."""
 
     factory_id: FactoryId
@@ -54,13 +54,13 @@ class ClaimDoc(Doc, frozen=True, kw_only=True):
     max: Annotated[int, Meta(ge=1, le=GRANTS_MAX)] | None = None
 
 
-class GrantsView(View, frozen=True, kw_only=True):
+class GrantsView(ResponseView, frozen=True, kw_only=True):
     """The grants of a claim with `max`."""
 
     grants: tuple[GrantView, ...]
 
 
-class AcceptDoc(Doc, frozen=True, kw_only=True):
+class AcceptDoc(RequestDoc, frozen=True, kw_only=True):
     """The offer that is accepted, or declined for a reason."""
 
     factory_id: FactoryId
@@ -70,26 +70,26 @@ class AcceptDoc(Doc, frozen=True, kw_only=True):
     decline: Sentence | None = None
 
 
-class RenewDoc(Doc, frozen=True, kw_only=True):
+class RenewDoc(RequestDoc, frozen=True, kw_only=True):
     """The lease that is kept."""
 
     lease_epoch: Epoch
 
 
-class ReleaseDoc(Doc, frozen=True, kw_only=True):
+class ReleaseDoc(RequestDoc, frozen=True, kw_only=True):
     """The lease that is given back, and why."""
 
     lease_epoch: Epoch
     reason: Sentence = ""
 
 
-class JobTokenDoc(Doc, frozen=True, kw_only=True):
+class JobTokenDoc(RequestDoc, frozen=True, kw_only=True):
     """The lease with which the token ends."""
 
     lease_epoch: Epoch
 
 
-class JobTokenView(View, frozen=True, kw_only=True):
+class JobTokenView(ResponseView, frozen=True, kw_only=True):
     """The token of a job, shown this once."""
 
     job_id: str

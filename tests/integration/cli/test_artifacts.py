@@ -12,7 +12,7 @@ import pytest
 
 from gigafactory.client import artifacts
 from gigafactory.client.transport.async_client import AsyncClient
-from gigafactory.client.transport.problems import Lost, Unreachable
+from gigafactory.client.transport.problems import ConnectionBroken, Unreachable
 from gigafactory.client.transport.sync_client import Client
 from gigafactory.client.transport.upload import look_at, media_type_of
 from gigafactory.domain.errors import Invalid, NotFound, TooLarge
@@ -201,7 +201,7 @@ def test_a_download_that_breaks_off_is_told_as_lost(kind: str) -> None:
         handler.wfile.write(b"half")
         handler.close_connection = True
 
-    with scripted(half) as (url, _), pytest.raises(Lost):
+    with scripted(half) as (url, _), pytest.raises(ConnectionBroken):
         Either(kind, url, None, None).read("x")
     with pytest.raises(Unreachable):
         Either(kind, "http://127.0.0.1:1", None, None).read("x")

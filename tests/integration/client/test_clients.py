@@ -16,9 +16,9 @@ from gigafactory.client import events as stories
 from gigafactory.client import fleet, jobs, submissions, workers
 from gigafactory.client import tokens as governance
 from gigafactory.client.transport.async_client import AsyncClient
-from gigafactory.client.transport.call import Call
+from gigafactory.client.transport.call import ApiCall
 from gigafactory.client.transport.problems import Unreachable
-from gigafactory.client.transport.sse import Sent
+from gigafactory.client.transport.sse import ServerEvent
 from gigafactory.client.transport.sync_client import Client
 from gigafactory.domain.errors import Fenced, Forbidden, NotFound, Unauthenticated, Unavailable
 from gigafactory.domain.job.job import Stage
@@ -29,7 +29,7 @@ from tests.services.aq import Served, Shell, serving
 T = TypeVar("T")
 
 PATIENCE = (0.01, 0.01)
-GET = Call(method="GET", path="/api/fleet/x", answer=dict[str, int])
+GET = ApiCall(method="GET", path="/api/fleet/x", response_type=dict[str, int])
 
 
 class Either:
@@ -43,7 +43,7 @@ class Either:
         self.token = token
         self.product = product
 
-    def send(self, call: Call[T]) -> T:
+    def send(self, call: ApiCall[T]) -> T:
         if self.kind == "sync":
             with self._sync() as client:
                 return client.send(call)
@@ -54,14 +54,16 @@ class Either:
 
         return asyncio.run(ask())
 
-    def follow(self, call: Call[T], *, count: int, after: str | None = None) -> list[Sent]:
+    def follow(
+        self, call: ApiCall[T], *, count: int, after: str | None = None
+    ) -> list[ServerEvent]:
         """The first so many events of a stream."""
         if self.kind == "sync":
             with self._sync() as client:
                 stream = client.follow(call, after=after)
                 return [next(stream) for _ in range(count)]
 
-        async def ask() -> list[Sent]:
+        async def ask() -> list[ServerEvent]:
             async with self._async() as client:
                 stream = client.follow(call, after=after)
                 return [await anext(stream) for _ in range(count)]
@@ -247,7 +249,7 @@ def fine(handler: Scripted) -> None:
 
 
 def test_an_answer_that_was_lost_is_asked_for_under_the_same_key(connect: Connect) -> None:
-    call = Call(method="POST", path="/api/fleet/x", answer=dict[str, int], body=b"{}")
+    call = ApiCall(method="POST", path="/api/fleet/x", response_type=dict[str, int], body=b"{}")
     with scripted(Scripted.hang_up, away, fine) as (url, seen):
         assert connect(url).send(call) == {"a": 1}
     assert len(seen) == 3

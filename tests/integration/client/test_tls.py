@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gigafactory.client.transport.async_client import AsyncClient
-from gigafactory.client.transport.call import Call, path
+from gigafactory.client.transport.call import ApiCall, path
 from gigafactory.client.transport.sync_client import Client
 from gigafactory.domain.errors import Refused
 from gigafactory.factory.forges import github
@@ -18,7 +18,7 @@ from gigafactory.system import tls as trust
 from gigafactory.trackers import http as asking
 from tests.services.tls import a_certificate, secured
 
-ASK: Call[Any] = Call(method="GET", path=path("switches"), answer=dict)
+ASK: ApiCall[Any] = ApiCall(method="GET", path=path("switches"), response_type=dict)
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from gigafactory.client.transport.call import Call
+from gigafactory.client.transport.call import ApiCall
 from gigafactory.client.transport.sync_client import Client
 from tests.services.aq import STOP_WITHIN_S, Shell, environment, serving
 
@@ -114,7 +114,7 @@ def test_a_taken_port_is_told_with_what_to_do(tmp_path: Path) -> None:
 def test_open_streams_do_not_keep_a_coordinator_from_stopping(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     with serving(shell) as served, shell.start("events", "-f", "--json"):
-        numbers = Call(method="GET", path="/metrics", answer=bytes)
+        numbers = ApiCall(method="GET", path="/metrics", response_type=bytes)
         with Client(served.url) as client:
             while b"gigafactory_streams_open 1.0" not in client.send(numbers):
                 pass

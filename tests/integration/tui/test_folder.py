@@ -9,7 +9,7 @@ import pytest
 
 from gigafactory.config.settings import FactorySettings, FolderSettings
 from gigafactory.tui.app import Pace
-from gigafactory.tui.folder_source.source import FolderPlane
+from gigafactory.tui.folder_source.source import FolderSource
 from tests.support.folder_queue import Place
 from tests.support.terminal import Terminal, watching
 
@@ -26,7 +26,7 @@ def place(tmp_path: Path) -> Place:
 @asynccontextmanager
 async def dashboard(place: Place) -> AsyncIterator[Terminal]:
     settings = FactorySettings(id="this", repos=place.folder, sandbox="none")
-    plane = FolderPlane(place.opened(), settings, FolderSettings(), by="user:ada")
+    plane = FolderSource(place.opened(), settings, FolderSettings(), by="user:ada")
     async with watching(plane, now=place.clock.now, pace=BY_FILES) as terminal:
         yield terminal
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from gigafactory.client import workers
 from gigafactory.client.transport.async_client import AsyncClient
-from gigafactory.client.transport.call import Call
+from gigafactory.client.transport.call import ApiCall
 from gigafactory.domain.errors import Refused
 from gigafactory.wire.workers import GrantView
 
@@ -26,7 +26,7 @@ def say(what: str, **more: object) -> None:
     sys.stdout.flush()
 
 
-async def attempt(client: AsyncClient, what: str, call: Call[T]) -> bool:
+async def attempt(client: AsyncClient, what: str, call: ApiCall[T]) -> bool:
     """Ask, and say what came of it."""
     try:
         await client.send(call)

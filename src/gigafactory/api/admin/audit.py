@@ -7,23 +7,23 @@ from litestar import get
 from litestar.types import ASGIApp
 from msgspec import Meta
 
-from gigafactory.api.http.cursor import after, cursor
+from gigafactory.api.http.cursor import decode_cursor, encode_cursor
 from gigafactory.api.http.operation import Body, operation
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import json_response
 from gigafactory.api.render import jobs as views
 from gigafactory.coordinator.core.audit import visible_products
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.job.job import Event
 from gigafactory.domain.tenancy.access import Caller
 from gigafactory.wire.admin import AuditView
-from gigafactory.wire.fields import Doc
+from gigafactory.wire.fields import RequestDoc
 from gigafactory.wire.limits import PAGE_MAX
 
 TAG = "Audit"
 
 
-class AuditPage(Doc, frozen=True, kw_only=True):
+class AuditPage(RequestDoc, frozen=True, kw_only=True):
     """Which part of the log."""
 
     limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 50
@@ -32,25 +32,31 @@ class AuditPage(Doc, frozen=True, kw_only=True):
 
 
 @get("/audit", opt=operation(TAG, query=AuditPage, gives={200: Body(of=AuditView)}))
-async def audit(request: Call) -> ASGIApp:
+async def audit(request: ApiRequest) -> ASGIApp:
     """Read the audit log: halts, tokens, factories, profiles and products, and who changed them."""
-    events, following = await audited(request, await request.caller(), request.query(AuditPage))
-    return answer(
-        AuditView(events=tuple(views.event(event) for event in events), next_cursor=following)
+    events, following = await find_audit_events(
+        request, await request.caller(), request.query(AuditPage)
+    )
+    return json_response(
+        AuditView(
+            events=tuple(views.render_event(event) for event in events), next_cursor=following
+        )
     )
 
 
-async def audited(
-    request: Call, caller: Caller, page: AuditPage
+async def find_audit_events(
+    request: ApiRequest, caller: Caller, page: AuditPage
 ) -> tuple[Sequence[Event], str | None]:
     """One part of the log, and the cursor of the next one; None where there is none.
 
     Raises Forbidden, Invalid.
     """
     asked = ("audit", visible_products(caller), page.limit)
-    before = _position(after(page.cursor, asked))
+    before = _position(decode_cursor(page.cursor, asked))
     events = await request.coordinator.audit.page(caller, before=before, limit=page.limit)
-    return events, cursor(str(events[-1].position), asked) if len(events) == page.limit else None
+    return events, encode_cursor(str(events[-1].position), asked) if len(
+        events
+    ) == page.limit else None
 
 
 def _position(last: str | None) -> int | None:

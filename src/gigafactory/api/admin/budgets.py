@@ -3,10 +3,10 @@
 from litestar import get, post, put
 from litestar.types import ASGIApp
 
-from gigafactory.api.admin.products import named_product
+from gigafactory.api.admin.products import path_product
 from gigafactory.api.http.operation import Body, operation
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import json_response
 from gigafactory.domain.manifest.units import format_usd
 from gigafactory.domain.tenancy.budget import Budget, burndown
 from gigafactory.wire.budgets import BudgetDoc, BudgetView, BurndownView, PauseDoc, SpentDay
@@ -37,7 +37,7 @@ SERIES = {
 }
 
 
-def _view(request: Call, of: Budget) -> BudgetView:
+def _view(request: ApiRequest, of: Budget) -> BudgetView:
     now = request.coordinator.clock.now()
     spent, left, stopped = of.spent(now), of.remaining(now), of.stop_reason(now)
     return BudgetView(
@@ -69,11 +69,11 @@ def _money(nanos: int | None) -> str | None:
     "/budgets/{product_id:str}",
     opt=operation(TAG, gives={200: Body(of=BudgetView, example=BUDGET)}, refuses=(404,)),
 )
-async def get_budget(request: Call) -> ASGIApp:
+async def get_budget(request: ApiRequest) -> ASGIApp:
     """Show what a product may spend and has spent; one without a ceiling says so."""
     caller = await request.caller()
-    return answer(
-        _view(request, await request.coordinator.budgets.get(caller, named_product(request)))
+    return json_response(
+        _view(request, await request.coordinator.budgets.get(caller, path_product(request)))
     )
 
 
@@ -86,12 +86,14 @@ async def get_budget(request: Call) -> ASGIApp:
         refuses=(404, 409, 422),
     ),
 )
-async def put_budget(request: Call) -> ASGIApp:
+async def put_budget(request: ApiRequest) -> ASGIApp:
     """Set the ceiling of a product; one below what is spent already is refused."""
     caller = await request.caller()
-    product_id = named_product(request)
-    terms = (await request.decoded(BudgetDoc)).read()
-    return answer(_view(request, await request.coordinator.budgets.put(caller, product_id, terms)))
+    product_id = path_product(request)
+    terms = (await request.json_body(BudgetDoc)).read()
+    return json_response(
+        _view(request, await request.coordinator.budgets.put(caller, product_id, terms))
+    )
 
 
 @post(
@@ -105,12 +107,12 @@ async def put_budget(request: Call) -> ASGIApp:
         optional_body=True,
     ),
 )
-async def pause_budget(request: Call) -> ASGIApp:
+async def pause_budget(request: ApiRequest) -> ASGIApp:
     """Give nothing of a product out until it is resumed; running work goes on."""
     caller = await request.caller()
-    product_id = named_product(request)
-    reason = (await request.decoded(PauseDoc)).reason
-    return answer(
+    product_id = path_product(request)
+    reason = (await request.json_body(PauseDoc)).reason
+    return json_response(
         _view(request, await request.coordinator.budgets.pause(caller, product_id, reason))
     )
 
@@ -120,14 +122,14 @@ async def pause_budget(request: Call) -> ASGIApp:
     status_code=200,
     opt=operation(TAG, gives={200: Body(of=BudgetView, example=BUDGET)}, refuses=(404, 409, 423)),
 )
-async def resume_budget(request: Call) -> ASGIApp:
+async def resume_budget(request: ApiRequest) -> ASGIApp:
     """Lift a pause; while the whole ceiling is spent, only a higher one helps, or the next period.
 
     Then this is refused (423).
     """
     caller = await request.caller()
-    return answer(
-        _view(request, await request.coordinator.budgets.resume(caller, named_product(request)))
+    return json_response(
+        _view(request, await request.coordinator.budgets.resume(caller, path_product(request)))
     )
 
 
@@ -135,13 +137,13 @@ async def resume_budget(request: Call) -> ASGIApp:
     "/budgets/{product_id:str}/burndown",
     opt=operation(TAG, gives={200: Body(of=BurndownView, example=SERIES)}, refuses=(404,)),
 )
-async def burn_down(request: Call) -> ASGIApp:
+async def burn_down(request: ApiRequest) -> ASGIApp:
     """Show day by day how the budget of this period was spent.
 
     Of a budget in total the newest 62 days are told one by one, and what came before in one sum.
     """
     caller = await request.caller()
-    budget = await request.coordinator.budgets.get(caller, named_product(request))
+    budget = await request.coordinator.budgets.get(caller, path_product(request))
     days = tuple(
         SpentDay(
             day=point.day,
@@ -151,7 +153,7 @@ async def burn_down(request: Call) -> ASGIApp:
         )
         for point in burndown(budget, now=request.coordinator.clock.now())
     )
-    return answer(
+    return json_response(
         BurndownView(
             product_id=budget.product_id,
             period=budget.terms.period,

@@ -3,11 +3,11 @@
 from litestar import get, put
 from litestar.types import ASGIApp
 
-from gigafactory.api.admin.products import named_product
+from gigafactory.api.admin.products import path_product
 from gigafactory.api.http.examples import JOB_ID, NOON
 from gigafactory.api.http.operation import Body, operation
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import json_response
 from gigafactory.coordinator.dispatch.dispatch_mode import ProductDispatch
 from gigafactory.domain.tenancy.dispatch_mode import (
     AGREEMENT_MIN,
@@ -19,10 +19,10 @@ from gigafactory.domain.tenancy.dispatch_mode import (
 from gigafactory.wire.dispatch_mode import (
     ComparisonView,
     DifferenceView,
-    DispatchedView,
+    DispatchModeDoc,
     PlacingView,
+    ProductDispatchView,
     ShadowView,
-    WayDoc,
 )
 from gigafactory.wire.fields import timestamp
 
@@ -69,14 +69,14 @@ SHOWN = {
         },
     ),
 )
-async def shadow(request: Call) -> ASGIApp:
+async def shadow(request: ApiRequest) -> ASGIApp:
     """Show how products' jobs reach factories, and how the dispatcher in shadow compares.
 
     Of the chosen product, or of all that the token covers.
     """
     caller = await request.caller()
     found = await request.coordinator.dispatch_control.show(caller)
-    return answer(
+    return json_response(
         ShadowView(
             decisions_needed=COMPARISONS_MIN,
             agreement_needed=AGREEMENT_MIN,
@@ -89,28 +89,28 @@ async def shadow(request: Call) -> ASGIApp:
     "/shadow/{product_id:str}",
     opt=operation(
         TAG,
-        takes=Body(of=WayDoc, example={"mode": "shadow"}),
-        gives={200: Body(of=DispatchedView, example=SHOWN)},
+        takes=Body(of=DispatchModeDoc, example={"mode": "shadow"}),
+        gives={200: Body(of=ProductDispatchView, example=SHOWN)},
         refuses=(404, 409),
     ),
 )
-async def put_shadow(request: Call) -> ASGIApp:
+async def put_shadow(request: ApiRequest) -> ASGIApp:
     """Set how a product's jobs reach factories; `shadow` begins a new comparison.
 
     `push` from another mode asks for enough decisions in shadow that agree, unless it is forced.
     Going back is the same call with `pull` or `shadow`, at any time.
     """
     caller = await request.caller()
-    asked = await request.decoded(WayDoc)
+    asked = await request.json_body(DispatchModeDoc)
     turned = await request.coordinator.dispatch_control.set_mode(
-        caller, named_product(request), asked.mode, force=asked.force
+        caller, path_product(request), asked.mode, force=asked.force
     )
-    return answer(_dispatched(turned))
+    return json_response(_dispatched(turned))
 
 
-def _dispatched(of: ProductDispatch) -> DispatchedView:
+def _dispatched(of: ProductDispatch) -> ProductDispatchView:
     known = of.comparison
-    return DispatchedView(
+    return ProductDispatchView(
         product_id=of.product_id,
         mode=of.way,
         comparison=_comparison(known) if known is not None else None,

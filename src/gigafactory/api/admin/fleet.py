@@ -5,8 +5,8 @@ from litestar.types import ASGIApp
 from msgspec import UNSET
 
 from gigafactory.api.http.operation import Body, operation
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import json_response
 from gigafactory.api.render import fleet as views
 from gigafactory.wire.admin import (
     AttentionView,
@@ -28,7 +28,7 @@ TAG = "Fleet"
         gives={200: Body(of=QueueState, example={"version": 17, "products": {"notes": 17}})},
     ),
 )
-async def queue_state(request: Call) -> ASGIApp:
+async def queue_state(request: ApiRequest) -> ASGIApp:
     """Read the queue version of the chosen product, or of all that the token covers."""
     caller = await request.caller()
     index = request.coordinator.index
@@ -38,30 +38,34 @@ async def queue_state(request: Call) -> ASGIApp:
         for product, version in index.queue_versions.items()
         if product != "*" and caller.can_see(product) and caller.product in (None, product)
     }
-    return answer(QueueState(version=max(chosen.values(), default=0), products=chosen))
+    return json_response(QueueState(version=max(chosen.values(), default=0), products=chosen))
 
 
 @get("/attention", opt=operation(TAG, gives={200: Body(of=AttentionView)}))
-async def attention(request: Call) -> ASGIApp:
+async def attention(request: ApiRequest) -> ASGIApp:
     """List what waits for a person: halts, reviews, ships, failures, stuck jobs, lost factories."""
     caller = await request.caller()
     matters = await request.coordinator.attention.list(caller)
-    return answer(AttentionView(attention=tuple(views.matter(each) for each in matters)))
+    return json_response(
+        AttentionView(attention=tuple(views.render_attention_item(each) for each in matters))
+    )
 
 
 @get("/metrics", opt=operation(TAG, gives={200: Body(of=FleetMetrics)}))
-async def fleet_metrics(request: Call) -> ASGIApp:
+async def fleet_metrics(request: ApiRequest) -> ASGIApp:
     """Show the fleet in numbers: jobs by stage, queue depth, factories and how busy they are."""
     caller = await request.caller()
-    return answer(await request.coordinator.metrics.fleet_metrics(caller))
+    return json_response(await request.coordinator.metrics.fleet_metrics(caller))
 
 
 @get("/switches", opt=operation(TAG, gives={200: Body(of=SwitchesView)}))
-async def list_switches(request: Call) -> ASGIApp:
+async def list_switches(request: ApiRequest) -> ASGIApp:
     """List the kill switches, of the fleet (`*`) and of products."""
     caller = await request.caller()
     found = await request.coordinator.halt_switches.all(caller)
-    return answer(SwitchesView(switches=tuple(views.switch(switch) for switch in found)))
+    return json_response(
+        SwitchesView(switches=tuple(views.render_switch(switch) for switch in found))
+    )
 
 
 @post(
@@ -74,17 +78,17 @@ async def list_switches(request: Call) -> ASGIApp:
         optional_body=True,
     ),
 )
-async def halt(request: Call) -> ASGIApp:
+async def halt(request: ApiRequest) -> ASGIApp:
     """Stop all offers and grants: after this answer there is not one more.
 
     Running work goes on, unless `stop` asks for it to be handed back.
     """
     caller = await request.caller()
-    asked = await request.decoded(HaltDoc)
+    asked = await request.json_body(HaltDoc)
     switches = request.coordinator.halt_switches
     switch = await switches.set_halted(caller, asked.product, halted=True, reason=asked.reason)
     stopping = await switches.stop_running(caller, asked.product) if asked.stop else UNSET
-    return answer(views.switch(switch, stopping=stopping))
+    return json_response(views.render_switch(switch, stopping=stopping))
 
 
 @post(
@@ -97,14 +101,14 @@ async def halt(request: Call) -> ASGIApp:
         optional_body=True,
     ),
 )
-async def resume(request: Call) -> ASGIApp:
+async def resume(request: ApiRequest) -> ASGIApp:
     """Let offers and grants go on."""
     caller = await request.caller()
-    asked = await request.decoded(ResumeDoc)
+    asked = await request.json_body(ResumeDoc)
     switch = await request.coordinator.halt_switches.set_halted(
         caller, asked.product, halted=False, reason=asked.reason
     )
-    return answer(views.switch(switch))
+    return json_response(views.render_switch(switch))
 
 
 ROUTES = (queue_state, attention, fleet_metrics, list_switches, halt, resume)

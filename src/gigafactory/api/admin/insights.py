@@ -9,19 +9,19 @@ from msgspec import Meta
 from msgspec.structs import asdict
 
 from gigafactory.api.http.operation import Body, operation
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import json_response
 from gigafactory.domain.insights.run_rollup import GroupBy, Insights, RunRollup
 from gigafactory.domain.insights.slo import ERROR_BUDGETS, SloMeasurement
 from gigafactory.domain.manifest.units import format_usd
-from gigafactory.wire.fields import Doc, Word
+from gigafactory.wire.fields import RequestDoc, Word
 from gigafactory.wire.insights import AdviceView, InsightsView, ObjectiveView, RunRollupView
 
 USUAL = "engine,profile,repo,day"
 _BY = "|".join(GroupBy)
 
 
-class InsightsQuery(Doc, frozen=True, kw_only=True):
+class InsightsQuery(RequestDoc, frozen=True, kw_only=True):
     """How to roll up, and which runs."""
 
     by: Annotated[str, Meta(pattern=rf"^({_BY})(,({_BY})){{0,7}}$(?!\n)", examples=[USUAL])] = USUAL
@@ -36,7 +36,7 @@ class InsightsQuery(Doc, frozen=True, kw_only=True):
     "/insights",
     opt=operation("Fleet", query=InsightsQuery, gives={200: Body(of=InsightsView)}, refuses=(404,)),
 )
-async def insights(request: Call) -> ASGIApp:
+async def insights(request: ApiRequest) -> ASGIApp:
     """Add up what runs have used and how they came out, by what they have in common.
 
     Of the chosen product, or of all that the token covers. A run is counted within seconds of its
@@ -47,7 +47,7 @@ async def insights(request: Call) -> ASGIApp:
     asked = request.query(InsightsQuery)
     by = [GroupBy(name) for name in dict.fromkeys(asked.by.split(","))]
     told = await request.coordinator.overview.show(caller, by, since=asked.since, job=asked.job)
-    return answer(_insights(told))
+    return json_response(_insights(told))
 
 
 def _insights(told: Insights) -> InsightsView:

@@ -4,8 +4,8 @@ from litestar import post
 from litestar.types import ASGIApp
 
 from gigafactory.api.http.operation import Body, operation
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import json_response
 from gigafactory.wire.admin import LoginView
 from gigafactory.wire.fields import timestamp
 
@@ -14,10 +14,10 @@ CODE = {"code": "2fVn…", "expiresAt": "2026-05-01T12:10:00.000Z"}
 
 
 @post("/logins", opt=operation(TAG, gives={201: Body(of=LoginView, example=CODE)}, refuses=(409,)))
-async def make_login(request: Call) -> ASGIApp:
+async def make_login(request: ApiRequest) -> ASGIApp:
     """Make a one-time code by which a browser signs in as the person whose token this is."""
     made = await request.coordinator.logins.issue_code(await request.caller())
-    return answer(LoginView(code=made.code, expires_at=timestamp(made.expires_at)), 201)
+    return json_response(LoginView(code=made.code, expires_at=timestamp(made.expires_at)), 201)
 
 
 ROUTES = (make_login,)

@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from gigafactory.api.admin.metric_catalogue import Exposition
 from gigafactory.api.http.operation import Body, operation
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import Answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import HttpResponse
 from gigafactory.domain.errors import Forbidden
 
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
@@ -25,7 +25,7 @@ FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-real-ip")
         token=False,
     ),
 )
-async def prometheus(request: Call) -> ASGIApp:
+async def prometheus(request: ApiRequest) -> ASGIApp:
     """Give gauges, counters and histograms in Prometheus text, of all products.
 
     Free on the machine itself; from elsewhere with a token that covers all products, unless the
@@ -39,10 +39,10 @@ async def prometheus(request: Call) -> ASGIApp:
     moment = await request.coordinator.metrics.snapshot()
     registry = CollectorRegistry()
     registry.register(Exposition(moment, streams=len(request.app.state.streams)))
-    return Answer(200, generate_latest(registry), media_type=PROMETHEUS.encode())
+    return HttpResponse(200, generate_latest(registry), media_type=PROMETHEUS.encode())
 
 
-def _from_here(request: Call) -> bool:
+def _from_here(request: ApiRequest) -> bool:
     """Whether somebody on this machine asks for himself: a proxy on it speaks for others."""
     if any(request.header(name) is not None for name in FORWARDED):
         return False

@@ -4,8 +4,8 @@ from litestar import get, put
 from litestar.types import ASGIApp
 
 from gigafactory.api.http.operation import Body, operation
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import json_response
 from gigafactory.api.render import fleet as views
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.manifest.names import slug
@@ -23,22 +23,24 @@ PRODUCT = {
 
 
 @get("/products", opt=operation(TAG, gives={200: Body(of=ProductsView)}))
-async def list_products(request: Call) -> ASGIApp:
+async def list_products(request: ApiRequest) -> ASGIApp:
     """List the products that were set up, of those that the token covers."""
     caller = await request.caller()
     found = await request.coordinator.products.all(caller)
-    return answer(ProductsView(products=tuple(views.product(product) for product in found)))
+    return json_response(
+        ProductsView(products=tuple(views.render_product(product) for product in found))
+    )
 
 
 @get(
     "/products/{product_id:str}",
     opt=operation(TAG, gives={200: Body(of=ProductView, example=PRODUCT)}, refuses=(404,)),
 )
-async def get_product(request: Call) -> ASGIApp:
+async def get_product(request: ApiRequest) -> ASGIApp:
     """Show a product; one that nobody has set up exists with its defaults."""
     caller = await request.caller()
-    return answer(
-        views.product(await request.coordinator.products.get(caller, named_product(request)))
+    return json_response(
+        views.render_product(await request.coordinator.products.get(caller, path_product(request)))
     )
 
 
@@ -51,14 +53,16 @@ async def get_product(request: Call) -> ASGIApp:
         refuses=(404, 409),
     ),
 )
-async def put_product(request: Call) -> ASGIApp:
+async def put_product(request: ApiRequest) -> ASGIApp:
     """Set a product up: the repos that it owns, its share of the fleet, its weights."""
     caller = await request.caller()
-    product = (await request.decoded(ProductDoc)).read(named_product(request))
-    return answer(views.product(await request.coordinator.products.put(caller, product)))
+    product = (await request.json_body(ProductDoc)).read(path_product(request))
+    return json_response(
+        views.render_product(await request.coordinator.products.put(caller, product))
+    )
 
 
-def named_product(request: Call) -> str:
+def path_product(request: ApiRequest) -> str:
     """The product in the path.
 
     Raises NotFound for what cannot be one.

@@ -3,10 +3,10 @@
 from litestar import get, put
 from litestar.types import ASGIApp
 
-from gigafactory.api.admin.products import named_product
+from gigafactory.api.admin.products import path_product
 from gigafactory.api.http.operation import Body, operation
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import json_response
 from gigafactory.domain.insights.confidence import Interval
 from gigafactory.domain.insights.guardrail import TrialArm, judge
 from gigafactory.domain.insights.off_policy import PolicyEstimate
@@ -19,7 +19,7 @@ from gigafactory.wire.routing import (
     EstimateView,
     EvaluationView,
     GuardrailsView,
-    OddsView,
+    IntervalView,
     RecommendationView,
     RolloutDoc,
     RolloutView,
@@ -66,7 +66,7 @@ RECOMMENDED = {
         },
     ),
 )
-async def routing(request: Call) -> ASGIApp:
+async def routing(request: ApiRequest) -> ASGIApp:
     """Show what does clearly better than the present mix, with its evidence, and all rollouts.
 
     Of the chosen product, or of all that the token covers; learned from the first tries of jobs of
@@ -74,17 +74,17 @@ async def routing(request: Call) -> ASGIApp:
     """
     caller = await request.caller()
     told = await request.coordinator.routing.advise(caller)
-    return answer(
+    return json_response(
         RoutingView(
             tries=told.tries,
-            rollouts=tuple(rollout(each) for each in told.rollouts),
+            rollouts=tuple(render_rollout(each) for each in told.rollouts),
             recommendations=tuple(_recommended(each) for each in told.recommended),
         )
     )
 
 
 @get("/routing/eval", opt=operation(TAG, gives={200: Body(of=EvaluationView)}))
-async def evaluation(request: Call) -> ASGIApp:
+async def evaluation(request: ApiRequest) -> ASGIApp:
     """Judge what was learned against the usual rules and the best engine alone, by recorded jobs.
 
     Only jobs whose choice was drawn by lot can say what would have come of another one; with too
@@ -92,7 +92,7 @@ async def evaluation(request: Call) -> ASGIApp:
     """
     caller = await request.caller()
     told = await request.coordinator.routing.evaluate(caller)
-    return answer(
+    return json_response(
         EvaluationView(
             episodes=told.episodes,
             estimates=tuple(_estimate(each) for each in told.estimates),
@@ -112,20 +112,20 @@ async def evaluation(request: Call) -> ASGIApp:
         refuses=(404, 409),
     ),
 )
-async def put_routing(request: Call) -> ASGIApp:
+async def put_routing(request: ApiRequest) -> ASGIApp:
     """Set how far what was learned decides for a product; a new comparison begins.
 
     Switching back is the same call with `off`: nothing that was learned is lost.
     """
     caller = await request.caller()
-    asked = await request.decoded(RolloutDoc)
+    asked = await request.json_body(RolloutDoc)
     turned = await request.coordinator.routing.set_mode(
-        caller, named_product(request), asked.mode, share=asked.share, explore=asked.explore
+        caller, path_product(request), asked.mode, share=asked.share, explore=asked.explore
     )
-    return answer(rollout(turned))
+    return json_response(render_rollout(turned))
 
 
-def rollout(of: RoutingRollout) -> RolloutView:
+def render_rollout(of: RoutingRollout) -> RolloutView:
     """A rollout as it is shown."""
     verdict, trip = judge(of.learned, of.usual), of.tripped
     return RolloutView(
@@ -178,8 +178,8 @@ def _estimate(of: PolicyEstimate) -> EstimateView:
     )
 
 
-def _odds(of: Interval) -> OddsView:
-    return OddsView(share=of.share, low=of.low, high=of.high)
+def _odds(of: Interval) -> IntervalView:
+    return IntervalView(share=of.share, low=of.low, high=of.high)
 
 
 def _change(of: EffectEstimate) -> ChangeView:

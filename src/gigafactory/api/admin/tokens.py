@@ -6,8 +6,8 @@ from litestar import delete, get, post
 from litestar.types import ASGIApp
 
 from gigafactory.api.http.operation import Body, operation
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import json_response
 from gigafactory.api.render import fleet as views
 from gigafactory.wire.admin import TokenDoc, TokensView, TokenView
 from gigafactory.wire.fields import timestamp
@@ -25,23 +25,23 @@ TAG = "Tokens"
         refuses=(409,),
     ),
 )
-async def issue_token(request: Call) -> ASGIApp:
+async def issue_token(request: ApiRequest) -> ASGIApp:
     """Make a token for a person; its secret is shown this once."""
     caller = await request.caller()
-    asked = await request.decoded(TokenDoc)
+    asked = await request.json_body(TokenDoc)
     lasts = None if asked.expires_in is None else timedelta(seconds=int(asked.expires_in))
     made = await request.coordinator.tokens.issue(
         caller, asked.user, asked.role, asked.products, lasts=lasts
     )
-    return answer(views.token(made.token, secret=made.secret), 201)
+    return json_response(views.render_token(made.token, secret=made.secret), 201)
 
 
 @get("/tokens", opt=operation(TAG, gives={200: Body(of=TokensView)}))
-async def list_tokens(request: Call) -> ASGIApp:
+async def list_tokens(request: ApiRequest) -> ASGIApp:
     """List every token, of people and of factories, without its secret."""
     caller = await request.caller()
     found = await request.coordinator.tokens.all(caller)
-    return answer(TokensView(tokens=tuple(views.token(token) for token in found)))
+    return json_response(TokensView(tokens=tuple(views.render_token(token) for token in found)))
 
 
 @delete(
@@ -49,11 +49,11 @@ async def list_tokens(request: Call) -> ASGIApp:
     status_code=200,
     opt=operation(TAG, gives={200: Body(of=TokenView)}, refuses=(404, 409)),
 )
-async def revoke_token(request: Call) -> ASGIApp:
+async def revoke_token(request: ApiRequest) -> ASGIApp:
     """End a token: whoever uses it gets nothing from then on, and its open streams are closed."""
     caller = await request.caller()
     ended = await request.coordinator.tokens.revoke(caller, request.named("token_id", "token"))
-    return answer(views.token(ended))
+    return json_response(views.render_token(ended))
 
 
 @post(
@@ -65,18 +65,20 @@ async def revoke_token(request: Call) -> ASGIApp:
         refuses=(404, 409),
     ),
 )
-async def issue_job_token(request: Call) -> ASGIApp:
+async def issue_job_token(request: ApiRequest) -> ASGIApp:
     """Make a token for the agent that works on a job, fenced: for the worker that has the lease.
 
     It is good until that lease ends, for the job's own composite: reading its jobs and their logs,
     and adding children to it.
     """
     caller = await request.caller()
-    epoch = (await request.decoded(JobTokenDoc)).lease_epoch
+    epoch = (await request.json_body(JobTokenDoc)).lease_epoch
     made = await request.coordinator.job_tokens.issue(caller, request.named("job_id", "job"), epoch)
     assert made.token.expires_at is not None, "the token of a job ends"
     ends = timestamp(made.token.expires_at).text
-    return answer(JobTokenView(job_id=made.token.user, token=made.secret, expires_at=ends), 201)
+    return json_response(
+        JobTokenView(job_id=made.token.user, token=made.secret, expires_at=ends), 201
+    )
 
 
 ROUTES = (issue_token, list_tokens, revoke_token, issue_job_token)

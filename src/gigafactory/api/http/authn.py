@@ -4,7 +4,7 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from gigafactory.api.http.limits import Guesses, Rates
+from gigafactory.api.http.limits import FailedAttempts, RateLimiter
 from gigafactory.coordinator.access.tokens import Tokens
 from gigafactory.domain.errors import Fault, Invalid, Malformed, Unauthenticated
 from gigafactory.domain.manifest.names import slug
@@ -14,10 +14,10 @@ _KEY = re.compile(rb"[\x21-\x7e]{1,200}")
 _SECRET_BYTES_MAX = 200
 
 
-class Authn:
+class Authenticator:
     """Turns headers into a Caller, and counts those who guess."""
 
-    def __init__(self, tokens: Tokens, rates: Rates, guesses: Guesses) -> None:
+    def __init__(self, tokens: Tokens, rates: RateLimiter, guesses: FailedAttempts) -> None:
         self._tokens = tokens
         self._rates = rates
         self._guesses = guesses
@@ -31,9 +31,9 @@ class Authn:
         secret = _secret(headers.get(b"authorization"))
         product = _product(headers.get(b"x-product-id"))
         key = _request_key(headers.get(b"idempotency-key"))
-        return await self.known(secret, product, key, address)
+        return await self.authenticate(secret, product, key, address)
 
-    async def known(
+    async def authenticate(
         self, secret: str, product: str | None, key: str | None, address: str
     ) -> Caller:
         """Whoever presents this secret from there; wrong ones are counted.
@@ -50,7 +50,7 @@ class Authn:
         return caller
 
     @asynccontextmanager
-    async def guessing(self, address: str) -> AsyncIterator[None]:
+    async def counting_failures(self, address: str) -> AsyncIterator[None]:
         """Count an attempt that fails in this block.
 
         Raises TooManyRequests instead of Unauthenticated for an address that has failed too often.
@@ -62,10 +62,10 @@ class Authn:
             raise
 
     async def _failed(self, address: str) -> None:
-        attempts = self._guesses.failed(address)
+        attempts = self._guesses.count(address)
         if attempts is not None:
             await self._tokens.record_guessing(address, attempts)
-            raise self._guesses.refusal(address)
+            raise self._guesses.too_many(address)
 
 
 def _secret(authorization: bytes | None) -> str:

@@ -14,13 +14,13 @@ class _Cursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     last: str
 
 
-def cursor(last: str, asked: object) -> str:
+def encode_cursor(last: str, asked: object) -> str:
     """The cursor that goes on after `last` in what was asked."""
     packed = msgspec.json.encode(_Cursor(_hash(asked), last))
     return base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
 
-def after(given: str | None, asked: object) -> str | None:
+def decode_cursor(given: str | None, asked: object) -> str | None:
     """The id after which the page begins; None for the first page.
 
     Raises Invalid for a cursor that is broken, or that belongs to another query.
@@ -31,10 +31,10 @@ def after(given: str | None, asked: object) -> str | None:
         packed = base64.urlsafe_b64decode(given + "=" * (-len(given) % 4))
         found = msgspec.json.decode(packed, type=_Cursor)
     except (ValueError, binascii.Error, RecursionError):
-        message = "is not one of ours; use the nextCursor of the page before, as it is"
+        message = "is not valid; use the unchanged nextCursor of the previous page"
         raise Invalid("the query", [Fault("cursor", message)]) from None
     if found.query != _hash(asked) or "\x00" in found.last:
-        message = "belongs to another query; send the same filters, or none to begin anew"
+        message = "belongs to another query; send the same filters, or no cursor to start again"
         raise Invalid("the query", [Fault("cursor", message)])
     return found.last
 

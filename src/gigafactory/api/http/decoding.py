@@ -19,7 +19,7 @@ _WRONG = re.compile(r"(?P<message>.*?)(?: - at `(?P<place>.+)`)?", re.DOTALL)
 _NAMED = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<field>.+)`")
 
 
-def decoded(data: bytes, of: type[Value], what: str = "the request") -> Value:
+def decode_json(data: bytes, of: type[Value], what: str = "the request") -> Value:
     """Read JSON as a value of a type; an empty body counts as an empty object.
 
     Raises Malformed, Invalid.
@@ -29,7 +29,7 @@ def decoded(data: bytes, of: type[Value], what: str = "the request") -> Value:
     try:
         return _decoder(of).decode(data or b"{}")
     except msgspec.ValidationError as wrong:
-        raise Invalid(what, [fault(str(wrong))]) from None
+        raise Invalid(what, [parse_fault(str(wrong))]) from None
     except msgspec.DecodeError as wrong:
         raise Malformed(f"{what} is not readable as JSON: {wrong}") from None
     except UnicodeDecodeError as wrong:
@@ -50,7 +50,7 @@ _DECODERS: dict[Any, Any] = {}
 """One for each type that is read: there are as many as request shapes."""
 
 
-def queried(query: bytes, of: type[Value]) -> Value:
+def decode_query(query: bytes, of: type[Value]) -> Value:
     """Read a query string as a value of a type.
 
     Raises Invalid for what is unknown, repeated or wrong.
@@ -68,7 +68,7 @@ def queried(query: bytes, of: type[Value]) -> Value:
     try:
         return msgspec.convert(dict(given), of, strict=False)
     except msgspec.ValidationError as wrong:
-        raise Invalid("the query", [fault(str(wrong))]) from None
+        raise Invalid("the query", [parse_fault(str(wrong))]) from None
 
 
 def _repeated(given: list[tuple[str, str]]) -> list[str]:
@@ -76,7 +76,7 @@ def _repeated(given: list[tuple[str, str]]) -> list[str]:
     return sorted({name for name in names if names.count(name) > 1})
 
 
-def fault(wrong: str) -> Fault:
+def parse_fault(wrong: str) -> Fault:
     """Take one message of msgspec apart into the place and what is wrong there."""
     match = _WRONG.fullmatch(wrong)
     assert match is not None, "the pattern matches everything"

@@ -89,7 +89,7 @@ class Download:
 _RANGE = re.compile(rb"bytes=[ \t]*([0-9]{0,15})-([0-9]{0,15})[ \t]*", re.IGNORECASE)
 
 
-def part_of(header: bytes | None, size: int) -> tuple[int, int] | None:
+def parse_range(header: bytes | None, size: int) -> tuple[int, int] | None:
     """Where the part begins and ends; None for a header that is to be passed over.
 
     That is one with several ranges, in another unit, or without sense.

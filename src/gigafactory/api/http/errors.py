@@ -63,7 +63,7 @@ def status_of(refusal: Refused) -> int:
     return next((STATUS[kind] for kind in type(refusal).__mro__ if kind in STATUS), 400)
 
 
-def problem(refusal: Refused, request_id: str | None) -> Problem:
+def to_problem(refusal: Refused, request_id: str | None) -> Problem:
     """A refusal as a problem."""
     status = status_of(refusal)
     more: dict[str, Any] = {}
@@ -111,9 +111,9 @@ def request_id_of(request: Request[Any, Any, Any]) -> str | None:
     return found
 
 
-def refused(request: Request[Any, Any, Any], refusal: Refused) -> Response[bytes]:
+def refusal_response(request: Request[Any, Any, Any], refusal: Refused) -> Response[bytes]:
     """Answer a refusal."""
-    told = problem(refusal, request_id_of(request))
+    told = to_problem(refusal, request_id_of(request))
     headers: dict[str, str] = {}
     if isinstance(refusal, errors.Unauthenticated):
         headers["www-authenticate"] = "Bearer"
@@ -123,14 +123,14 @@ def refused(request: Request[Any, Any, Any], refusal: Refused) -> Response[bytes
         headers["retry-after"] = str(refusal.retry_after_s)
     if isinstance(refusal, errors.Unavailable):
         headers["retry-after"] = "1"
-    return response(told, headers)
+    return problem_response(told, headers)
 
 
-def not_served(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
+def routing_error(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
     """Answer what never came to a handler: no such route or method, a body that is too large."""
     code = RAISED_BY_LITESTAR.get(error.status_code)
     if code is None:
-        return failed(request, error)
+        return internal_error(request, error)
     sentences = {
         404: f"there is nothing at {request.scope['path']}; /api/openapi.json lists what there is",
         405: f"{request.scope['path']} does not take {request.scope['method']}",
@@ -141,16 +141,16 @@ def not_served(request: Request[Any, Any, Any], error: HTTPException) -> Respons
         sentences.get(error.status_code, HTTPStatus(error.status_code).description),
         request_id_of(request),
     )
-    return response(told, dict(error.headers or {}))
+    return problem_response(told, dict(error.headers or {}))
 
 
-def failed(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+def internal_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     """Answer a fault of ours: the log has all of it, the answer nothing but the request's id."""
     log.error("request failed", path=request.scope["path"], exc_info=error)
     detail = "the coordinator could not answer; its log says why, under this request id"
-    return response(_problem(500, "internal", detail, request_id_of(request)), {})
+    return problem_response(_problem(500, "internal", detail, request_id_of(request)), {})
 
 
-def response(told: Problem, headers: dict[str, str]) -> Response[bytes]:
+def problem_response(told: Problem, headers: dict[str, str]) -> Response[bytes]:
     """A problem, ready to send."""
     return Response(encode(told), status_code=told.status, media_type=PROBLEM, headers=headers)

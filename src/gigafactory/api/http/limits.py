@@ -20,7 +20,7 @@ KEYS_MAX = 100_000
 Monotonic = Callable[[], float]
 
 
-class Rates:
+class RateLimiter:
     """A bucket of requests for each token, refilled steadily."""
 
     def __init__(
@@ -53,7 +53,7 @@ class Rates:
         self._buckets[key] = (left - 1.0, now)
 
 
-class Guesses:
+class FailedAttempts:
     """Failed attempts of each address within a window."""
 
     def __init__(
@@ -64,7 +64,7 @@ class Guesses:
         self._clock = clock
         self._failed: dict[str, tuple[int, float]] = {}
 
-    def failed(self, address: str) -> int | None:
+    def count(self, address: str) -> int | None:
         """Count a failed attempt; how many there were, at the first one too many, and else None.
 
         Raises TooManyRequests from the first one too many on, but for that first one.
@@ -80,9 +80,9 @@ class Guesses:
             return None
         if count == self._allowed:
             return count + 1
-        raise self.refusal(address)
+        raise self.too_many(address)
 
-    def refusal(self, address: str) -> TooManyRequests:
+    def too_many(self, address: str) -> TooManyRequests:
         """Say how long an address must wait."""
         _, since = self._failed.get(address, (0, self._clock()))
         wait_s = max(1, round(self._window_s - (self._clock() - since)))

@@ -12,7 +12,7 @@ from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from gigafactory.api.http.errors import PROBLEM, REQUEST_ID, TITLES
-from gigafactory.api.http.response import Answer, encode
+from gigafactory.api.http.response import HttpResponse, encode
 from gigafactory.wire.problem import Problem
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
@@ -21,17 +21,17 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 _SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,100}")
 _PORT = re.compile(r":\d{1,5}$")
 
-# An id is no secret: chance that is drawn from the system once saves a call for each request.
+# Request ids are not secret: seeding once saves a system call per request.
 _chance = random.Random(secrets.randbits(256)).getrandbits  # noqa: S311
 
 
-class Edge:
+class RequestMiddleware:
     """Wraps the whole application, so that no answer leaves without its request id."""
 
     def __init__(self, app: ASGIApp, *, hosts: Collection[str] | None) -> None:
         """Serve these hosts only (a page elsewhere could name us otherwise); None for any."""
         self._app = app
-        # Bound once: the lazy logger of a module would be set up anew for every line.
+        # Bound once: a module's lazy logger would be set up again for every line.
         self._log = structlog.get_logger().bind()
         self._hosts = None if hosts is None else {host.lower() for host in hosts}
 
@@ -84,7 +84,7 @@ def _host_name(host: bytes | None) -> str:
     return _PORT.sub("", (host or b"").decode("latin-1").lower())
 
 
-def _misdirected(request_id: str) -> Answer:
+def _misdirected(request_id: str) -> HttpResponse:
     told = Problem(
         type="urn:gigafactory:problem:misdirected",
         title=TITLES[421],
@@ -93,4 +93,4 @@ def _misdirected(request_id: str) -> Answer:
         code="misdirected",
         request_id=request_id,
     )
-    return Answer(421, encode(told), media_type=PROBLEM.encode())
+    return HttpResponse(421, encode(told), media_type=PROBLEM.encode())

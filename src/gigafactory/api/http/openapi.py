@@ -13,8 +13,8 @@ from litestar.types import ASGIApp
 from gigafactory import __version__
 from gigafactory.api.http.errors import PROBLEM, TITLES
 from gigafactory.api.http.operation import KEY, Body, Operation
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import Answer, encode
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import HttpResponse, encode
 from gigafactory.wire.problem import Problem
 
 TITLE = "Gigafactory"
@@ -27,6 +27,23 @@ Times are ISO 8601 in UTC with milliseconds, money is in dollars as a decimal te
 """
 REF = "#/components/schemas/{name}"
 SCHEMA_NAMES = {
+    "ActionDoc": "WishDoc",
+    "AttentionItemView": "MatterView",
+    "DispatchModeDoc": "WayDoc",
+    "HealthView": "Health",
+    "IntervalView": "OddsView",
+    "JobIncludes": "More",
+    "ProductDispatchView": "DispatchedView",
+    "ReadyView": "Ready",
+    "RefusedTicketView": "UnfitView",
+    "ReportResultView": "Verdict",
+    "ReportResultsView": "Verdicts",
+    "ReviewRequestDoc": "AskedDoc",
+    "ScaleTargetView": "OutlookView",
+    "ShapeFactoryView": "SightView",
+    "TicketDoc": "ItemSent",
+    "TicketUpdateDoc": "EchoDoc",
+    "TicketUpdateView": "ToldView",
     "ComparisonOutcome": "Outcome",
     "DispatchMode": "Way",
     "FactoryState": "State",
@@ -72,7 +89,7 @@ def _schemas(operations: Iterator[Operation]) -> tuple[dict[Any, Any], dict[str,
     """The schema of every type that is taken or given, and the components that they refer to."""
     types: list[Any] = [Problem]
     for operation in operations:
-        bodies = (*operation.takes, *operation.gives.values())
+        bodies = (*operation.request_bodies, *operation.responses.values())
         types += [of for body in bodies if body for of in body.types if of not in types]
         if operation.query is not None and operation.query not in types:
             types.append(operation.query)
@@ -110,16 +127,18 @@ def _described(
             *_header_parameters(method, operation),
         ],
         "responses": {
-            **{str(status): _given(body, schemas) for status, body in operation.gives.items()},
-            **{str(status): _refusal(status, schemas) for status in operation.refuses},
+            **{str(status): _given(body, schemas) for status, body in operation.responses.items()},
+            **{str(status): _refusal(status, schemas) for status in operation.error_statuses},
         },
     }
     if operation.token:
         told["security"] = [{"token": []}]
-    if operation.takes:
+    if operation.request_bodies:
         told["requestBody"] = {
             "required": not operation.optional_body,
-            "content": {body.media_type: _content(body, schemas) for body in operation.takes},
+            "content": {
+                body.media_type: _content(body, schemas) for body in operation.request_bodies
+            },
         }
     return told
 
@@ -193,9 +212,9 @@ def _one(found: list[Any]) -> Any:  # noqa: ANN401 - a JSON schema
 
 
 @get("/api/openapi.json")
-async def openapi(request: Call) -> ASGIApp:
+async def openapi(request: ApiRequest) -> ASGIApp:
     """This description, made when it is first asked for."""
     state = request.app.state
     if state.get("openapi") is None:
         state["openapi"] = encode(describe(request.app))
-    return Answer(200, state["openapi"])
+    return HttpResponse(200, state["openapi"])

@@ -35,10 +35,10 @@ class Operation:
     """One operation: what it takes, what it gives by status, and how it may be refused."""
 
     tag: str
-    takes: tuple[Body, ...] = ()
+    request_bodies: tuple[Body, ...] = ()
     query: type | None = None
-    gives: dict[int, Body | None] = field(default_factory=dict)
-    refuses: tuple[int, ...] = ()
+    responses: dict[int, Body | None] = field(default_factory=dict)
+    error_statuses: tuple[int, ...] = ()
     token: bool = True
     optional_body: bool = False
     sends: tuple[str, ...] = ()
@@ -62,10 +62,10 @@ def operation(
     refused = {*common, *refuses, *((413,) if bodies else ())}
     told = Operation(
         tag=tag,
-        takes=bodies,
+        request_bodies=bodies,
         query=query,
-        gives=gives,
-        refuses=tuple(sorted(refused)),
+        responses=gives,
+        error_statuses=tuple(sorted(refused)),
         token=token,
         optional_body=optional_body,
         sends=sends,

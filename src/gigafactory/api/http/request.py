@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from litestar import Request
 from litestar.datastructures import State
 
-from gigafactory.api.http.authn import Authn
-from gigafactory.api.http.decoding import decoded, queried
+from gigafactory.api.http.authn import Authenticator
+from gigafactory.api.http.decoding import decode_json, decode_query
 from gigafactory.api.http.limits import REQUEST_BYTES_MAX
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.domain.errors import Forbidden, Malformed, NotFound, TooLarge
@@ -20,7 +20,7 @@ Value = TypeVar("Value")
 _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
-class Call(Request[Any, Any, State]):
+class ApiRequest(Request[Any, Any, State]):
     """One request; it reads its body and headers by itself, which is several times faster."""
 
     @property
@@ -30,9 +30,9 @@ class Call(Request[Any, Any, State]):
         return coordinator
 
     @property
-    def authn(self) -> Authn:
+    def authn(self) -> Authenticator:
         """What knows who is calling."""
-        authn: Authn = self.app.state.authn
+        authn: Authenticator = self.app.state.authn
         return authn
 
     def header(self, name: bytes) -> bytes | None:
@@ -80,15 +80,15 @@ class Call(Request[Any, Any, State]):
 
         Raises Invalid.
         """
-        return queried(self.scope["query_string"], of)
+        return decode_query(self.scope["query_string"], of)
 
     @property
-    def announced(self) -> int | None:
+    def content_length(self) -> int | None:
         """How many bytes the body is said to have; None where that is not said."""
         length = self.header(b"content-length")
         return int(length) if length is not None and length.isdigit() else None
 
-    async def pieces(self) -> AsyncIterator[bytes]:
+    async def body_chunks(self) -> AsyncIterator[bytes]:
         """The body as it comes, for whoever counts it.
 
         Raises Malformed when the client leaves before its end.
@@ -97,24 +97,24 @@ class Call(Request[Any, Any, State]):
         while more:
             message = await self.receive()
             if message["type"] != "http.request":
-                raise Malformed("the client left before its request was complete")
+                raise Malformed("the client disconnected before its request was complete")
             if piece := message.get("body", b""):
                 yield piece
             more = message.get("more_body", False)
 
-    async def content(self, bytes_max: int) -> bytes:
+    async def read_body(self, bytes_max: int) -> bytes:
         """The whole body.
 
         Raises TooLarge for more than `bytes_max`, before it is read where its size was announced.
         """
-        if self.announced is not None and self.announced > bytes_max:
+        if self.content_length is not None and self.content_length > bytes_max:
             raise _too_large(bytes_max)
         pieces: list[bytes] = []
         size = 0
         while True:
             message = await self.receive()
             if message["type"] != "http.request":
-                raise Malformed("the client left before its request was complete")
+                raise Malformed("the client disconnected before its request was complete")
             piece = message.get("body", b"")
             size += len(piece)
             if size > bytes_max:
@@ -123,30 +123,33 @@ class Call(Request[Any, Any, State]):
                 return b"".join((*pieces, piece)) if pieces else piece
             pieces.append(piece)
 
-    async def decoded(self, of: type[Value], *, bytes_max: int = REQUEST_BYTES_MAX) -> Value:
+    async def json_body(self, of: type[Value], *, bytes_max: int = REQUEST_BYTES_MAX) -> Value:
         """The JSON body as a value of a type.
 
         Raises Malformed, Invalid, TooLarge.
         """
-        return decoded(await self.content(bytes_max), of)
+        return decode_json(await self.read_body(bytes_max), of)
 
-    async def while_there(self, work: Awaitable[Value]) -> Value:
+    async def until_disconnect(self, work: Awaitable[Value]) -> Value:
         """What comes of some work that takes a while; it is given up when the client leaves.
 
         Raises Malformed then: the answer goes nowhere.
         """
-        doing, leaving = asyncio.ensure_future(work), asyncio.ensure_future(self._left())
+        doing, leaving = (
+            asyncio.ensure_future(work),
+            asyncio.ensure_future(self._wait_for_disconnect()),
+        )
         try:
             await asyncio.wait({doing, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if doing.done():
                 return doing.result()
-            raise Malformed("the client left before its answer was there")
+            raise Malformed("the client disconnected before the response")
         finally:
             leaving.cancel()
             doing.cancel()
             await asyncio.gather(doing, leaving, return_exceptions=True)
 
-    async def _left(self) -> None:
+    async def _wait_for_disconnect(self) -> None:
         while (await self.receive())["type"] != "http.disconnect":
             pass
 

@@ -14,7 +14,7 @@ Headers = tuple[tuple[bytes, bytes], ...]
 encode = msgspec.json.Encoder(enc_hook=encode_hook).encode
 
 
-class Answer:
+class HttpResponse:
     """One whole answer."""
 
     __slots__ = ("body", "cache", "headers", "media_type", "status")
@@ -58,9 +58,9 @@ class NoContent:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-NOTHING = NoContent()
+NO_CONTENT = NoContent()
 
 
-def answer(value: object, status: int = 200) -> Answer:
+def json_response(value: object, status: int = 200) -> HttpResponse:
     """Give a view as JSON."""
-    return Answer(status, encode(value))
+    return HttpResponse(status, encode(value))

@@ -31,32 +31,35 @@ def frame(data: object, *, event: str | None = None, id_: int | None = None) -> 
     return b"%s%sdata: %s\n\n" % (number, name, encode(data))
 
 
-class Frames:
+class FrameCache:
     """Events as bytes, made once for all who follow."""
 
     def __init__(self) -> None:
         self._made: OrderedDict[int, bytes] = OrderedDict()
 
-    def of(self, event: Event) -> bytes:
+    def frame(self, event: Event) -> bytes:
         """The name and data of an event's message."""
         made = self._made.get(event.position)
         if made is None:
-            made = b"event: %s\ndata: %s\n\n" % (event.type.encode(), encode(views.event(event)))
+            made = b"event: %s\ndata: %s\n\n" % (
+                event.type.encode(),
+                encode(views.render_event(event)),
+            )
             self._made[event.position] = made
             if len(self._made) > FRAMES_KEPT:
                 self._made.popitem(last=False)
         return made
 
 
-async def frames(
-    batches: AsyncIterator[EventBatch], made: Frames, number: Callable[[Event], int]
+async def event_frames(
+    batches: AsyncIterator[EventBatch], made: FrameCache, number: Callable[[Event], int]
 ) -> AsyncIterator[bytes]:
     """The messages of followed events, each under its number; the last one says why it ends."""
     async for batch in batches:
         if batch.ended is not None:
             yield frame({"reason": batch.ended}, event=batch.ended)
             return
-        yield b"".join(b"id: %d\n%s" % (number(e), made.of(e)) for e in batch.events)
+        yield b"".join(b"id: %d\n%s" % (number(e), made.frame(e)) for e in batch.events)
 
 
 class OpenStreams:
@@ -65,7 +68,7 @@ class OpenStreams:
     def __init__(self) -> None:
         self._ends: set[asyncio.Future[None]] = set()
 
-    def begin(self) -> asyncio.Future[None]:
+    def register(self) -> asyncio.Future[None]:
         """A future that is done when the server stops."""
         end = asyncio.get_running_loop().create_future()
         self._ends.add(end)
@@ -103,7 +106,7 @@ class EventStream:
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
-        stopped = self._open.begin()
+        stopped = self._open.register()
         pump = asyncio.create_task(self._pump(send))
         others = [asyncio.create_task(self._ping(send)), asyncio.create_task(_left(receive))]
         try:

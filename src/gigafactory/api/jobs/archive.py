@@ -6,16 +6,16 @@ from litestar import get
 from litestar.types import ASGIApp
 from msgspec import Meta
 
-from gigafactory.api.http.cursor import after, cursor
-from gigafactory.api.http.download import Download, etag, part_of
+from gigafactory.api.http.cursor import decode_cursor, encode_cursor
+from gigafactory.api.http.download import Download, etag, parse_range
 from gigafactory.api.http.examples import JOB_ID, NOON
 from gigafactory.api.http.operation import Body, operation
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import json_response
 from gigafactory.coordinator.core.audit import visible_products
 from gigafactory.domain.job.artifact import Artifact
 from gigafactory.domain.submission.retention import ArchivedJob
-from gigafactory.wire.fields import Doc, timestamp
+from gigafactory.wire.fields import RequestDoc, timestamp
 from gigafactory.wire.files import ArchivedView, ArchiveView
 from gigafactory.wire.limits import PAGE_MAX
 
@@ -23,7 +23,7 @@ TAG = "Archive"
 GZIP = "application/gzip"
 
 
-class ArchivePage(Doc, frozen=True, kw_only=True):
+class ArchivePage(RequestDoc, frozen=True, kw_only=True):
     """Which part of the archive."""
 
     limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 50
@@ -68,15 +68,17 @@ EXAMPLE = {
         gives={200: Body(of=ArchiveView, example={"jobs": [EXAMPLE], "nextCursor": None})},
     ),
 )
-async def list_archive(request: Call) -> ASGIApp:
+async def list_archive(request: ApiRequest) -> ASGIApp:
     """List the jobs that lie in the archive, oldest first."""
     caller = await request.caller()
     page = request.query(ArchivePage)
     asked = ("archive", visible_products(caller), page.limit)
-    last = after(page.cursor, asked) or ""
+    last = decode_cursor(page.cursor, asked) or ""
     found = await request.coordinator.archives.page(caller, after=last, limit=page.limit)
-    following = cursor(found[-1].key, asked) if len(found) == page.limit else None
-    return answer(ArchiveView(jobs=tuple(_view(each) for each in found), next_cursor=following))
+    following = encode_cursor(found[-1].key, asked) if len(found) == page.limit else None
+    return json_response(
+        ArchiveView(jobs=tuple(_view(each) for each in found), next_cursor=following)
+    )
 
 
 @get(
@@ -91,7 +93,7 @@ async def list_archive(request: Call) -> ASGIApp:
         sends=("Range", "If-Range"),
     ),
 )
-async def read_archived(request: Call) -> ASGIApp:
+async def read_archived(request: ApiRequest) -> ASGIApp:
     """Download an archived job: JSON lines of all that there was of it, compressed with gzip.
 
     Each line is an object with one key, which says what it is: `archive`, `job`, `spec`, `event`,
@@ -102,7 +104,7 @@ async def read_archived(request: Call) -> ASGIApp:
     file = _file(found)
     condition = request.header(b"if-range")
     asked = request.header(b"range") if condition in (None, etag(file)) else None
-    part = part_of(asked, found.size)
+    part = parse_range(asked, found.size)
     pieces = request.coordinator.archives.read(found, start=(part or (0, 0))[0])
     first = await anext(pieces, b"")
     return Download(file, first, pieces, part)

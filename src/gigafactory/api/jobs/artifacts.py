@@ -7,12 +7,12 @@ from litestar import delete, get, post
 from litestar.types import ASGIApp
 from msgspec import Meta
 
-from gigafactory.api.http.download import Download, etag, part_of
+from gigafactory.api.http.download import Download, etag, parse_range
 from gigafactory.api.http.examples import ARTIFACT, JOB_ID, NOON
 from gigafactory.api.http.operation import Body, operation
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import JSON, NOTHING, Answer, answer
-from gigafactory.api.render.jobs import artifact
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import JSON, NO_CONTENT, HttpResponse, json_response
+from gigafactory.api.render.jobs import render_artifact
 from gigafactory.domain.job.artifact import (
     DEFAULT_MEDIA_TYPE,
     NAME_CHARS_MAX,
@@ -21,13 +21,13 @@ from gigafactory.domain.job.artifact import (
     Purpose,
 )
 from gigafactory.domain.job.diff import WorkDiff
-from gigafactory.wire.fields import Doc, Epoch, Word, timestamp
+from gigafactory.wire.fields import Epoch, RequestDoc, Word, timestamp
 from gigafactory.wire.files import ArtifactsView, ArtifactView, LinkDoc, LinkView
 
 TAG = "Artifacts"
 
 
-class Upload(Doc, frozen=True, kw_only=True):
+class Upload(RequestDoc, frozen=True, kw_only=True):
     """What the bytes of the body are."""
 
     name: Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
@@ -53,7 +53,7 @@ class Upload(Doc, frozen=True, kw_only=True):
         refuses=(404, 409),
     ),
 )
-async def add_artifact(request: Call) -> ASGIApp:
+async def add_artifact(request: ApiRequest) -> ASGIApp:
     """Add a file to a job: a worker under its lease, or an operator.
 
     The body is the file as it is, in one request of any length that the settings allow. What does
@@ -66,17 +66,17 @@ async def add_artifact(request: Call) -> ASGIApp:
         name=asked.name,
         sha256=asked.sha256,
         media_type=asked.media_type,
-        size=request.announced if asked.size is None else asked.size,
+        size=request.content_length if asked.size is None else asked.size,
         purpose=asked.purpose,
     )
     taken = await request.coordinator.artifacts.add(
         caller,
         request.named("job_id", "job"),
         offered,
-        request.pieces(),
+        request.body_chunks(),
         epoch=asked.lease_epoch,
     )
-    return answer(artifact(taken), 201)
+    return json_response(render_artifact(taken), 201)
 
 
 @get(
@@ -87,11 +87,11 @@ async def add_artifact(request: Call) -> ASGIApp:
         refuses=(404,),
     ),
 )
-async def list_artifacts(request: Call) -> ASGIApp:
+async def list_artifacts(request: ApiRequest) -> ASGIApp:
     """List the files of a job, of all of its runs, oldest first."""
     caller = await request.caller()
     found = await request.coordinator.artifacts.list(caller, request.named("job_id", "job"))
-    return answer(ArtifactsView(artifacts=tuple(artifact(each) for each in found)))
+    return json_response(ArtifactsView(artifacts=tuple(render_artifact(each) for each in found)))
 
 
 DIFF = {
@@ -125,7 +125,7 @@ TEXT = "text/x-diff"
         refuses=(404,),
     ),
 )
-async def read_diff(request: Call) -> ASGIApp:
+async def read_diff(request: ApiRequest) -> ASGIApp:
     """Read what the newest run of a job has changed: as JSON, or as text for who does not ask so.
 
     The factory has made it when it handed in the work, without what is secret; where it is very
@@ -135,16 +135,16 @@ async def read_diff(request: Call) -> ASGIApp:
     caller = await request.caller()
     diff = await request.coordinator.diffs.get(caller, request.named("job_id", "job"))
     if JSON in (request.header(b"accept") or b""):
-        return answer(diff)
+        return json_response(diff)
     headers = (
         (b"etag", f'"{diff.commit}"'.encode("ascii", "replace")),
         (b"x-content-type-options", b"nosniff"),
     )
     media_type = f"{TEXT}; charset=utf-8".encode()
-    return Answer(200, diff.text.encode(), media_type=media_type, headers=headers)
+    return HttpResponse(200, diff.text.encode(), media_type=media_type, headers=headers)
 
 
-class Opened(Doc, frozen=True, kw_only=True):
+class Opened(RequestDoc, frozen=True, kw_only=True):
     """By what right somebody reads, who sends no token."""
 
     link: Word | None = None
@@ -167,7 +167,7 @@ PART = Body(
         sends=("Range", "If-Range"),
     ),
 )
-async def read_artifact(request: Call) -> ASGIApp:
+async def read_artifact(request: ApiRequest) -> ASGIApp:
     """Download a file: all of it, or a single `Range` of bytes.
 
     It comes as an attachment that no browser runs on this origin. `ETag` is its SHA-256, and so is
@@ -176,14 +176,14 @@ async def read_artifact(request: Call) -> ASGIApp:
     return await download(request, await _wanted(request))
 
 
-async def download(request: Call, found: Artifact) -> Download:
+async def download(request: ApiRequest, found: Artifact) -> Download:
     """All of a file, or the part that the request asks for, as something that is saved.
 
     Raises NotFound when its bytes are gone, RangeNotSatisfiable.
     """
     condition = request.header(b"if-range")
     asked = request.header(b"range") if condition in (None, etag(found)) else None
-    part = part_of(asked, found.size)
+    part = parse_range(asked, found.size)
     start, _ = part or (0, found.size)
     pieces = request.coordinator.artifacts.read(found, start=start)
     # Bytes that are gone are said to be so while that can still be said.
@@ -191,12 +191,12 @@ async def download(request: Call, found: Artifact) -> Download:
     return Download(found, first, pieces, part)
 
 
-async def _wanted(request: Call) -> Artifact:
+async def _wanted(request: ApiRequest) -> Artifact:
     wanted = request.named("artifact_id", "artifact")
     secret = request.query(Opened).link
     if secret is None:
         return await request.coordinator.artifacts.get(await request.caller(), wanted)
-    async with request.authn.guessing(request.address):
+    async with request.authn.counting_failures(request.address):
         return await request.coordinator.artifact_links.open(wanted, secret)
 
 
@@ -205,11 +205,11 @@ async def _wanted(request: Call) -> Artifact:
     status_code=200,
     opt=operation(TAG, gives={204: None}, refuses=(404, 409)),
 )
-async def delete_artifact(request: Call) -> ASGIApp:
+async def delete_artifact(request: ApiRequest) -> ASGIApp:
     """Delete a file of a job; the job's story keeps that it was there."""
     caller = await request.caller()
     await request.coordinator.artifacts.delete(caller, request.named("artifact_id", "artifact"))
-    return NOTHING
+    return NO_CONTENT
 
 
 @post(
@@ -230,13 +230,13 @@ async def delete_artifact(request: Call) -> ASGIApp:
         optional_body=True,
     ),
 )
-async def link_artifact(request: Call) -> ASGIApp:
+async def link_artifact(request: ApiRequest) -> ASGIApp:
     """Make a link by which one file can be read without a token, for a quarter of an hour.
 
     Or for as long as `expiresIn` says, a day at most; it ends with the token of its maker, too.
     """
     caller = await request.caller()
-    asked = await request.decoded(LinkDoc)
+    asked = await request.json_body(LinkDoc)
     made = await request.coordinator.artifact_links.create(
         caller,
         request.named("artifact_id", "artifact"),
@@ -244,7 +244,7 @@ async def link_artifact(request: Call) -> ASGIApp:
     )
     at = request.scope["path"].removesuffix("/links")
     shown = LinkView(path=f"{at}?link={made.secret}", expires_at=timestamp(made.expires_at))
-    return answer(shown, 201)
+    return json_response(shown, 201)
 
 
 ROUTES = (add_artifact, list_artifacts, read_diff, read_artifact, delete_artifact, link_artifact)

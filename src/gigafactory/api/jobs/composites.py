@@ -3,13 +3,13 @@
 from litestar import get, post
 from litestar.types import ASGIApp
 
-from gigafactory.api.http.decoding import decoded
+from gigafactory.api.http.decoding import decode_json
 from gigafactory.api.http.examples import MANIFEST
 from gigafactory.api.http.limits import BATCH_BYTES_MAX
 from gigafactory.api.http.operation import Body, operation
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import answer
-from gigafactory.api.jobs.jobs import batch
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import json_response
+from gigafactory.api.jobs.jobs import parse_batch
 from gigafactory.api.render import jobs as views
 from gigafactory.coordinator.jobs.dag import JobDag
 from gigafactory.domain.composite.rollup import CompositeRollup
@@ -35,7 +35,7 @@ TAG = "DAG"
         refuses=(404, 409),
     ),
 )
-async def add_children(request: Call) -> ASGIApp:
+async def add_children(request: ApiRequest) -> ASGIApp:
     """Add children to a composite: a new revision of its plan.
 
     All are stored or none. A child that it has under that name already, shipped or waiting
@@ -43,23 +43,25 @@ async def add_children(request: Call) -> ASGIApp:
     content, or ended without being shipped, gives way to the new one.
     """
     caller = await request.caller_or_agent()
-    document = decoded(await request.content(BATCH_BYTES_MAX), dict[str, object])
-    files = batch(document, CHILDREN_MAX)
+    document = decode_json(await request.read_body(BATCH_BYTES_MAX), dict[str, object])
+    files = parse_batch(document, CHILDREN_MAX)
     coordinator = request.coordinator
     reference = request.named("job_id", "job")
     taken = await coordinator.submissions.add_children(caller, reference, files)
-    shown = tuple(views.job(coordinator.jobs.with_fleet_flags(job)) for job in taken.jobs)
-    return answer(JobsView(jobs=shown), 201 if taken.created else 200)
+    shown = tuple(views.render_job(coordinator.jobs.with_fleet_flags(job)) for job in taken.jobs)
+    return json_response(JobsView(jobs=shown), 201 if taken.created else 200)
 
 
 @get(
     "/jobs/{job_id:str}/dag",
     opt=operation(TAG, gives={200: Body(of=DagView)}, refuses=(404,)),
 )
-async def get_dag(request: Call) -> ASGIApp:
+async def get_dag(request: ApiRequest) -> ASGIApp:
     """Show the sub-tree of a job with its states, each composite before its children."""
     caller = await request.caller_or_agent()
-    return answer(_dag(await request.coordinator.dags.get(caller, request.named("job_id", "job"))))
+    return json_response(
+        _dag(await request.coordinator.dags.get(caller, request.named("job_id", "job")))
+    )
 
 
 def _dag(of: JobDag) -> DagView:

@@ -5,8 +5,8 @@ from litestar.types import ASGIApp
 
 from gigafactory.api.http.examples import JOB
 from gigafactory.api.http.operation import Body, operation
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import json_response
 from gigafactory.api.render import jobs as views
 from gigafactory.domain.tracker.defect import Defect
 from gigafactory.wire.jobs import JobView
@@ -26,19 +26,19 @@ TAG = "Review"
         refuses=(404, 409),
     ),
 )
-async def report_defect(request: Call) -> ASGIApp:
+async def report_defect(request: ApiRequest) -> ASGIApp:
     """Tell of a defect that a shipped job let through; the same one twice counts once.
 
     It counts against the objective of escaped defects, and in the insights.
     """
     caller = await request.caller()
-    asked = await request.decoded(DefectDoc)
+    asked = await request.json_body(DefectDoc)
     job = await request.coordinator.defects.report(
         caller,
         request.named("job_id", "job"),
         Defect(source=asked.source, reference=asked.reference),
     )
-    return answer(views.job(request.coordinator.jobs.with_fleet_flags(job)))
+    return json_response(views.render_job(request.coordinator.jobs.with_fleet_flags(job)))
 
 
 ROUTES = (report_defect,)

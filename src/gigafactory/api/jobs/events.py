@@ -9,12 +9,12 @@ from msgspec import Meta
 from gigafactory.api.http import sse
 from gigafactory.api.http.examples import JOB_ID, NOON
 from gigafactory.api.http.operation import Body, operation
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import json_response
 from gigafactory.api.render import jobs as views
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.scheduler.explain import Explanation
-from gigafactory.wire.fields import Doc
+from gigafactory.wire.fields import RequestDoc
 from gigafactory.wire.jobs import EventsView
 from gigafactory.wire.limits import PAGE_MAX
 from gigafactory.wire.runs import RunsView
@@ -37,7 +37,7 @@ EVENT = {
 }
 
 
-class EventPage(Doc, frozen=True, kw_only=True):
+class EventPage(RequestDoc, frozen=True, kw_only=True):
     """Which part of the story."""
 
     after: Number = 0
@@ -54,33 +54,33 @@ class EventPage(Doc, frozen=True, kw_only=True):
         refuses=(404,),
     ),
 )
-async def list_events(request: Call) -> ASGIApp:
+async def list_events(request: ApiRequest) -> ASGIApp:
     """Tell a job's story: every accepted change, in order, without gaps."""
     caller = await request.caller()
     page = request.query(EventPage)
     jobs = request.coordinator.jobs
     job = await jobs.lookup(caller, request.named("job_id", "job"))
     events = await jobs.events(job, after=page.after, limit=page.limit)
-    return answer(EventsView(events=tuple(views.event(event) for event in events)))
+    return json_response(EventsView(events=tuple(views.render_event(event) for event in events)))
 
 
-class Resume(Doc, frozen=True, kw_only=True):
+class Resume(RequestDoc, frozen=True, kw_only=True):
     """Where to go on from; the header Last-Event-ID goes before it."""
 
     after: Number | None = None
 
 
-def resumed(request: Call) -> int | None:
+def resume_position(request: ApiRequest) -> int | None:
     """The number after which a stream goes on.
 
     Raises Invalid.
     """
     after = request.query(Resume).after
-    last = resumed_number(request)
+    last = last_event_id(request)
     return after if last is None else last
 
 
-def resumed_number(request: Call) -> int | None:
+def last_event_id(request: ApiRequest) -> int | None:
     """What the header Last-Event-ID says.
 
     Raises Invalid.
@@ -105,57 +105,61 @@ STREAM = Body(
     "/jobs/{job_id:str}/events/stream",
     opt=operation(TAG, query=Resume, gives={200: STREAM}, refuses=(404,), sends=("Last-Event-ID",)),
 )
-async def stream_job_events(request: Call) -> ASGIApp:
+async def stream_job_events(request: ApiRequest) -> ASGIApp:
     """Follow one job as server-sent events; the id of each is its seq.
 
     `Last-Event-ID` resumes with nothing lost or repeated. A comment comes every 15 seconds.
     """
     caller = await request.caller()
     batches = await request.coordinator.event_streams.follow_job(
-        caller, request.named("job_id", "job"), after=resumed(request) or 0
+        caller, request.named("job_id", "job"), after=resume_position(request) or 0
     )
     state = request.app.state
-    return sse.EventStream(sse.frames(batches, state.frames, lambda e: e.seq), state.streams)
+    return sse.EventStream(sse.event_frames(batches, state.frames, lambda e: e.seq), state.streams)
 
 
 @get(
     "/events/stream",
     opt=operation(TAG, query=Resume, gives={200: STREAM}, sends=("Last-Event-ID",)),
 )
-async def stream_product_events(request: Call) -> ASGIApp:
+async def stream_product_events(request: ApiRequest) -> ASGIApp:
     """Follow a whole product as server-sent events; the id of each is its position.
 
     The product is chosen by `x-product-id`; without one, it is all that the token covers. It begins
     with what happens from now on, or after `Last-Event-ID` with nothing lost or repeated.
     """
     caller = await request.caller()
-    batches = await request.coordinator.event_streams.follow_product(caller, after=resumed(request))
+    batches = await request.coordinator.event_streams.follow_product(
+        caller, after=resume_position(request)
+    )
     state = request.app.state
-    return sse.EventStream(sse.frames(batches, state.frames, lambda e: e.position), state.streams)
+    return sse.EventStream(
+        sse.event_frames(batches, state.frames, lambda e: e.position), state.streams
+    )
 
 
 @get(
     "/jobs/{job_id:str}/runs",
     opt=operation(TAG, gives={200: Body(of=RunsView)}, refuses=(404,)),
 )
-async def list_runs(request: Call) -> ASGIApp:
+async def list_runs(request: ApiRequest) -> ASGIApp:
     """List every attempt at a job, oldest first, with what it used and how it came out."""
     caller = await request.caller_or_agent()
     jobs = request.coordinator.jobs
     runs = await jobs.runs(await jobs.lookup(caller, request.named("job_id", "job")))
-    return answer(RunsView(runs=tuple(views.run(run) for run in runs)))
+    return json_response(RunsView(runs=tuple(views.render_run(run) for run in runs)))
 
 
 @get(
     "/jobs/{job_id:str}/explain",
     opt=operation(TAG, gives={200: Body(of=Explanation)}, refuses=(404,)),
 )
-async def explain_job(request: Call) -> ASGIApp:
+async def explain_job(request: ApiRequest) -> ASGIApp:
     """Say why a job is where it is, or why it does not run yet."""
     caller = await request.caller()
     jobs = request.coordinator.jobs
     job = await jobs.lookup(caller, request.named("job_id", "job"))
-    return answer(await jobs.explain(job))
+    return json_response(await jobs.explain(job))
 
 
 ROUTES = (

@@ -7,13 +7,13 @@ import msgspec
 from litestar import get, post
 from litestar.types import ASGIApp
 
-from gigafactory.api.http.cursor import after, cursor
-from gigafactory.api.http.decoding import decoded
+from gigafactory.api.http.cursor import decode_cursor, encode_cursor
+from gigafactory.api.http.decoding import decode_json
 from gigafactory.api.http.examples import FILE, JOB, MANIFEST
 from gigafactory.api.http.limits import BATCH_BYTES_MAX, FILE_BYTES_MAX
 from gigafactory.api.http.operation import Body, operation
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import json_response
 from gigafactory.api.render import jobs as views
 from gigafactory.coordinator.core.ports import JobQuery
 from gigafactory.coordinator.lifecycle.actions import ActionRequest
@@ -21,7 +21,7 @@ from gigafactory.domain.errors import Fault, Invalid, Malformed
 from gigafactory.domain.job.job import Stage
 from gigafactory.domain.manifest.job_file import parse_job_file, parse_json_job
 from gigafactory.domain.manifest.manifest import JobFile
-from gigafactory.wire.jobs import JobFilter, JobsView, JobView, More, WishDoc
+from gigafactory.wire.jobs import ActionDoc, JobFilter, JobIncludes, JobsView, JobView
 from gigafactory.wire.limits import BATCH_MAX
 from gigafactory.wire.submissions import BatchDoc, FileName, JobDoc
 
@@ -47,39 +47,39 @@ FAULTS_MAX = 100
         sends=("x-file-name",),
     ),
 )
-async def submit_job(request: Call) -> ASGIApp:
+async def submit_job(request: ApiRequest) -> ASGIApp:
     """Submit a job, or a batch of them.
 
     A job file as `text/markdown`, one job as `{"manifest", "body"}`, or many as `{"jobs": […]}`:
     all are stored or none. What was submitted before under the same idempotency key is returned.
     """
     caller = await request.caller()
-    files, many = await _submitted(request)
+    files, many = await _read_submission(request)
     taken = await request.coordinator.submissions.submit(caller, files)
     jobs = request.coordinator.jobs
-    shown = tuple(views.job(jobs.with_fleet_flags(job)) for job in taken.jobs)
+    shown = tuple(views.render_job(jobs.with_fleet_flags(job)) for job in taken.jobs)
     status = 201 if taken.created else 200
-    return answer(JobsView(jobs=shown) if many else shown[0], status)
+    return json_response(JobsView(jobs=shown) if many else shown[0], status)
 
 
-async def _submitted(request: Call) -> tuple[list[JobFile], bool]:
+async def _read_submission(request: ApiRequest) -> tuple[list[JobFile], bool]:
     media_type = (request.header(b"content-type") or b"").partition(b";")[0].strip().lower()
     if media_type in MARKDOWN:
         name = request.query(FileName).name or (request.header(b"x-file-name") or b"").decode(
             "latin-1"
         )
         stem = name.rpartition("/")[2].removesuffix(".md")
-        return [parse_job_file(await request.content(FILE_BYTES_MAX), stem=stem or None)], False
+        return [parse_job_file(await request.read_body(FILE_BYTES_MAX), stem=stem or None)], False
     if media_type != b"application/json":
         found = media_type.decode("latin-1") or "none"
         raise Malformed(f"the content type is {found}; send text/markdown or application/json")
-    document = decoded(await request.content(BATCH_BYTES_MAX), dict[str, Any])
+    document = decode_json(await request.read_body(BATCH_BYTES_MAX), dict[str, Any])
     if "jobs" not in document:
         return [parse_json_job(document)], False
-    return batch(document, BATCH_MAX), True
+    return parse_batch(document, BATCH_MAX), True
 
 
-def batch(document: Mapping[str, object], most: int) -> list[JobFile]:
+def parse_batch(document: Mapping[str, object], most: int) -> list[JobFile]:
     """Read all jobs of a batch.
 
     Raises Invalid with the faults of all of them, each under its place in the batch.
@@ -115,7 +115,7 @@ def _job(given: object) -> JobFile:
     "/jobs",
     opt=operation(TAG, query=JobFilter, gives={200: Body(of=JobsView)}),
 )
-async def list_jobs(request: Call) -> ASGIApp:
+async def list_jobs(request: ApiRequest) -> ASGIApp:
     """List jobs, newest first, a page at a time.
 
     The product is chosen by `x-product-id`. `nextCursor` is null on the last page. With `id` those
@@ -124,8 +124,10 @@ async def list_jobs(request: Call) -> ASGIApp:
     caller = await request.caller()
     wanted = request.query(JobFilter)
     if wanted.id is not None:
-        known = await request.coordinator.jobs.find_many(caller, _alone(wanted))
-        return answer(JobsView(jobs=tuple(views.job(job) for job in known), next_cursor=None))
+        known = await request.coordinator.jobs.find_many(caller, _ids_only(wanted))
+        return json_response(
+            JobsView(jobs=tuple(views.render_job(job) for job in known), next_cursor=None)
+        )
     query = JobQuery(
         stages=tuple(Stage(name) for name in wanted.stage.split(",")) if wanted.stage else (),
         repo=wanted.repo,
@@ -139,13 +141,15 @@ async def list_jobs(request: Call) -> ASGIApp:
         limit=wanted.limit,
     )
     asked = (caller.products, caller.product, query)
-    page = msgspec.structs.replace(query, after=after(wanted.cursor, asked))
+    page = msgspec.structs.replace(query, after=decode_cursor(wanted.cursor, asked))
     jobs = await request.coordinator.jobs.find(caller, page)
-    following = cursor(jobs[-1].id, asked) if len(jobs) == wanted.limit else None
-    return answer(JobsView(jobs=tuple(views.job(job) for job in jobs), next_cursor=following))
+    following = encode_cursor(jobs[-1].id, asked) if len(jobs) == wanted.limit else None
+    return json_response(
+        JobsView(jobs=tuple(views.render_job(job) for job in jobs), next_cursor=following)
+    )
 
 
-def _alone(wanted: JobFilter) -> frozenset[str]:
+def _ids_only(wanted: JobFilter) -> frozenset[str]:
     """The jobs that are asked for by name.
 
     Raises Invalid when they are to be searched as well.
@@ -157,20 +161,22 @@ def _alone(wanted: JobFilter) -> frozenset[str]:
 
 @get(
     "/jobs/{job_id:str}",
-    opt=operation(TAG, query=More, gives={200: Body(of=JobView, example=JOB)}, refuses=(404,)),
+    opt=operation(
+        TAG, query=JobIncludes, gives={200: Body(of=JobView, example=JOB)}, refuses=(404,)
+    ),
 )
-async def get_job(request: Call) -> ASGIApp:
+async def get_job(request: ApiRequest) -> ASGIApp:
     """Show one job, by its id or, in the chosen product, by its name."""
     caller = await request.caller_or_agent()
-    include = request.query(More).include.split(",")
+    include = request.query(JobIncludes).include.split(",")
     jobs = request.coordinator.jobs
     job = await jobs.get(caller, request.named("job_id", "job"))
     spec = await jobs.spec(job) if {"manifest", "body"} & set(include) else None
     events = await jobs.events(job) if "events" in include else ()
     runs = await jobs.runs(job) if "runs" in include else ()
     files = await request.coordinator.artifacts.list_files(job) if "artifacts" in include else ()
-    return answer(
-        views.job(job, spec=spec, include=include, events=events, runs=runs, artifacts=files)
+    return json_response(
+        views.render_job(job, spec=spec, include=include, events=events, runs=runs, artifacts=files)
     )
 
 
@@ -178,27 +184,27 @@ async def get_job(request: Call) -> ASGIApp:
     "/jobs/{job_id:str}/actions/{action:str}",
     opt=operation(
         TAG,
-        takes=Body(of=WishDoc, example={"reason": "looks right", "commit": "4f2a91c"}),
+        takes=Body(of=ActionDoc, example={"reason": "looks right", "commit": "4f2a91c"}),
         gives={200: Body(of=JobView, example=JOB)},
         refuses=(404, 409),
         optional_body=True,
     ),
 )
-async def act_on_job(request: Call) -> ASGIApp:
+async def act_on_job(request: ApiRequest) -> ASGIApp:
     """Do something to a job.
 
     Actions: ship, requeue, reject, approve, cancel, request-changes, request-review, promote,
     preempt, release, override-scope; 409 when the job's stage does not allow it.
     """
     caller = await request.caller()
-    asked = await request.decoded(WishDoc)
+    asked = await request.json_body(ActionDoc)
     wish = ActionRequest(
         reason=asked.reason or asked.comment, commit=asked.commit, fresh=asked.fresh
     )
     job = await request.coordinator.actions.act(
         caller, request.named("job_id", "job"), request.named("action", "action"), wish
     )
-    return answer(views.job(request.coordinator.jobs.with_fleet_flags(job)))
+    return json_response(views.render_job(request.coordinator.jobs.with_fleet_flags(job)))
 
 
 ROUTES = (submit_job, list_jobs, get_job, act_on_job)

@@ -10,17 +10,17 @@ from litestar.types import Scope as ASGIScope
 from msgspec import Meta
 
 from gigafactory.api.http import sse
-from gigafactory.api.http.download import part_of
+from gigafactory.api.http.download import parse_range
 from gigafactory.api.http.limits import CHUNK_BYTES_MAX
 from gigafactory.api.http.operation import Body, operation
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import answer
-from gigafactory.api.jobs.events import resumed_number
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import json_response
+from gigafactory.api.jobs.events import last_event_id
 from gigafactory.coordinator.files.log_readers import LogPiece, awaits_run
 from gigafactory.coordinator.files.logs import LOG_BYTES_MAX
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.tenancy.access import Caller
-from gigafactory.wire.fields import Doc, Epoch, Word
+from gigafactory.wire.fields import Epoch, RequestDoc, Word
 from gigafactory.wire.files import LogEnd
 
 TAG = "Logs"
@@ -29,7 +29,7 @@ TEXT = "text/plain; charset=utf-8"
 Offset = Annotated[int, Meta(ge=0, le=LOG_BYTES_MAX, description="bytes")]
 
 
-class Chunk(Doc, frozen=True, kw_only=True):
+class Chunk(RequestDoc, frozen=True, kw_only=True):
     """Where a chunk belongs."""
 
     lease_epoch: Epoch
@@ -46,18 +46,18 @@ class Chunk(Doc, frozen=True, kw_only=True):
         refuses=(404, 409),
     ),
 )
-async def append_log(request: Call) -> ASGIApp:
+async def append_log(request: ApiRequest) -> ASGIApp:
     """Send a chunk of the present run's log, of at most 1 MiB, fenced.
 
     What was sent before is harmless; after a gap, 409 `log_gap` names the `expectedOffset`.
     """
     caller = await request.caller()
     chunk = request.query(Chunk)
-    data = await request.content(CHUNK_BYTES_MAX)
+    data = await request.read_body(CHUNK_BYTES_MAX)
     end = await request.coordinator.logs.append(
         caller, request.named("job_id", "job"), chunk.lease_epoch, chunk.offset, data
     )
-    return answer(LogEnd(offset=end))
+    return json_response(LogEnd(offset=end))
 
 
 LOG = Body(
@@ -68,7 +68,7 @@ LOG = Body(
 PART = Body(media_type=TEXT, text="the range of bytes that was asked for")
 
 
-class LogPart(Doc, frozen=True, kw_only=True):
+class LogPart(RequestDoc, frozen=True, kw_only=True):
     """Which part of which run's log."""
 
     run: Word | None = None
@@ -97,7 +97,7 @@ class LogPart(Doc, frozen=True, kw_only=True):
         sends=("Range", "Last-Event-ID"),
     ),
 )
-async def read_log(request: Call) -> ASGIApp:
+async def read_log(request: ApiRequest) -> ASGIApp:
     """Read the log of a run: all of it, a part, its tail, or on while it grows.
 
     With `follow`, a run that is still to come is waited for; each message has `offset` and `text`,
@@ -108,7 +108,7 @@ async def read_log(request: Call) -> ASGIApp:
     caller = await request.caller_or_agent()
     wanted = request.query(LogPart)
     readers, streams = request.coordinator.log_readers, request.app.state.streams
-    reference, after = request.named("job_id", "job"), resumed_number(request)
+    reference, after = request.named("job_id", "job"), last_event_id(request)
     if wanted.follow and wanted.run is None and after is None:
         job = await request.coordinator.jobs.lookup(caller, reference)
         if awaits_run(job):
@@ -118,33 +118,35 @@ async def read_log(request: Call) -> ASGIApp:
         run, offset=wanted.offset, tail=wanted.tail, limit=wanted.limit
     )
     if not wanted.follow:
-        part = part_of(_range(request), end) if wanted.whole else None
+        part = parse_range(_range(request), end) if wanted.whole else None
         first, last = part or (start, end)
-        return LogText(readers.read(run, first, last), first, last, of=end if part else None)
+        return LogDownload(readers.read(run, first, last), first, last, of=end if part else None)
     start = after or start
-    return sse.EventStream(told(readers.follow(caller, run, start), start), streams)
+    return sse.EventStream(log_frames(readers.follow(caller, run, start), start), streams)
 
 
-async def _from_its_beginning(request: Call, caller: Caller, job: Job) -> AsyncIterator[bytes]:
+async def _from_its_beginning(
+    request: ApiRequest, caller: Caller, job: Job
+) -> AsyncIterator[bytes]:
     """The log of the run that a job waits for; nothing when it ends without any."""
     readers = request.coordinator.log_readers
     run = await readers.wait_for_run(caller, job.id)
     if run is None:
         yield sse.frame({"offset": 0}, event="end")
         return
-    async for message in told(readers.follow(caller, run, 0), 0):
+    async for message in log_frames(readers.follow(caller, run, 0), 0):
         yield message
 
 
-def _range(request: Call) -> bytes | None:
+def _range(request: ApiRequest) -> bytes | None:
     """The range that is asked for; there is nothing that a log's `If-Range` could be held against.
 
-    Then all of it is sent, as whoever asks so expects.
+    Then the whole log is sent.
     """
     return None if request.header(b"if-range") else request.header(b"range")
 
 
-class LogText:
+class LogDownload:
     """The bytes of a log, sent as they are read; `of` so many, where a range was asked for."""
 
     def __init__(
@@ -175,7 +177,7 @@ class LogText:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def told(pieces: AsyncIterator[LogPiece], start: int) -> AsyncIterator[bytes]:
+async def log_frames(pieces: AsyncIterator[LogPiece], start: int) -> AsyncIterator[bytes]:
     """A log as the messages of a stream, each with whole letters alone."""
     # A letter may be cut in two between pieces: its bytes are held back until it is whole.
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")

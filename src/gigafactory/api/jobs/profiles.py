@@ -5,11 +5,11 @@ from typing import Any
 from litestar import get, post
 from litestar.types import ASGIApp
 
-from gigafactory.api.http.decoding import decoded
+from gigafactory.api.http.decoding import decode_json
 from gigafactory.api.http.limits import REQUEST_BYTES_MAX
 from gigafactory.api.http.operation import Body, operation
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import json_response
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.manifest.encoder import profile_to_json
 from gigafactory.domain.manifest.profile import Profile, parse_profile_file, parse_profile_json
@@ -36,11 +36,11 @@ You write small, well tested services.
     "/profiles",
     opt=operation(TAG, gives={200: Body(of=ProfilesView, example={"profiles": [PROFILE]})}),
 )
-async def list_profiles(request: Call) -> ASGIApp:
+async def list_profiles(request: ApiRequest) -> ASGIApp:
     """List the profiles that jobs of the chosen product can name, each in its newest version."""
     caller = await request.caller()
     found = await request.coordinator.profiles.all(caller.product or "")
-    return answer(ProfilesView(profiles=[profile_to_json(profile) for profile in found]))
+    return json_response(ProfilesView(profiles=[profile_to_json(profile) for profile in found]))
 
 
 @post(
@@ -55,21 +55,21 @@ async def list_profiles(request: Call) -> ASGIApp:
         refuses=(409,),
     ),
 )
-async def save_profile(request: Call) -> ASGIApp:
+async def save_profile(request: ApiRequest) -> ASGIApp:
     """Save a profile of the chosen product as a new version, from JSON or from a profile file.
 
     An unchanged profile stays the version that it is; older versions are never changed.
     """
     caller = await request.caller()
     saved = await request.coordinator.profiles.save(caller, await _sent(request))
-    return answer(profile_to_json(saved), 201)
+    return json_response(profile_to_json(saved), 201)
 
 
-async def _sent(request: Call) -> Profile:
-    data = await request.content(REQUEST_BYTES_MAX)
+async def _sent(request: ApiRequest) -> Profile:
+    data = await request.read_body(REQUEST_BYTES_MAX)
     if (request.header(b"content-type") or b"").startswith(b"text/"):
         return parse_profile_file(data)
-    document = decoded(data, dict[str, Any], "the profile")
+    document = decode_json(data, dict[str, Any], "the profile")
     ours = {"version", "productId"}
     return parse_profile_json({key: value for key, value in document.items() if key not in ours})
 
@@ -78,25 +78,25 @@ async def _sent(request: Call) -> Profile:
     "/profiles/{name:str}",
     opt=operation(TAG, gives={200: Body(of=dict[str, Any], example=PROFILE)}, refuses=(404,)),
 )
-async def get_profile(request: Call) -> ASGIApp:
+async def get_profile(request: ApiRequest) -> ASGIApp:
     """Show a profile in its newest version."""
     caller = await request.caller()
     name = request.named("name", "profile")
-    return answer(profile_to_json(await request.coordinator.profiles.get(caller, name)))
+    return json_response(profile_to_json(await request.coordinator.profiles.get(caller, name)))
 
 
 @get(
     "/profiles/{name:str}/{version:str}",
     opt=operation(TAG, gives={200: Body(of=dict[str, Any], example=PROFILE)}, refuses=(404,)),
 )
-async def get_profile_version(request: Call) -> ASGIApp:
+async def get_profile_version(request: ApiRequest) -> ASGIApp:
     """Show one version of a profile."""
     caller = await request.caller()
     name, version = request.named("name", "profile"), request.named("version", "version")
     if not version.isdecimal() or len(version) > VERSION_DIGITS_MAX:
         raise NotFound("profile", f"{name}@{version}", "versions are whole numbers")
     found = await request.coordinator.profiles.get(caller, name, int(version))
-    return answer(profile_to_json(found))
+    return json_response(profile_to_json(found))
 
 
 ROUTES = (list_profiles, save_profile, get_profile, get_profile_version)

@@ -5,22 +5,22 @@ from litestar.types import ASGIApp
 
 from gigafactory.api.http.examples import JOB
 from gigafactory.api.http.operation import Body, operation
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import json_response
 from gigafactory.api.render import jobs as views
 from gigafactory.coordinator.lifecycle.actions import ActionRequest
 from gigafactory.wire.jobs import JobView
-from gigafactory.wire.reviews import AskedDoc, ReviewDoc, ReviewsView
+from gigafactory.wire.reviews import ReviewDoc, ReviewRequestDoc, ReviewsView
 
 TAG = "Review"
 
 
 @get("/reviews", opt=operation(TAG, gives={200: Body(of=ReviewsView)}))
-async def list_reviews(request: Call) -> ASGIApp:
+async def list_reviews(request: ApiRequest) -> ASGIApp:
     """List what waits for the caller's review."""
     caller = await request.caller()
     jobs = await request.coordinator.reviews.find_waiting(caller)
-    return answer(ReviewsView(reviews=tuple(views.job(job) for job in jobs)))
+    return json_response(ReviewsView(reviews=tuple(views.render_job(job) for job in jobs)))
 
 
 @post(
@@ -35,20 +35,20 @@ async def list_reviews(request: Call) -> ASGIApp:
         refuses=(404, 409),
     ),
 )
-async def review_job(request: Call) -> ASGIApp:
+async def review_job(request: ApiRequest) -> ASGIApp:
     """Decide on a job in review: approve, reject or request-changes.
 
     409 when a newer commit is there than the one that the decision names.
     """
     caller = await request.caller()
-    asked = await request.decoded(ReviewDoc)
+    asked = await request.json_body(ReviewDoc)
     job = await request.coordinator.actions.act(
         caller,
         request.named("job_id", "job"),
         asked.decision,
         ActionRequest(reason=asked.comment, commit=asked.commit),
     )
-    return answer(views.job(request.coordinator.jobs.with_fleet_flags(job)))
+    return json_response(views.render_job(request.coordinator.jobs.with_fleet_flags(job)))
 
 
 @post(
@@ -56,7 +56,7 @@ async def review_job(request: Call) -> ASGIApp:
     opt=operation(
         TAG,
         takes=Body(
-            of=AskedDoc,
+            of=ReviewRequestDoc,
             example={"reviewers": ["ann", "bob"], "quorum": 2, "comment": "the schema changed"},
         ),
         gives={200: Body(of=JobView, example=JOB)},
@@ -64,21 +64,21 @@ async def review_job(request: Call) -> ASGIApp:
         optional_body=True,
     ),
 )
-async def request_review(request: Call) -> ASGIApp:
+async def request_review(request: ApiRequest) -> ASGIApp:
     """Ask for a review of a job that is building or in review, of those named or of any reviewer.
 
     Work under way is then looked at by people when it is done, whatever its policy says. A request
     never asks for less than the job does: of named reviewers it may choose, and the quorum grows.
     """
     caller = await request.caller()
-    asked = await request.decoded(AskedDoc)
+    asked = await request.json_body(ReviewRequestDoc)
     job = await request.coordinator.actions.act(
         caller,
         request.named("job_id", "job"),
         "request-review",
         ActionRequest(reason=asked.comment, reviewers=asked.reviewers, quorum=asked.quorum),
     )
-    return answer(views.job(request.coordinator.jobs.with_fleet_flags(job)))
+    return json_response(views.render_job(request.coordinator.jobs.with_fleet_flags(job)))
 
 
 ROUTES = (list_reviews, review_job, request_review)

@@ -9,15 +9,21 @@ from litestar.types import ASGIApp
 from gigafactory.api.http.examples import JOB_ID
 from gigafactory.api.http.limits import BATCH_BYTES_MAX, REQUEST_BYTES_MAX
 from gigafactory.api.http.operation import Body, operation
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import json_response
 from gigafactory.api.render import jobs as views
 from gigafactory.coordinator.tracker.ticket_importer import ImportResult, RejectedItem
 from gigafactory.coordinator.tracker.ticket_updater import UpdateResult
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.tracker.ticket import Ticket
-from gigafactory.wire.fields import Doc, ProductId
-from gigafactory.wire.tracker import EchoDoc, IngestDoc, TicketsView, ToldView, UnfitView
+from gigafactory.wire.fields import ProductId, RequestDoc
+from gigafactory.wire.tracker import (
+    IngestDoc,
+    RefusedTicketView,
+    TicketsView,
+    TicketUpdateDoc,
+    TicketUpdateView,
+)
 
 TAG = "Tracker"
 
@@ -32,14 +38,14 @@ TAG = "Tracker"
         optional_body=True,
     ),
 )
-async def ingest(request: Call) -> ASGIApp:
+async def ingest(request: ApiRequest) -> ASGIApp:
     """Make jobs of tickets: of one, or of all that were handed over to agents.
 
     The same ticket twice is one job (200). A changed one takes the place of its job while that
     waits; 409 once it runs. 503 while the tracker is away.
     """
     caller = await request.caller()
-    asked = await request.decoded(IngestDoc, bytes_max=BATCH_BYTES_MAX)
+    asked = await request.json_body(IngestDoc, bytes_max=BATCH_BYTES_MAX)
     tickets = request.coordinator.ticket_importer
     if asked.item_id is not None and asked.item is not None:
         raise Invalid("the request", [Fault("item", "expected itemId or item, not both")])
@@ -58,24 +64,24 @@ async def ingest(request: Call) -> ASGIApp:
     status_code=200,
     opt=operation(
         TAG,
-        takes=Body(of=EchoDoc, example={"jobId": JOB_ID}),
-        gives={200: Body(of=ToldView)},
+        takes=Body(of=TicketUpdateDoc, example={"jobId": JOB_ID}),
+        gives={200: Body(of=TicketUpdateView)},
         refuses=(404, 409),
     ),
 )
-async def echo(request: Call) -> ASGIApp:
+async def echo(request: ApiRequest) -> ASGIApp:
     """Tell a job's ticket, now, what it has not been told yet; each thing once.
 
     503 while the tracker is away.
     """
     caller = await request.caller()
-    asked = await request.decoded(EchoDoc)
+    asked = await request.json_body(TicketUpdateDoc)
     told: UpdateResult = await request.coordinator.ticket_updater.update_now(caller, asked.job_id)
-    shown = ToldView(item_id=told.item_id, echoed=told.echoed, pending=told.pending)
-    return answer(shown)
+    shown = TicketUpdateView(item_id=told.item_id, echoed=told.echoed, pending=told.pending)
+    return json_response(shown)
 
 
-class WebhookPage(Doc, frozen=True, kw_only=True):
+class WebhookPage(RequestDoc, frozen=True, kw_only=True):
     """Whose tracker sends it."""
 
     product: ProductId | None = None
@@ -95,16 +101,16 @@ class WebhookPage(Doc, frozen=True, kw_only=True):
         sends=("X-Hub-Signature-256", "X-GitHub-Delivery", "X-Delivery-Id"),
     ),
 )
-async def webhook(request: Call) -> ASGIApp:
+async def webhook(request: ApiRequest) -> ASGIApp:
     """Hear of a ticket from its tracker.
 
     Signed with HMAC-SHA256 over the body in `X-Hub-Signature-256`, as GitHub does it; 401
     otherwise, 409 for a delivery that was here before.
     """
     page = request.query(WebhookPage)
-    async with request.authn.guessing(request.address):
+    async with request.authn.counting_failures(request.address):
         made = await request.coordinator.webhooks.receive(
-            await request.content(REQUEST_BYTES_MAX),
+            await request.read_body(REQUEST_BYTES_MAX),
             product=page.product,
             signature=_text(request.header(b"x-hub-signature-256")) or "",
             delivery=_text(
@@ -112,27 +118,27 @@ async def webhook(request: Call) -> ASGIApp:
             ),
             address=request.address,
         )
-    return answer(_view(request, ImportResult(made.jobs)), 202)
+    return json_response(_view(request, ImportResult(made.jobs)), 202)
 
 
 def _text(header: bytes | None) -> str | None:
     return None if header is None else header.decode("latin-1")
 
 
-def _taken(request: Call, taken: ImportResult) -> ASGIApp:
-    return answer(_view(request, taken), 201 if taken.created else 200)
+def _taken(request: ApiRequest, taken: ImportResult) -> ASGIApp:
+    return json_response(_view(request, taken), 201 if taken.created else 200)
 
 
-def _view(request: Call, taken: ImportResult) -> TicketsView:
+def _view(request: ApiRequest, taken: ImportResult) -> TicketsView:
     flagged = request.coordinator.jobs.with_fleet_flags
     return TicketsView(
-        jobs=tuple(views.job(flagged(job)) for job in taken.jobs),
+        jobs=tuple(views.render_job(flagged(job)) for job in taken.jobs),
         refused=tuple(_unfit(each) for each in taken.refused),
     )
 
 
-def _unfit(unfit: RejectedItem) -> UnfitView:
-    return UnfitView(item_id=unfit.item_id, code=unfit.code, detail=unfit.detail)
+def _unfit(unfit: RejectedItem) -> RefusedTicketView:
+    return RefusedTicketView(item_id=unfit.item_id, code=unfit.code, detail=unfit.detail)
 
 
 ROUTES = (ingest, echo, webhook)

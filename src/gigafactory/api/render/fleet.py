@@ -12,7 +12,7 @@ from gigafactory.domain.manifest.units import format_duration
 from gigafactory.domain.tenancy.access import Enrollment, Token, TokenKind
 from gigafactory.domain.tenancy.halt_switch import HaltSwitch
 from gigafactory.domain.tenancy.product import Product
-from gigafactory.wire.admin import MatterView, SwitchView, TokenView
+from gigafactory.wire.admin import AttentionItemView, SwitchView, TokenView
 from gigafactory.wire.fields import optional_timestamp, timestamp
 from gigafactory.wire.fleet import (
     EngineView,
@@ -23,7 +23,7 @@ from gigafactory.wire.jobs import JobView
 from gigafactory.wire.products import ProductView
 
 
-def engine(of: EngineSeats) -> EngineView:
+def render_engine(of: EngineSeats) -> EngineView:
     """An engine's seats."""
     return EngineView(
         version=of.version,
@@ -33,7 +33,7 @@ def engine(of: EngineSeats) -> EngineView:
     )
 
 
-def factory(
+def render_factory(
     of: Factory,
     vitals: Vitals | None,
     *,
@@ -55,7 +55,7 @@ def factory(
         os=of.os,
         labels=of.labels,
         capabilities=of.capabilities,
-        engines={name: engine(seats) for name, seats in sorted(of.engines.items())},
+        engines={name: render_engine(seats) for name, seats in sorted(of.engines.items())},
         slots=of.slots,
         repos=of.repos,
         cost_class=of.cost_class,
@@ -66,7 +66,7 @@ def factory(
     )
 
 
-def enrollment(of: Enrollment) -> EnrollmentView:
+def render_enrollment(of: Enrollment) -> EnrollmentView:
     """An invitation."""
     return EnrollmentView(
         id=of.id,
@@ -79,7 +79,7 @@ def enrollment(of: Enrollment) -> EnrollmentView:
     )
 
 
-def token(of: Token, *, secret: str | UnsetType = UNSET) -> TokenView:
+def render_token(of: Token, *, secret: str | UnsetType = UNSET) -> TokenView:
     """A token."""
     return TokenView(
         id=of.id,
@@ -95,7 +95,7 @@ def token(of: Token, *, secret: str | UnsetType = UNSET) -> TokenView:
     )
 
 
-def product(of: Product) -> ProductView:
+def render_product(of: Product) -> ProductView:
     """A product."""
     return ProductView(
         id=of.id,
@@ -107,7 +107,7 @@ def product(of: Product) -> ProductView:
     )
 
 
-def switch(of: HaltSwitch, *, stopping: int | UnsetType = UNSET) -> SwitchView:
+def render_switch(of: HaltSwitch, *, stopping: int | UnsetType = UNSET) -> SwitchView:
     """A switch."""
     return SwitchView(
         product=of.product_id,
@@ -119,9 +119,9 @@ def switch(of: HaltSwitch, *, stopping: int | UnsetType = UNSET) -> SwitchView:
     )
 
 
-def matter(of: AttentionItem) -> MatterView:
+def render_attention_item(of: AttentionItem) -> AttentionItemView:
     """A matter."""
-    return MatterView(
+    return AttentionItemView(
         kind=of.kind,
         subject=of.subject,
         title=of.title,

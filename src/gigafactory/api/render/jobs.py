@@ -22,7 +22,7 @@ from gigafactory.wire.runs import RunView, UsageView
 from gigafactory.wire.workers import GrantView
 
 
-def job(
+def render_job(
     of: Job,
     *,
     spec: JobSpec | None = None,
@@ -67,13 +67,15 @@ def job(
         actions=actions_of(of),
         manifest=spec.manifest if spec and "manifest" in include else UNSET,
         body=spec.body if spec and "body" in include else UNSET,
-        events=tuple(event(each) for each in events) if "events" in include else UNSET,
-        runs=tuple(run(each) for each in runs) if "runs" in include else UNSET,
-        artifacts=tuple(artifact(each) for each in artifacts) if "artifacts" in include else UNSET,
+        events=tuple(render_event(each) for each in events) if "events" in include else UNSET,
+        runs=tuple(render_run(each) for each in runs) if "runs" in include else UNSET,
+        artifacts=tuple(render_artifact(each) for each in artifacts)
+        if "artifacts" in include
+        else UNSET,
     )
 
 
-def event(of: Event) -> EventView:
+def render_event(of: Event) -> EventView:
     """One event."""
     return EventView(
         seq=of.seq,
@@ -83,18 +85,18 @@ def event(of: Event) -> EventView:
         product_id=of.product_id,
         job_id=of.job_id,
         stage=of.stage,
-        data=_priced(of.data) if of.type == "usage" else of.data,
+        data=_with_cost(of.data) if of.type == "usage" else of.data,
         position=of.position,
     )
 
 
-def _priced(data: dict[str, Any]) -> dict[str, Any]:
+def _with_cost(data: dict[str, Any]) -> dict[str, Any]:
     nanos = data.get("costNanoUsd")
     shown = {key: value for key, value in data.items() if key != "costNanoUsd"}
     return shown | {"costUsd": None if nanos is None else format_usd(nanos)}
 
 
-def artifact(of: Artifact) -> ArtifactView:
+def render_artifact(of: Artifact) -> ArtifactView:
     """An artifact, without its bytes."""
     return ArtifactView(
         id=of.id,
@@ -110,10 +112,10 @@ def artifact(of: Artifact) -> ArtifactView:
     )
 
 
-def grant(of: Grant) -> GrantView:
+def render_grant(of: Grant) -> GrantView:
     """A grant."""
     return GrantView(
-        job=job(of.job),
+        job=render_job(of.job),
         lease_epoch=of.lease.epoch,
         expires_at=timestamp(of.lease.expires_at),
         run_id=of.lease.run_id,
@@ -127,7 +129,7 @@ def grant(of: Grant) -> GrantView:
     )
 
 
-def usage(of: Usage) -> UsageView:
+def render_usage(of: Usage) -> UsageView:
     """The usage of a run."""
     nanos = of.cost_nano_usd
     return UsageView(
@@ -146,7 +148,7 @@ def usage(of: Usage) -> UsageView:
     )
 
 
-def run(of: Run) -> RunView:
+def render_run(of: Run) -> RunView:
     """A run."""
     return RunView(
         id=of.id,
@@ -165,7 +167,7 @@ def run(of: Run) -> RunView:
         ended_at=optional_timestamp(of.ended_at),
         result=of.result,
         reason=of.reason,
-        usage=None if of.usage is None else usage(of.usage),
+        usage=None if of.usage is None else render_usage(of.usage),
         verify=of.verify,
         diff=of.diff,
         versions=of.versions,

@@ -3,18 +3,24 @@
 from litestar import patch, post
 from litestar.types import ASGIApp
 
-from gigafactory.api.http.errors import problem, request_id_of, status_of
+from gigafactory.api.http.errors import request_id_of, status_of, to_problem
 from gigafactory.api.http.examples import GRANT, JOB, JOB_ID
 from gigafactory.api.http.limits import BATCH_BYTES_MAX
 from gigafactory.api.http.operation import Body, operation
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import NOTHING, answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import NO_CONTENT, json_response
 from gigafactory.api.render import jobs as views
 from gigafactory.domain.errors import Refused
 from gigafactory.domain.job.job import Job
 from gigafactory.wire.fields import timestamp
 from gigafactory.wire.jobs import JobView
-from gigafactory.wire.reports import FailDoc, ReportDoc, ReportsDoc, Verdict, Verdicts
+from gigafactory.wire.reports import (
+    FailDoc,
+    ReportDoc,
+    ReportResultsView,
+    ReportResultView,
+    ReportsDoc,
+)
 from gigafactory.wire.workers import (
     AcceptDoc,
     ClaimDoc,
@@ -38,14 +44,14 @@ FENCING = (404, 409)
         refuses=(404, 409),
     ),
 )
-async def claim(request: Call) -> ASGIApp:
+async def claim(request: ApiRequest) -> ASGIApp:
     """Lease the best job that this factory can run.
 
     204 when there is nothing within `wait` seconds, also while the fleet is halted. With `max`, up
     to so many at once as `{"grants": […]}`.
     """
     caller = await request.caller()
-    asked = await request.decoded(ClaimDoc)
+    asked = await request.json_body(ClaimDoc)
     claiming = request.coordinator.claims.claim(
         caller,
         asked.factory_id,
@@ -54,12 +60,12 @@ async def claim(request: Call) -> ASGIApp:
         most=asked.max or 1,
     )
     # A worker that has left must not be leased a job; without a wait it has no time to leave.
-    grants = await (request.while_there(claiming) if asked.wait else claiming)
+    grants = await (request.until_disconnect(claiming) if asked.wait else claiming)
     if not grants:
-        return NOTHING
+        return NO_CONTENT
     if asked.max is None:
-        return answer(views.grant(grants[0]))
-    return answer(GrantsView(grants=tuple(views.grant(grant) for grant in grants)))
+        return json_response(views.render_grant(grants[0]))
+    return json_response(GrantsView(grants=tuple(views.render_grant(grant) for grant in grants)))
 
 
 @post(
@@ -73,18 +79,18 @@ async def claim(request: Call) -> ASGIApp:
         refuses=(404, 409, 423),
     ),
 )
-async def accept(request: Call) -> ASGIApp:
+async def accept(request: ApiRequest) -> ASGIApp:
     """Turn an offer into a lease, or decline it.
 
     409 `offer_gone` when it was withdrawn or the job went elsewhere. After a decline the answer is
     the job, and this factory is not asked about it for a while.
     """
     caller = await request.caller()
-    asked = await request.decoded(AcceptDoc)
+    asked = await request.json_body(AcceptDoc)
     claims = request.coordinator.claims
     if asked.decline is not None:
-        return answer(
-            views.job(
+        return json_response(
+            views.render_job(
                 await claims.decline(
                     caller, asked.factory_id, asked.job_id, asked.offer_id, asked.decline
                 )
@@ -93,7 +99,7 @@ async def accept(request: Call) -> ASGIApp:
     grant = await claims.accept(
         caller, asked.factory_id, asked.job_id, asked.offer_id, instance_id=asked.instance_id
     )
-    return answer(views.grant(grant))
+    return json_response(views.render_grant(grant))
 
 
 @patch(
@@ -105,17 +111,17 @@ async def accept(request: Call) -> ASGIApp:
         refuses=FENCING,
     ),
 )
-async def report(request: Call) -> ASGIApp:
+async def report(request: ApiRequest) -> ASGIApp:
     """Report on a run, fenced by its epoch.
 
     409 `fenced` when the lease is not this factory's any more: stop, and quarantine the result.
     """
     caller = await request.caller()
-    told = await request.decoded(ReportDoc)
+    told = await request.json_body(ReportDoc)
     job = await request.coordinator.reports.report(
         caller, told.read(request.named("job_id", "job"))
     )
-    return answer(views.job(job))
+    return json_response(views.render_job(job))
 
 
 @post(
@@ -135,14 +141,16 @@ async def report(request: Call) -> ASGIApp:
         refuses=FENCING,
     ),
 )
-async def fail(request: Call) -> ASGIApp:
+async def fail(request: ApiRequest) -> ASGIApp:
     """Report that a run has failed; the lease ends at once.
 
     The job is then queued again, failed or dead-lettered, as its result and its retries say.
     """
     caller = await request.caller()
-    told = await request.decoded(FailDoc)
-    return answer(views.job(await request.coordinator.reports.report(caller, told.read())))
+    told = await request.json_body(FailDoc)
+    return json_response(
+        views.render_job(await request.coordinator.reports.report(caller, told.read()))
+    )
 
 
 @post(
@@ -153,26 +161,28 @@ async def fail(request: Call) -> ASGIApp:
             of=ReportsDoc,
             example={"reports": [{"jobId": JOB_ID, "leaseEpoch": 1, "stage": "building"}]},
         ),
-        gives={200: Body(of=Verdicts, example={"results": [{"status": 200, "job": JOB}]})},
+        gives={200: Body(of=ReportResultsView, example={"results": [{"status": 200, "job": JOB}]})},
     ),
 )
-async def report_many(request: Call) -> ASGIApp:
+async def report_many(request: ApiRequest) -> ASGIApp:
     """Send many reports at once, each fenced and with its own verdict.
 
     The answer is 200 even when some were refused: look at the `status` of each result.
     """
     caller = await request.caller()
-    told = await request.decoded(ReportsDoc, bytes_max=BATCH_BYTES_MAX)
+    told = await request.json_body(ReportsDoc, bytes_max=BATCH_BYTES_MAX)
     reports = [each.read(each.job_id) for each in told.reports]
     verdicts = await request.coordinator.reports.report_many(caller, reports)
     request_id = request_id_of(request)
-    return answer(Verdicts(results=tuple(_verdict(verdict, request_id) for verdict in verdicts)))
+    return json_response(
+        ReportResultsView(results=tuple(_verdict(verdict, request_id) for verdict in verdicts))
+    )
 
 
-def _verdict(verdict: Job | Refused, request_id: str | None) -> Verdict:
+def _verdict(verdict: Job | Refused, request_id: str | None) -> ReportResultView:
     if isinstance(verdict, Refused):
-        return Verdict(status=status_of(verdict), problem=problem(verdict, request_id))
-    return Verdict(status=200, job=views.job(verdict))
+        return ReportResultView(status=status_of(verdict), problem=to_problem(verdict, request_id))
+    return ReportResultView(status=200, job=views.render_job(verdict))
 
 
 @post(
@@ -184,12 +194,12 @@ def _verdict(verdict: Job | Refused, request_id: str | None) -> Verdict:
         refuses=FENCING,
     ),
 )
-async def renew(request: Call) -> ASGIApp:
+async def renew(request: ApiRequest) -> ASGIApp:
     """Keep a lease for another while; an expired one too, until it was taken away."""
     caller = await request.caller()
-    epoch = (await request.decoded(RenewDoc)).lease_epoch
+    epoch = (await request.json_body(RenewDoc)).lease_epoch
     until = await request.coordinator.claims.renew(caller, request.named("job_id", "job"), epoch)
-    return answer(RenewedView(lease_epoch=epoch, expires_at=timestamp(until)))
+    return json_response(RenewedView(lease_epoch=epoch, expires_at=timestamp(until)))
 
 
 @post(
@@ -201,17 +211,17 @@ async def renew(request: Call) -> ASGIApp:
         refuses=FENCING,
     ),
 )
-async def release(request: Call) -> ASGIApp:
+async def release(request: ApiRequest) -> ASGIApp:
     """Give a job back unharmed, to be queued again.
 
     After a cancel it says that the work has stopped, and frees the seat.
     """
     caller = await request.caller()
-    asked = await request.decoded(ReleaseDoc)
+    asked = await request.json_body(ReleaseDoc)
     job = await request.coordinator.claims.release(
         caller, request.named("job_id", "job"), asked.lease_epoch, asked.reason
     )
-    return answer(views.job(job))
+    return json_response(views.render_job(job))
 
 
 ROUTES = (claim, accept, report, fail, report_many, renew, release)

@@ -7,8 +7,8 @@ from litestar.types import ASGIApp
 
 from gigafactory.api.http.examples import JOB_ID, NOON
 from gigafactory.api.http.operation import Body, operation
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import NOTHING, answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import NO_CONTENT, json_response
 from gigafactory.api.render import fleet as views
 from gigafactory.domain.manifest.capability import parse_advertised
 from gigafactory.wire.fields import timestamp
@@ -30,10 +30,10 @@ TAG = "Enrollments"
         refuses=(409,),
     ),
 )
-async def invite(request: Call) -> ASGIApp:
+async def invite(request: ApiRequest) -> ASGIApp:
     """Make a one-time secret by which one machine can join; it is shown this once."""
     caller = await request.caller()
-    asked = await request.decoded(InviteDoc)
+    asked = await request.json_body(InviteDoc)
     capabilities = asked.capabilities
     if capabilities is not None:
         parse_advertised(capabilities, what="the invitation")
@@ -44,15 +44,17 @@ async def invite(request: Call) -> ASGIApp:
         lasts=timedelta(seconds=int(asked.expires_in)),
     )
     shown = InvitationView(id=made.id, secret=made.secret, expires_at=timestamp(made.expires_at))
-    return answer(shown, 201)
+    return json_response(shown, 201)
 
 
 @get("/enrollments", opt=operation(TAG, gives={200: Body(of=EnrollmentsView)}))
-async def list_enrollments(request: Call) -> ASGIApp:
+async def list_enrollments(request: ApiRequest) -> ASGIApp:
     """List the invitations that there are, without their secrets."""
     caller = await request.caller()
     found = await request.coordinator.enrolment.invitations(caller)
-    return answer(EnrollmentsView(enrollments=tuple(views.enrollment(each) for each in found)))
+    return json_response(
+        EnrollmentsView(enrollments=tuple(views.render_enrollment(each) for each in found))
+    )
 
 
 @delete(
@@ -60,13 +62,13 @@ async def list_enrollments(request: Call) -> ASGIApp:
     status_code=200,
     opt=operation(TAG, gives={204: None}, refuses=(404, 409)),
 )
-async def withdraw_enrollment(request: Call) -> ASGIApp:
+async def withdraw_enrollment(request: ApiRequest) -> ASGIApp:
     """Take an invitation back."""
     caller = await request.caller()
     await request.coordinator.enrolment.withdraw(
         caller, request.named("enrollment_id", "enrollment")
     )
-    return NOTHING
+    return NO_CONTENT
 
 
 ROUTES = (invite, list_enrollments, withdraw_enrollment)

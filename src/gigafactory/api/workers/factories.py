@@ -10,10 +10,10 @@ from litestar.types import ASGIApp
 from gigafactory.api.http import sse
 from gigafactory.api.http.examples import JOB_ID
 from gigafactory.api.http.operation import Body, operation
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import NOTHING, answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import NO_CONTENT, json_response
 from gigafactory.api.render import fleet as views
-from gigafactory.api.render.jobs import job
+from gigafactory.api.render.jobs import render_job
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.coordinator.core.ports import Message
 from gigafactory.domain.fleet.factory import Factory, health_score, is_online
@@ -40,30 +40,30 @@ TAG = "Factories"
         token=False,
     ),
 )
-async def enroll(request: Call) -> ASGIApp:
+async def enroll(request: ApiRequest) -> ASGIApp:
     """Exchange a one-time secret for the factory's own token, which is shown this once."""
-    asked = await request.decoded(EnrollDoc)
-    async with request.authn.guessing(request.address):
+    asked = await request.json_body(EnrollDoc)
+    async with request.authn.counting_failures(request.address):
         member = await request.coordinator.enrolment.enroll(
             asked.secret, asked.factory_id, os=asked.os, labels=asked.labels
         )
-    return answer(member, 201)
+    return json_response(member, 201)
 
 
 @get("/factories", opt=operation(TAG, gives={200: Body(of=FactoriesView)}))
-async def list_factories(request: Call) -> ASGIApp:
+async def list_factories(request: ApiRequest) -> ASGIApp:
     """List the factories that the caller may see, by id."""
     caller = await request.caller()
     found = await request.coordinator.factories.all(caller)
     shown = tuple(_shown(request.coordinator, factory) for factory in found)
-    return answer(FactoriesView(factories=shown))
+    return json_response(FactoriesView(factories=shown))
 
 
 @get(
     "/factories/{factory_id:str}",
     opt=operation(TAG, gives={200: Body(of=FactoryView)}, refuses=(404,)),
 )
-async def get_factory(request: Call) -> ASGIApp:
+async def get_factory(request: ApiRequest) -> ASGIApp:
     """Show one factory, with the jobs that it holds."""
     caller = await request.caller()
     factory_id = request.named("factory_id", "factory")
@@ -71,15 +71,15 @@ async def get_factory(request: Call) -> ASGIApp:
     factory = await factories.get(caller, factory_id)
     held = await factories.leased_jobs(caller, factory_id)
     shown = _shown(request.coordinator, factory)
-    visible = [job(each) for each in held if caller.can_see(each.product_id)]
-    return answer(msgspec.structs.replace(shown, jobs=visible))
+    visible = [render_job(each) for each in held if caller.can_see(each.product_id)]
+    return json_response(msgspec.structs.replace(shown, jobs=visible))
 
 
 def _shown(coordinator: Coordinator, factory: Factory) -> FactoryView:
     now = coordinator.clock.now()
     vitals = coordinator.factories.vitals(factory.id)
     well = health_score(vitals, now) if vitals else 0.0
-    return views.factory(factory, vitals, online=is_online(vitals, now), health=well)
+    return views.render_factory(factory, vitals, online=is_online(vitals, now), health=well)
 
 
 @delete(
@@ -87,11 +87,11 @@ def _shown(coordinator: Coordinator, factory: Factory) -> FactoryView:
     status_code=200,
     opt=operation(TAG, gives={204: None}, refuses=(404, 409)),
 )
-async def deregister_factory(request: Call) -> ASGIApp:
+async def deregister_factory(request: ApiRequest) -> ASGIApp:
     """Remove a factory that is gone, with its tokens; leases that it has run out."""
     caller = await request.caller()
     await request.coordinator.enrolment.deregister(caller, request.named("factory_id", "factory"))
-    return NOTHING
+    return NO_CONTENT
 
 
 @post(
@@ -104,39 +104,39 @@ async def deregister_factory(request: Call) -> ASGIApp:
         optional_body=True,
     ),
 )
-async def drain_factory(request: Call) -> ASGIApp:
+async def drain_factory(request: ApiRequest) -> ASGIApp:
     """Have a factory take nothing new; with `"draining": false`, take work again."""
     caller = await request.caller()
-    asked = await request.decoded(DrainDoc)
+    asked = await request.json_body(DrainDoc)
     factory = await request.coordinator.factories.drain(
         caller, request.named("factory_id", "factory"), draining=asked.draining
     )
-    return answer(_shown(request.coordinator, factory))
+    return json_response(_shown(request.coordinator, factory))
 
 
 @post(
     "/factories/{factory_id:str}/token/rotate",
     opt=operation(TAG, gives={200: Body(of=Membership)}, refuses=(404, 409)),
 )
-async def rotate_factory_token(request: Call) -> ASGIApp:
+async def rotate_factory_token(request: ApiRequest) -> ASGIApp:
     """Give a factory a new token, shown this once, and end the old one in the same step."""
     caller = await request.caller()
     member = await request.coordinator.enrolment.rotate(
         caller, request.named("factory_id", "factory")
     )
-    return answer(member)
+    return json_response(member)
 
 
 @post(
     "/factories/{factory_id:str}/token/revoke",
     opt=operation(TAG, gives={200: Body(of=RevokedView)}, refuses=(404, 409)),
 )
-async def revoke_factory_token(request: Call) -> ASGIApp:
+async def revoke_factory_token(request: ApiRequest) -> ASGIApp:
     """End a factory's token: it gets nothing from then on, and its open streams are closed."""
     caller = await request.caller()
     factory_id = request.named("factory_id", "factory")
     await request.coordinator.enrolment.revoke(caller, factory_id)
-    return answer(RevokedView(factory_id=factory_id))
+    return json_response(RevokedView(factory_id=factory_id))
 
 
 @get(
@@ -153,7 +153,7 @@ async def revoke_factory_token(request: Call) -> ASGIApp:
         refuses=(404, 409),
     ),
 )
-async def stream_offers(request: Call) -> ASGIApp:
+async def stream_offers(request: ApiRequest) -> ASGIApp:
     """Receive offers and commands as server-sent events.
 
     Those that stand already come first. The stream ends when the factory's token is revoked.

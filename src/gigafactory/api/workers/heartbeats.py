@@ -5,8 +5,8 @@ from litestar.types import ASGIApp
 
 from gigafactory.api.http.examples import JOB_ID, NOON
 from gigafactory.api.http.operation import Body, operation
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import json_response
 from gigafactory.wire.fields import timestamp
 from gigafactory.wire.fleet import HeartbeatDoc, HeartbeatView, SettingsView
 
@@ -50,16 +50,16 @@ HEARTBEAT = {
         refuses=(404, 409),
     ),
 )
-async def heartbeat(request: Call) -> ASGIApp:
+async def heartbeat(request: ApiRequest) -> ASGIApp:
     """Say that a factory is there, what it has and what it runs; hear what it must do."""
     caller = await request.caller()
-    told = await request.decoded(HeartbeatDoc)
+    told = await request.json_body(HeartbeatDoc)
     coordinator = request.coordinator
     commands = await coordinator.factories.heartbeat(
         caller, told.read(coordinator.clock.now()), told.pressure, told.running
     )
     settings = coordinator.settings
-    return answer(
+    return json_response(
         HeartbeatView(
             server_time=timestamp(coordinator.clock.now()),
             settings=SettingsView(

@@ -7,11 +7,11 @@ from litestar import get
 from litestar.types import ASGIApp
 from msgspec import UNSET, Meta
 
-from gigafactory.api.http.decoding import decoded
+from gigafactory.api.http.decoding import decode_json
 from gigafactory.api.http.examples import NOON
 from gigafactory.api.http.operation import Body, operation
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import json_response
 from gigafactory.coordinator.fleet.scaling import ScalingSnapshot
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.scaling.demand import Demand
@@ -19,10 +19,10 @@ from gigafactory.domain.scaling.scale_target import ScaleTarget, Shape, ShapeFac
 from gigafactory.wire.fields import timestamp
 from gigafactory.wire.scaling import (
     DemandView,
-    OutlookView,
+    ScaleTargetView,
     ScalingView,
     ShapeDoc,
-    SightView,
+    ShapeFactoryView,
 )
 
 SHAPES_MAX = 100
@@ -34,7 +34,7 @@ class ScalingQuery(ShapeDoc, frozen=True, kw_only=True):
     shapes: Annotated[str, Meta(min_length=2, max_length=50_000)] | None = None
     """Several shapes, in the order in which jobs are counted for them: a JSON list of objects."""
 
-    def asked(self, *, described: bool) -> list[Shape]:
+    def parse_shapes(self, *, described: bool) -> list[Shape]:
         """The shapes that are asked about; none where nothing describes one.
 
         Raises Invalid, Malformed.
@@ -44,7 +44,7 @@ class ScalingQuery(ShapeDoc, frozen=True, kw_only=True):
         if self != msgspec.structs.replace(ScalingQuery(), shapes=self.shapes):
             wrong = "describes several shapes; leave the other parameters away"
             raise Invalid("the query", [Fault("shapes", wrong)])
-        told = decoded(self.shapes.encode(), _Shapes, "the query's shapes")
+        told = decode_json(self.shapes.encode(), _Shapes, "the query's shapes")
         return [doc.read(f"shapes[{number}].") for number, doc in enumerate(told)]
 
 
@@ -100,7 +100,7 @@ EXAMPLE = {
     "/scaling",
     opt=operation("Fleet", query=ScalingQuery, gives={200: Body(of=ScalingView, example=EXAMPLE)}),
 )
-async def scaling(request: Call) -> ASGIApp:
+async def scaling(request: ApiRequest) -> ASGIApp:
     """Tell what waits by what it asks for and, of a shape that is described, how many are wanted.
 
     Of the chosen product, or of all that the token covers. A job counts for the first shape that
@@ -109,9 +109,9 @@ async def scaling(request: Call) -> ASGIApp:
     """
     caller = await request.caller()
     asked = request.query(ScalingQuery)
-    shapes = asked.asked(described=bool(request.scope["query_string"]))
+    shapes = asked.parse_shapes(described=bool(request.scope["query_string"]))
     told = request.coordinator.scaling.snapshot(caller, shapes)
-    return answer(_scaling(told, asked=bool(shapes)))
+    return json_response(_scaling(told, asked=bool(shapes)))
 
 
 def _scaling(told: ScalingSnapshot, *, asked: bool) -> ScalingView:
@@ -145,8 +145,8 @@ def _demand(of: Demand) -> DemandView:
     )
 
 
-def _outlook(of: ScaleTarget) -> OutlookView:
-    return OutlookView(
+def _outlook(of: ScaleTarget) -> ScaleTargetView:
+    return ScaleTargetView(
         name=of.shape.name,
         wanted=of.wanted,
         needed=of.needed,
@@ -157,8 +157,8 @@ def _outlook(of: ScaleTarget) -> OutlookView:
     )
 
 
-def _sight(of: ShapeFactory) -> SightView:
-    return SightView(
+def _sight(of: ShapeFactory) -> ShapeFactoryView:
+    return ShapeFactoryView(
         id=of.id,
         state=of.state,
         jobs=of.jobs,

@@ -10,7 +10,7 @@ from gigafactory.cli.folder.target import FOLDER, act_here, chosen
 from gigafactory.cli.output.text import note, say, staged
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import jobs as calls
-from gigafactory.client.transport.call import Call
+from gigafactory.client.transport.call import ApiCall
 from gigafactory.domain.job.lifecycle import ACTIONS
 from gigafactory.wire.jobs import JobView
 
@@ -40,7 +40,10 @@ FRESH = click.option("--fresh", is_flag=True, help="Discard the work so far and 
 
 
 def _action(
-    name: str, text: str, *decorators: Decorator, call: Callable[..., Call[JobView]] | None = None
+    name: str,
+    text: str,
+    *decorators: Decorator,
+    call: Callable[..., ApiCall[JobView]] | None = None,
 ) -> click.Command:
     send = call or (lambda job, **options: calls.act(job, name, **options))
 

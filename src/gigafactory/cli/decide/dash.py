@@ -73,9 +73,9 @@ def _fleet(session: Session) -> "Plane":
 
 
 def _folder(session: Session, folder: Path) -> "Plane":
-    from gigafactory.tui.folder_source.source import FolderPlane
+    from gigafactory.tui.folder_source.source import FolderSource
     from gigafactory.wiring.folder_process import open_queue
 
     require_inbox(folder)
     config = session.config
-    return FolderPlane(open_queue(folder), config.factory, config.folder, by=current_user())
+    return FolderSource(open_queue(folder), config.factory, config.folder, by=current_user())

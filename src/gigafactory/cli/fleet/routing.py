@@ -102,5 +102,5 @@ def mode(
     `shadow` records its choices without effect. `ab` lets it decide for half of the jobs, `on` for
     nine in ten; the rest is the baseline. `off` takes effect at once and loses no data.
     """
-    call = calls.turn(product_id, mode, share=share, explore=explore)
+    call = calls.set_rollout(product_id, mode, share=share, explore=explore)
     session.answer(call, lambda found: table(HEADS, [_cells(found)]))

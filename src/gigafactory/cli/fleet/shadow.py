@@ -5,7 +5,12 @@ import click
 from gigafactory.cli.output.text import note, plain, say, table
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import dispatch_mode as calls
-from gigafactory.wire.dispatch_mode import DifferenceView, DispatchedView, PlacingView, ShadowView
+from gigafactory.wire.dispatch_mode import (
+    DifferenceView,
+    PlacingView,
+    ProductDispatchView,
+    ShadowView,
+)
 
 MODES = ("push", "shadow", "pull")
 HEADS = (
@@ -47,7 +52,7 @@ def _show(found: ShadowView) -> None:
         _explain(each, found)
 
 
-def _explain(of: DispatchedView, found: ShadowView) -> None:
+def _explain(of: ProductDispatchView, found: ShadowView) -> None:
     known, product = of.comparison, plain(of.product_id)
     if known is not None and known.differences:
         say()
@@ -61,7 +66,7 @@ def _explain(of: DispatchedView, found: ShadowView) -> None:
         note(f"{product}: switching to push needs {needed}")
 
 
-def _cells(of: DispatchedView) -> tuple[object, ...]:
+def _cells(of: ProductDispatchView) -> tuple[object, ...]:
     known = of.comparison
     if known is None:
         return (of.product_id, of.mode, "", "", "", "", "", "")
@@ -92,5 +97,5 @@ def mode(session: Session, *, product_id: str, mode: str, force: bool) -> None:
     effect at once: open offers are honoured or expire, and factories start polling, so that no job
     is stranded.
     """
-    call = calls.turn(product_id, mode, force=force)
+    call = calls.set_mode(product_id, mode, force=force)
     session.answer(call, lambda found: table(HEADS, [_cells(found)]))

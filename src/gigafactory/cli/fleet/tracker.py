@@ -10,7 +10,7 @@ from gigafactory.cli.folder.target import FOLDER, queue_in
 from gigafactory.cli.output.text import note, say, say_json, table
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import tracker
-from gigafactory.wire.tracker import TicketsView, ToldView
+from gigafactory.wire.tracker import TicketsView, TicketUpdateView
 
 
 @click.command()
@@ -84,10 +84,10 @@ def _update_from_folder(session: Session, folder: Path, jobs: tuple[str, ...]) -
         say_json(msgspec.json.encode({"told": results}))
         return
     for each in results:
-        _show(ToldView(item_id=each.item_id, echoed=each.echoed, pending=each.pending))
+        _show(TicketUpdateView(item_id=each.item_id, echoed=each.echoed, pending=each.pending))
 
 
-def _show(result: ToldView) -> None:
+def _show(result: TicketUpdateView) -> None:
     updates = "1 update" if result.echoed == 1 else f"{result.echoed} updates"
     state = "another process is updating it" if result.pending else f"sent {updates}"
     say(f"{result.item_id}  {state}")

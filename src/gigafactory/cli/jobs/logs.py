@@ -62,10 +62,10 @@ def logs(
 
 def _explain_wait(session: Session, job: str) -> None:
     call = jobs.get(job)
-    found = call.read(session.client.fetch(call))
+    found = call.decode(session.client.fetch(call))
     if found.stage in WAITING and found.lease is None:
         why = stories.explanation(job)
-        note(f"{found.name} has not started: {why.read(session.client.fetch(why)).summary}")
+        note(f"{found.name} has not started: {why.decode(session.client.fetch(why)).summary}")
 
 
 def _say_raw(data: bytes) -> None:

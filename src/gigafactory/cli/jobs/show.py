@@ -63,7 +63,7 @@ def _show(session: Session, job: JobView) -> None:
     if job.kind == "composite":
         say("\nchildren")
         call = composites.dag(job.id)
-        show_rollup(call.read(session.client.fetch(call)))
+        show_rollup(call.decode(session.client.fetch(call)))
     for run in job.runs or ():
         say(f"\nrun {run.number}, {run.step}")
         pairs(run_pairs(run))

@@ -7,7 +7,7 @@ from gigafactory.cli.jobs.check import located, read_job
 from gigafactory.cli.output.text import note, say, table
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import submissions as calls
-from gigafactory.client.transport.call import Call
+from gigafactory.client.transport.call import ApiCall
 from gigafactory.domain.errors import Invalid
 from gigafactory.domain.manifest.manifest import JobFile
 from gigafactory.wire.jobs import JobsView, JobView
@@ -40,7 +40,7 @@ def submit(session: Session, files: tuple[str, ...], *, parent: str | None, quie
     elif len(read) == 1:
         session.answer(calls.submit(read[0]), lambda job: show((job,)))
     else:
-        batch: Call[JobsView] = calls.submit_all(read)
+        batch: ApiCall[JobsView] = calls.submit_all(read)
         session.answer(batch, lambda page: show(page.jobs))
     return Exit.OK
 

@@ -8,10 +8,17 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from gigafactory.client.transport.call import PATIENCE, Call, Reply, Source, Wait, talk
+from gigafactory.client.transport.call import (
+    RETRY_DELAYS_S,
+    ApiCall,
+    Reply,
+    UploadSource,
+    Wait,
+    call_steps,
+)
 from gigafactory.client.transport.headers import is_here
-from gigafactory.client.transport.problems import Lost, Unreachable
-from gigafactory.client.transport.sse import SILENCE_S, Reader, Sent
+from gigafactory.client.transport.problems import ConnectionBroken, Unreachable
+from gigafactory.client.transport.sse import SILENCE_S, ServerEvent, SseParser
 from gigafactory.domain.errors import Unauthenticated
 from gigafactory.system.tls import trusted
 
@@ -32,7 +39,7 @@ class AsyncClient:
         *,
         product: str | None = None,
         latest: Callable[[], str | None] = lambda: None,
-        patience: Sequence[float] = PATIENCE,
+        patience: Sequence[float] = RETRY_DELAYS_S,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         """Speak to this address; nothing is opened yet.
@@ -65,21 +72,21 @@ class AsyncClient:
         """Let the connections go."""
         await self._http.aclose()
 
-    async def send(self, call: Call[T]) -> T:
+    async def send(self, call: ApiCall[T]) -> T:
         """The answer to a call, as a record.
 
         Raises Refused.
         """
-        return call.read(await self.fetch(call))
+        return call.decode(await self.fetch(call))
 
-    async def fetch(self, call: Call[T]) -> bytes:
+    async def fetch(self, call: ApiCall[T]) -> bytes:
         """The answer to a call, just as it came.
 
         Raises Refused.
         """
         return (await self.reply(call)).body
 
-    async def reply(self, call: Call[T]) -> Reply:
+    async def reply(self, call: ApiCall[T]) -> Reply:
         """The answer to a call with its headers, for what they say beside it.
 
         Raises Refused.
@@ -102,8 +109,8 @@ class AsyncClient:
                 return True
         return False
 
-    async def _fetched(self, call: Call[T]) -> Reply:
-        going = talk(call, self._patience)
+    async def _fetched(self, call: ApiCall[T]) -> Reply:
+        going = call_steps(call, self._patience)
         step = next(going)
         while True:
             try:
@@ -112,7 +119,7 @@ class AsyncClient:
                 reply: Reply = end.value
                 return reply
 
-    async def _take(self, call: Call[T], step: str | Wait) -> Reply | Lost | None:
+    async def _take(self, call: ApiCall[T], step: str | Wait) -> Reply | ConnectionBroken | None:
         if isinstance(step, Wait):
             await asyncio.sleep(step.seconds)
             return None
@@ -131,10 +138,10 @@ class AsyncClient:
         response.stream = httpx.ByteStream(b"")
         return Reply(response.status_code, response.content, response.headers)
 
-    async def pieces(self, call: Call[bytes]) -> AsyncIterator[bytes]:
+    async def pieces(self, call: ApiCall[bytes]) -> AsyncIterator[bytes]:
         """The answer to a call as it comes, for what may be large.
 
-        Raises Refused; Lost when it breaks off, and whoever has heard the beginning asks again.
+        Raises Refused; ConnectionBroken when the response is incomplete.
         """
         headers = call.headers(self._token, self.product, "")
         try:
@@ -152,13 +159,13 @@ class AsyncClient:
             raise _lost(self.url, error) from None
 
     async def follow(
-        self, call: Call[T], *, after: str | None = None
-    ) -> AsyncGenerator[Sent, None]:
+        self, call: ApiCall[T], *, after: str | None = None
+    ) -> AsyncGenerator[ServerEvent, None]:
         """The events of a stream from the one after `after` on, until the reader has enough.
 
         A connection that breaks is opened again where it broke. Raises Refused.
         """
-        reader = Reader(after, self._patience)
+        reader = SseParser(after, self._patience)
         while True:
             broke, used = "it was closed", self._token
             try:
@@ -172,7 +179,7 @@ class AsyncClient:
                 continue
             await asyncio.sleep(reader.pause(f"the stream from {self.url} broke: {broke}"))
 
-    async def _stream(self, call: Call[T], reader: Reader) -> AsyncIterator[Sent]:
+    async def _stream(self, call: ApiCall[T], reader: SseParser) -> AsyncIterator[ServerEvent]:
         headers = call.headers(self._token, self.product, "") | reader.headers()
         timeout = httpx.Timeout(TIMEOUT_S, read=SILENCE_S)
         url = self.url + call.target
@@ -189,12 +196,12 @@ class AsyncClient:
                     yield sent
 
 
-async def _read(file: Source) -> AsyncIterator[bytes]:
+async def _read(file: UploadSource) -> AsyncIterator[bytes]:
     """The pieces of a file, read where it keeps nobody else waiting."""
     pieces = file.pieces()
     while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
         yield piece
 
 
-def _lost(url: str, error: httpx.TransportError) -> Lost:
-    return Lost(f"the connection to {url} broke: {str(error) or type(error).__name__}")
+def _lost(url: str, error: httpx.TransportError) -> ConnectionBroken:
+    return ConnectionBroken(f"the connection to {url} broke: {str(error) or type(error).__name__}")

@@ -8,12 +8,12 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from gigafactory.client.transport.headers import ROOT, introduction
-from gigafactory.client.transport.problems import Lost, refusal
+from gigafactory.client.transport.problems import ConnectionBroken, parse_refusal
 from gigafactory.domain.errors import Refused, Unavailable
 
 T = TypeVar("T")
 
-PATIENCE = (0.2, 0.5, 1.0)
+RETRY_DELAYS_S = (0.2, 0.5, 1.0)
 """Seconds to wait before each repetition of a request that got no answer."""
 UNAVAILABLE = 503
 ERRORS = 400
@@ -21,7 +21,7 @@ ERRORS = 400
 Query = Mapping[str, str | int | bool | Sequence[str] | None]
 
 
-class Source(Protocol):
+class UploadSource(Protocol):
     """Bytes that can be sent more than once; whoever takes them compares the hash."""
 
     @property
@@ -39,20 +39,20 @@ class Source(Protocol):
         """
 
 
-class Call(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+class ApiCall(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """A request that either client can send; its answer is read as `answer`."""
 
     method: str
     path: str
-    answer: type[T]
+    response_type: type[T]
     query: Query = {}
     body: bytes | None = None
-    file: Source | None = None
+    file: UploadSource | None = None
     """Sent in place of a body, piece by piece."""
     content_type: str = "application/json"
     product: str | None = None
     """The product that this call is about, where it differs from the client's own."""
-    key: str | None = None
+    idempotency_key: str | None = None
     """The idempotency key, where a repetition may come from a later start of the program."""
     repeatable: bool = True
     """False for an answer that shows a secret: it is never given twice."""
@@ -75,11 +75,11 @@ class Call(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
             headers["idempotency-key"] = key
         return headers
 
-    def read(self, body: bytes) -> T:
+    def decode(self, body: bytes) -> T:
         """The answer as a record; no body is None, for calls that may answer nothing."""
-        if self.answer is bytes:
+        if self.response_type is bytes:
             return cast("T", body)
-        return msgspec.json.decode(body or b"null", type=self.answer)
+        return msgspec.json.decode(body or b"null", type=self.response_type)
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -95,7 +95,7 @@ class Reply(msgspec.Struct, frozen=True):
         Raises the refusal that the coordinator named.
         """
         if self.status >= ERRORS:
-            raise refusal(self.status, self.body)
+            raise parse_refusal(self.status, self.body)
         return self
 
 
@@ -105,16 +105,16 @@ class Wait(msgspec.Struct, frozen=True):
     seconds: float
 
 
-Talk = Generator[str | Wait, Reply | Lost | None, Reply]
+CallSteps = Generator[str | Wait, Reply | ConnectionBroken | None, Reply]
 """Asks to send the request under an idempotency key, or to wait; is told what came of it."""
 
 
-def talk(call: Call[T], patience: Sequence[float] = PATIENCE) -> Talk:
+def call_steps(call: ApiCall[T], patience: Sequence[float] = RETRY_DELAYS_S) -> CallSteps:
     """How a call goes on until it is answered, whoever carries the bytes.
 
     Raises Refused: as the coordinator said it, or Unavailable when all patience was in vain.
     """
-    key = call.key or uuid.uuid4().hex
+    key = call.idempotency_key or uuid.uuid4().hex
     for delay in (*patience, None):
         reply = yield key
         assert reply is not None, "an attempt has an outcome"
@@ -128,12 +128,12 @@ def talk(call: Call[T], patience: Sequence[float] = PATIENCE) -> Talk:
     raise AssertionError
 
 
-def _passing(reply: Reply | Lost) -> Refused | None:
+def _passing(reply: Reply | ConnectionBroken) -> Refused | None:
     """The trouble that may be over in a moment, if this is one."""
-    if isinstance(reply, Lost):
+    if isinstance(reply, ConnectionBroken):
         return reply
     if reply.status == UNAVAILABLE:
-        found = refusal(reply.status, reply.body)
+        found = parse_refusal(reply.status, reply.body)
         return found if isinstance(found, Unavailable) else Unavailable(found.detail)
     return None
 

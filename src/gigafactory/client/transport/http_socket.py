@@ -13,7 +13,7 @@ from gigafactory.client.transport.problems import Unreachable
 from gigafactory.domain.errors import Fault, Invalid
 
 if TYPE_CHECKING:
-    from gigafactory.client.transport.proxy import Proxy
+    from gigafactory.client.transport.proxy import HttpProxy
 
 PORTS = {"http": 80, "https": 443}
 PIECE_BYTES = 65_536
@@ -21,7 +21,7 @@ FINAL = 200
 """What is answered below this status comes before the answer itself."""
 
 
-class Answer:
+class SocketResponse:
     """What comes back for one request; the parser calls its `on_` methods."""
 
     def __init__(self, wire: socket.socket) -> None:
@@ -121,7 +121,7 @@ class Connection:
         body: bytes | None,
         headers: Mapping[str, str],
         pieces: Iterable[bytes] = (),
-    ) -> Answer:
+    ) -> SocketResponse:
         """Send one request; its answer is to be read whole before the next.
 
         A body may also come in pieces, whose length the headers name.
@@ -135,7 +135,7 @@ class Connection:
         self._wire.sendall(first + (body or b""))
         for piece in pieces:
             self._wire.sendall(piece)
-        answer = Answer(self._wire)
+        answer = SocketResponse(self._wire)
         answer.begin()
         return answer
 
@@ -147,7 +147,7 @@ class Connection:
 def connect(url: str, timeout_s: float) -> Connection:
     """A connection to the server at this address, which must say something every so often.
 
-    Raises Unreachable when nobody is there, or when this is no address.
+    Raises Unreachable when no server answers or the address is invalid.
     """
     at, host, port = _address(url)
     proxy = _proxy(at.scheme, host, port)
@@ -170,7 +170,7 @@ def connect(url: str, timeout_s: float) -> Connection:
     return Connection(wire, named, path, headers)
 
 
-def _proxy(scheme: str, host: str, port: int) -> "Proxy | None":
+def _proxy(scheme: str, host: str, port: int) -> "HttpProxy | None":
     if not any(name.lower().endswith("_proxy") for name in os.environ):
         return None
     from gigafactory.client.transport.proxy import proxy_for

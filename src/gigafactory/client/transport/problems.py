@@ -26,13 +26,13 @@ class Unreachable(Unavailable):
     code = "unreachable"
 
 
-class Lost(Unavailable):
+class ConnectionBroken(Unavailable):
     """The connection broke before the answer: it is not known what became of the request."""
 
     code = "lost"
 
 
-class ProblemView(msgspec.Struct, frozen=True, rename="camel"):
+class RefusalMembers(msgspec.Struct, frozen=True, rename="camel"):
     """The members of a problem document that every refusal has."""
 
     code: str = ""
@@ -56,13 +56,13 @@ BY_STATUS: dict[int, type[Refused]] = {
 """What an answer without a code of ours is taken for: a proxy may have given it."""
 
 
-def refusal(status: int, body: bytes) -> Refused:
+def parse_refusal(status: int, body: bytes) -> Refused:
     """The refusal that the coordinator raised, with its sentence and what it carried."""
     try:
         members = msgspec.json.decode(body, type=dict[str, Any])
-        problem = msgspec.convert(members, ProblemView)
+        problem = msgspec.convert(members, RefusalMembers)
     except msgspec.DecodeError:
-        members, problem = {}, ProblemView()
+        members, problem = {}, RefusalMembers()
     kind = BY_CODE.get(problem.code) or BY_STATUS.get(status, Refused)
     detail = problem.detail or problem.title or f"the server answered {status}"
     # The constructors build sentences out of parts; here the sentence is what has arrived.

@@ -9,7 +9,7 @@ from gigafactory.client.transport.headers import is_here
 from gigafactory.client.transport.problems import Unreachable
 
 
-class Proxy(NamedTuple):
+class HttpProxy(NamedTuple):
     """Where to go instead, and what to say there."""
 
     host: str
@@ -17,7 +17,7 @@ class Proxy(NamedTuple):
     headers: Mapping[str, str]
 
 
-def proxy_for(scheme: str, host: str, port: int, environ: Mapping[str, str]) -> Proxy | None:
+def proxy_for(scheme: str, host: str, port: int, environ: Mapping[str, str]) -> HttpProxy | None:
     """The proxy for a server; None to go there directly.
 
     Raises Unreachable for one that is no http proxy.
@@ -28,9 +28,9 @@ def proxy_for(scheme: str, host: str, port: int, environ: Mapping[str, str]) -> 
         return None
     try:
         at = urlsplit(address if "://" in address else f"http://{address}")
-        found = Proxy(at.hostname or "", at.port or 80, _headers(at.username, at.password))
+        found = HttpProxy(at.hostname or "", at.port or 80, _headers(at.username, at.password))
     except ValueError:
-        at, found = urlsplit(""), Proxy("", 0, {})
+        at, found = urlsplit(""), HttpProxy("", 0, {})
     if at.scheme != "http" or not found.host:
         raise Unreachable(f"cannot use the proxy for {scheme}: expected http://HOST:PORT")
     return found

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gigafactory.client.transport.call import PATIENCE
+from gigafactory.client.transport.call import RETRY_DELAYS_S
 from gigafactory.client.transport.problems import Unreachable
 
 SILENCE_S = 45.0
@@ -15,7 +15,7 @@ ENDS = frozenset({"dropped", "revoked"})
 """The server's last words on a connection: asking again shows what to make of them."""
 
 
-class Sent(msgspec.Struct, frozen=True):
+class ServerEvent(msgspec.Struct, frozen=True):
     """One event of a stream."""
 
     event: str
@@ -23,10 +23,12 @@ class Sent(msgspec.Struct, frozen=True):
     id: str | None
 
 
-class Reader:
+class SseParser:
     """Puts the lines of one or more connections together to events, none lost and none twice."""
 
-    def __init__(self, after: str | None = None, patience: Sequence[float] = PATIENCE) -> None:
+    def __init__(
+        self, after: str | None = None, patience: Sequence[float] = RETRY_DELAYS_S
+    ) -> None:
         """Begin after the event with this id."""
         self.after = after
         self._patience = tuple(patience)
@@ -44,7 +46,7 @@ class Reader:
         resumed = {"last-event-id": self.after} if self.after is not None else {}
         return {"accept": "text/event-stream", "cache-control": "no-store"} | resumed
 
-    def feed(self, line: str) -> Sent | None:
+    def feed(self, line: str) -> ServerEvent | None:
         """Take one line without its end; the event, when this line completes one."""
         if not line:
             return self._complete()
@@ -61,10 +63,10 @@ class Reader:
                 pass
         return None
 
-    def _complete(self) -> Sent | None:
+    def _complete(self) -> ServerEvent | None:
         self._failures = 0
         told = bool(self._data) and self._event not in ENDS
-        sent = Sent(self._event, "\n".join(self._data), self._id) if told else None
+        sent = ServerEvent(self._event, "\n".join(self._data), self._id) if told else None
         if self._id is not None:
             self.after = self._id
         self._begin()

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
-from gigafactory.client.transport.call import PATIENCE, Call, Reply, Wait, talk
+from gigafactory.client.transport.call import RETRY_DELAYS_S, ApiCall, Reply, Wait, call_steps
 from gigafactory.client.transport.http_socket import Connection, connect
-from gigafactory.client.transport.problems import Lost, Unreachable
-from gigafactory.client.transport.sse import SILENCE_S, Reader, Sent
+from gigafactory.client.transport.problems import ConnectionBroken, Unreachable
+from gigafactory.client.transport.sse import SILENCE_S, ServerEvent, SseParser
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ class Client:
         token: str | None = None,
         *,
         product: str | None = None,
-        patience: Sequence[float] = PATIENCE,
+        patience: Sequence[float] = RETRY_DELAYS_S,
     ) -> None:
         """Speak to this address; nothing is opened yet."""
         self.url = url.rstrip("/")
@@ -51,19 +51,19 @@ class Client:
             self._open.close()
             self._open = None
 
-    def send(self, call: Call[T]) -> T:
+    def send(self, call: ApiCall[T]) -> T:
         """The answer to a call, as a record.
 
         Raises Refused.
         """
-        return call.read(self.fetch(call))
+        return call.decode(self.fetch(call))
 
-    def fetch(self, call: Call[T]) -> bytes:
+    def fetch(self, call: ApiCall[T]) -> bytes:
         """The answer to a call, just as it came.
 
         Raises Refused.
         """
-        going = talk(call, self._patience)
+        going = call_steps(call, self._patience)
         step = next(going)
         while True:
             try:
@@ -72,7 +72,7 @@ class Client:
                 reply: Reply = end.value
                 return reply.body
 
-    def _take(self, call: Call[T], step: str | Wait) -> Reply | Lost | None:
+    def _take(self, call: ApiCall[T], step: str | Wait) -> Reply | ConnectionBroken | None:
         if isinstance(step, Wait):
             time.sleep(step.seconds)
             return None
@@ -89,10 +89,10 @@ class Client:
             self.close()
         return reply
 
-    def pieces(self, call: Call[bytes]) -> Iterator[bytes]:
+    def pieces(self, call: ApiCall[bytes]) -> Iterator[bytes]:
         """The answer to a call as it comes, for what may be large.
 
-        Raises Refused; Lost when it breaks off, and whoever has heard the beginning asks again.
+        Raises Refused; ConnectionBroken when the response is incomplete.
         """
         headers = call.headers(self._token, self.product, "")
         self.close()
@@ -106,12 +106,12 @@ class Client:
         finally:
             self.close()
 
-    def follow(self, call: Call[T], *, after: str | None = None) -> Iterator[Sent]:
+    def follow(self, call: ApiCall[T], *, after: str | None = None) -> Iterator[ServerEvent]:
         """The events of a stream from the one after `after` on, until the reader has enough.
 
         A connection that breaks is opened again where it broke. Raises Refused.
         """
-        reader = Reader(after, self._patience)
+        reader = SseParser(after, self._patience)
         while True:
             broke = "it was closed"
             try:
@@ -122,7 +122,7 @@ class Client:
                 self.close()
             time.sleep(reader.pause(f"the stream from {self.url} broke: {broke}"))
 
-    def _stream(self, call: Call[T], reader: Reader) -> Iterator[Sent]:
+    def _stream(self, call: ApiCall[T], reader: SseParser) -> Iterator[ServerEvent]:
         headers = call.headers(self._token, self.product, "") | reader.headers()
         self.close()
         answer = self._connection(SILENCE_S).ask(call.method, call.target, call.body, headers)
@@ -140,5 +140,5 @@ class Client:
         return self._open
 
 
-def _lost(url: str, error: OSError) -> Lost:
-    return Lost(f"the connection to {url} broke: {str(error) or type(error).__name__}")
+def _lost(url: str, error: OSError) -> ConnectionBroken:
+    return ConnectionBroken(f"the connection to {url} broke: {str(error) or type(error).__name__}")

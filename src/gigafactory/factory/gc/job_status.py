@@ -64,7 +64,7 @@ class FleetFates:
     async def of(self, job_ids: Collection[str]) -> Mapping[str, Fate]:
         found: dict[str, Fate] = {}
         for some in _portions(sorted(each for each in job_ids if _ID.fullmatch(each))):
-            page = await self._client.send(jobs.some(some))
+            page = await self._client.send(jobs.find_by_ids(some))
             found |= {job.id: _fate(job) for job in page.jobs}
         return found
 
@@ -102,4 +102,4 @@ def _fate(job: JobView) -> Fate:
 
 
 def _portions(job_ids: list[str]) -> Iterable[list[str]]:
-    return (job_ids[at : at + jobs.SOME_MAX] for at in range(0, len(job_ids), jobs.SOME_MAX))
+    return (job_ids[at : at + jobs.IDS_MAX] for at in range(0, len(job_ids), jobs.IDS_MAX))

@@ -9,7 +9,7 @@ import msgspec
 import structlog
 
 from gigafactory.client.transport.async_client import AsyncClient
-from gigafactory.client.transport.call import Call, path
+from gigafactory.client.transport.call import ApiCall, path
 from gigafactory.domain.errors import Fenced, Refused, TooManyRequests, Unauthenticated, Unavailable
 from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.reporting.log_sender import LogSender, read_log
@@ -139,7 +139,9 @@ class OutboxSender:
             await self._delivered.wait_for(lambda: not self._outbox.pending())
 
 
-def _call(letter: OutboxReport) -> Call[JobView]:
+def _call(letter: OutboxReport) -> ApiCall[JobView]:
     body = msgspec.json.encode({"leaseEpoch": letter.epoch, **letter.told})
     where = path("jobs", letter.job_id)
-    return Call(method="PATCH", path=where, answer=JobView, body=body, key=letter.key)
+    return ApiCall(
+        method="PATCH", path=where, response_type=JobView, body=body, idempotency_key=letter.key
+    )

@@ -15,7 +15,7 @@ from gigafactory.folder.queue.claim import Claim
 from gigafactory.folder.queue.record import Kept
 from gigafactory.folder.queue.status import Line, State
 from gigafactory.tui.model.source import Snapshot
-from gigafactory.wire.admin import MatterView
+from gigafactory.wire.admin import AttentionItemView
 from gigafactory.wire.fleet import FactoryView
 from gigafactory.wire.jobs import JobView
 from gigafactory.wire.runs import RunView
@@ -70,7 +70,7 @@ def _runner(claim: Claim, *, draining: bool) -> FactoryView:
 
 def render_job(line: Line) -> JobView:
     """Return a job for display; its holder is named by the process."""
-    shown = render.job(line.job)
+    shown = render.render_job(line.job)
     if shown.lease is None or not line.pid:
         return shown
     return replace(shown, lease=replace(shown.lease, factory_id=runner_name(line.pid)))
@@ -78,7 +78,7 @@ def render_job(line: Line) -> JobView:
 
 def render_runs(kept: Kept) -> tuple[RunView, ...]:
     """Return the runs of a job, newest last."""
-    return tuple(map(render.run, kept.runs))
+    return tuple(map(render.render_run, kept.runs))
 
 
 def why(line: Line) -> str:
@@ -90,12 +90,12 @@ def why(line: Line) -> str:
     words = {
         Stage.QUEUED: "it waits for a runner: `aq run` is one",
         Stage.REVIEW: "it waits for a review",
-        Stage.TESTING: "it is ready, and waits for somebody to ship it",
+        Stage.TESTING: "it is ready to ship and waits for a decision",
     }
     return words.get(line.job.stage, line.job.reason or "")
 
 
-def _asked(state: State) -> Iterator[MatterView]:
+def _asked(state: State) -> Iterator[AttentionItemView]:
     """What a person is asked for."""
     if state.halted is not None:
         title, since = "the folder is halted", state.halted.at
@@ -109,7 +109,9 @@ def _asked(state: State) -> Iterator[MatterView]:
                 yield _matter(line, kind, line.job.reason or usual)
 
 
-def _wrong(state: State, runners: Iterable[FactoryView], now: datetime) -> Iterator[MatterView]:
+def _wrong(
+    state: State, runners: Iterable[FactoryView], now: datetime
+) -> Iterator[AttentionItemView]:
     """What went wrong, or does not go on by itself."""
     for line in state.jobs:
         if line.job.stage in {Stage.FAILED, Stage.DEAD_LETTER}:
@@ -128,9 +130,9 @@ def _wrong(state: State, runners: Iterable[FactoryView], now: datetime) -> Itera
         yield _note("new", "inbox", f"{len(state.new)} new in the inbox", names, now)
 
 
-def _matter(line: Line, kind: str, reason: str) -> MatterView:
+def _matter(line: Line, kind: str, reason: str) -> AttentionItemView:
     job = line.job
-    return MatterView(
+    return AttentionItemView(
         kind=kind,
         subject=job.id,
         title=job.title,
@@ -143,8 +145,8 @@ def _matter(line: Line, kind: str, reason: str) -> MatterView:
 
 def _note(
     kind: str, subject: str, title: str, reason: str, since: datetime, can: tuple[str, ...] = ()
-) -> MatterView:
-    return MatterView(
+) -> AttentionItemView:
+    return AttentionItemView(
         kind=kind,
         subject=subject,
         title=title,

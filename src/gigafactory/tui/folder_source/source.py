@@ -43,7 +43,7 @@ HINTS = Hints(
 )
 
 
-class FolderPlane:
+class FolderSource:
     """A queue in a folder, and whoever works on it."""
 
     hints = HINTS
@@ -66,7 +66,7 @@ class FolderPlane:
     def name(self) -> str:
         return str(self._queue.board.root)
 
-    async def _apart(self, do: Callable[[], T]) -> T:
+    async def _in_thread(self, do: Callable[[], T]) -> T:
         """Read or change files where it keeps nobody waiting.
 
         Raises Refused.
@@ -79,7 +79,7 @@ class FolderPlane:
     async def look(self, text: str) -> Snapshot:  # noqa: ARG002 - the views find words themselves
         if not self._queue.board.exists:
             raise Unavailable(f"{self.name} is no queue any more; `aq add FILE` makes it one")
-        return await self._apart(self._look)
+        return await self._in_thread(self._look)
 
     def _look(self) -> Snapshot:
         state, now = state_of(self._queue), self._queue.clock.now()
@@ -93,22 +93,22 @@ class FolderPlane:
         return list({claim.pid: claim for claim in found if claim is not None}.values())
 
     async def changes(self) -> AsyncGenerator[None, None]:
-        before = await self._apart(self._marks)
+        before = await self._in_thread(self._modification_times)
         while True:
             await asyncio.sleep(LOOKS_EVERY_S)
-            now = await self._apart(self._marks)
+            now = await self._in_thread(self._modification_times)
             if now != before:
                 before = now
                 yield
 
-    def _marks(self) -> dict[str, int]:
+    def _modification_times(self) -> dict[str, int]:
         """When each folder was last changed; records are replaced whole, which changes theirs."""
         board = self._queue.board
         places = (board.state, *(board.column(name) for name in ("inbox", "building", "failed")))
         return {place.name: _changed(place) for place in places}
 
     async def detail(self, job_id: str) -> Detail:
-        return await self._apart(lambda: self._detail(job_id))
+        return await self._in_thread(lambda: self._detail(job_id))
 
     def _detail(self, job_id: str) -> Detail:
         state = state_of(self._queue)
@@ -125,7 +125,7 @@ class FolderPlane:
         )
 
     async def log(self, job_id: str, after: str | None) -> AsyncGenerator[LogPart, None]:
-        kept = (await self._apart(self._queue.look)).get(job_id)
+        kept = (await self._in_thread(self._queue.look)).get(job_id)
         if kept is None:
             raise NotFound("job", job_id)
         path = self._queue.board.log(kept.key)
@@ -133,7 +133,7 @@ class FolderPlane:
         offset = max(0, size - LOG_TAIL_BYTES) if after is None else int(after)
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         while True:
-            while chunk := await self._apart(partial(_read, path, offset)):
+            while chunk := await self._in_thread(partial(_read, path, offset)):
                 offset += len(chunk)
                 yield LogPart(decoder.decode(chunk), str(offset - len(decoder.getstate()[0])))
             await asyncio.sleep(LOOKS_EVERY_S)
@@ -141,12 +141,12 @@ class FolderPlane:
     async def act(self, job_id: str, action: str, wish: Wish = NO_WISH) -> str:
         said = actions.Wish(reason=wish.reason, commit=wish.commit)
         act = partial(actions.act, self._queue, job_id, action, self._by, said)
-        kept = await self._apart(act)
+        kept = await self._in_thread(act)
         if isinstance(kept, str):
             return f"{kept} is in the inbox again"
         if action == "ship" and kept.job.ship is not None:
             await self._ship(kept.job)
-            kept = (await self._apart(self._queue.look))[kept.job.id]
+            kept = (await self._in_thread(self._queue.look))[kept.job.id]
         return done(action, render_job(Line(column="", file=kept.file, job=kept.job)))
 
     async def _ship(self, job: Job) -> None:
@@ -163,7 +163,7 @@ class FolderPlane:
         await runner.run(once=True)
 
     async def drain(self, factory_id: str, *, draining: bool) -> str:
-        claims = await self._apart(lambda: self._claims(state_of(self._queue)))
+        claims = await self._in_thread(lambda: self._claims(state_of(self._queue)))
         claim = next((each for each in claims if runner_name(each.pid) == factory_id), None)
         if claim is None or not claim.alive:
             raise NotFound("runner", factory_id, "it has ended")
@@ -180,9 +180,9 @@ class FolderPlane:
 
     async def halt(self, product_id: str | None, *, halted: bool, reason: str = "") -> str:  # noqa: ARG002
         if halted:
-            await self._apart(partial(halting.halt, self._queue, self._by, reason))
+            await self._in_thread(partial(halting.halt, self._queue, self._by, reason))
             return "the folder is halted: nothing begins; H lifts it"
-        await self._apart(partial(halting.lift, self._queue))
+        await self._in_thread(partial(halting.lift, self._queue))
         return "the folder goes on"
 
     async def close(self) -> None:

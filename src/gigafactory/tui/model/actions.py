@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from gigafactory.tui.model.source import Snapshot
 from gigafactory.tui.widgets.rows import Subject
-from gigafactory.wire.admin import MatterView
+from gigafactory.wire.admin import AttentionItemView
 from gigafactory.wire.budgets import BudgetView
 from gigafactory.wire.fleet import FactoryView
 from gigafactory.wire.jobs import JobView
@@ -85,7 +85,7 @@ def choices(about: Subject | None, seen: Snapshot, offers: frozenset[str]) -> li
             return _on_factory(about, offers)
         case BudgetView():
             return _on_product(about.product_id, offers, paused=about.paused_by is not None)
-        case MatterView():
+        case AttentionItemView():
             return _on_matter(about, seen, offers)
         case None:
             return []
@@ -101,13 +101,13 @@ def job_of(about: Subject | None) -> str | None:
     match about:
         case JobView():
             return about.id
-        case MatterView() if _is_of_job(about):
+        case AttentionItemView() if _is_of_job(about):
             return about.subject
         case _:
             return None
 
 
-def _is_of_job(matter: MatterView) -> bool:
+def _is_of_job(matter: AttentionItemView) -> bool:
     # What is about a product or a machine names no product, or is the product's own.
     return matter.product_id is not None and matter.subject != matter.product_id
 
@@ -127,7 +127,7 @@ def _on_product(product: str, offers: frozenset[str], *, paused: bool) -> list[C
     return [Choice(RESUME if paused else PAUSE, target)] if "pause" in offers else []
 
 
-def _on_matter(matter: MatterView, seen: Snapshot, offers: frozenset[str]) -> list[Choice]:
+def _on_matter(matter: AttentionItemView, seen: Snapshot, offers: frozenset[str]) -> list[Choice]:
     if matter.kind == "halted":
         name = "everything" if matter.subject == "*" else matter.subject
         return [Choice(LIFT, Target(matter.subject, name))]

@@ -12,12 +12,12 @@ from gigafactory.client import events as stories
 from gigafactory.client import fleet, jobs, products
 from gigafactory.client import products as budgets
 from gigafactory.client.transport.async_client import AsyncClient
-from gigafactory.client.transport.call import Call
+from gigafactory.client.transport.call import ApiCall
 from gigafactory.domain.errors import NotFound, Unavailable
 from gigafactory.domain.job.job import Stage
 from gigafactory.domain.scheduler.explain import Explanation
 from gigafactory.tui.model.source import NO_WISH, Detail, Hints, LogPart, Snapshot, Wish
-from gigafactory.wire.admin import MatterView
+from gigafactory.wire.admin import AttentionItemView
 from gigafactory.wire.budgets import BudgetView
 from gigafactory.wire.files import LogEvent
 from gigafactory.wire.jobs import JobFilter, JobView
@@ -66,7 +66,7 @@ class FleetPlane:
         product = self._client.product
         return f"{product} at {self._client.url}" if product else self._client.url
 
-    async def _send(self, call: Call[T]) -> T:
+    async def _send(self, call: ApiCall[T]) -> T:
         try:
             return await self._client.send(call)
         except msgspec.DecodeError as unreadable:
@@ -189,7 +189,7 @@ def done(action: str, job: JobView) -> str:
     return f"{action}: {job.name} is {job.stage.replace('_', ' ')} now{why}"
 
 
-def _distinct(matters: Iterable[MatterView]) -> tuple[MatterView, ...]:
+def _distinct(matters: Iterable[AttentionItemView]) -> tuple[AttentionItemView, ...]:
     """Each matter once, whatever it was found by."""
     found = {(each.kind, each.subject, each.reason): each for each in matters}
     return tuple(found.values())

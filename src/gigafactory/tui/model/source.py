@@ -6,7 +6,7 @@ from typing import Protocol
 import msgspec
 
 from gigafactory.domain.job.job import Stage
-from gigafactory.wire.admin import MatterView
+from gigafactory.wire.admin import AttentionItemView
 from gigafactory.wire.budgets import BudgetView
 from gigafactory.wire.fleet import FactoryView
 from gigafactory.wire.jobs import JobView
@@ -21,7 +21,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     counts: Mapping[Stage, int] = {}
     """How many there really are."""
     factories: tuple[FactoryView, ...] = ()
-    matters: tuple[MatterView, ...] = ()
+    matters: tuple[AttentionItemView, ...] = ()
     budgets: tuple[BudgetView, ...] = ()
     why: Mapping[str, str] = {}
     """By job: why it does not run yet, as far as it was asked for."""

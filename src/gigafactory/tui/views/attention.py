@@ -5,7 +5,7 @@ from gigafactory.tui.views import Scene, heading, nothing
 from gigafactory.tui.views.jobs import WIDE
 from gigafactory.tui.widgets.rows import Row
 from gigafactory.tui.widgets.text import AMBER, DIM, RED, Cell
-from gigafactory.wire.admin import MatterView
+from gigafactory.wire.admin import AttentionItemView
 
 FAULTS = frozenset(
     {"failed", "factory_offline", "engine_unavailable", "unroutable", "dep_failed", "invalid"}
@@ -21,7 +21,7 @@ KINDS = {
 """Shorter than the API's own words."""
 
 
-def is_fault(matter: MatterView) -> bool:
+def is_fault(matter: AttentionItemView) -> bool:
     """Whether something is wrong."""
     return matter.kind in FAULTS
 
@@ -42,7 +42,7 @@ def attention(scene: Scene) -> list[Row]:
     return rows or nothing(scene, scene.hints.no_matters)
 
 
-def _row(scene: Scene, matter: MatterView, colour: str) -> Row:
+def _row(scene: Scene, matter: AttentionItemView, colour: str) -> Row:
     text = scene.line(
         Cell("✗" if is_fault(matter) else "●", 1, colour),
         Cell(KINDS.get(matter.kind, matter.kind.replace("_", " ")), 11, colour),

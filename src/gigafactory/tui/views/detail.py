@@ -9,7 +9,7 @@ from gigafactory.tui.views.jobs import WIDE
 from gigafactory.tui.views.queue import why
 from gigafactory.tui.widgets.rows import Subject
 from gigafactory.tui.widgets.text import DIM, one_line
-from gigafactory.wire.admin import MatterView
+from gigafactory.wire.admin import AttentionItemView
 from gigafactory.wire.budgets import BudgetView
 from gigafactory.wire.fleet import FactoryView
 from gigafactory.wire.jobs import JobView
@@ -22,7 +22,7 @@ def about(scene: Scene, subject: Subject | None) -> Text:
     match subject:
         case JobView():
             first, second = _job(scene, subject)
-        case MatterView():
+        case AttentionItemView():
             product = f"  ({subject.product_id})" if subject.product_id else ""
             first, second = f"{subject.title}{product}", subject.reason
         case FactoryView():

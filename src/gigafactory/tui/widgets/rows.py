@@ -11,14 +11,14 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from gigafactory.wire.admin import MatterView
+from gigafactory.wire.admin import AttentionItemView
 from gigafactory.wire.budgets import BudgetView
 from gigafactory.wire.fleet import FactoryView
 from gigafactory.wire.jobs import JobView
 
 CHOSEN = Style(reverse=True)
 
-Subject = JobView | MatterView | FactoryView | BudgetView
+Subject = JobView | AttentionItemView | FactoryView | BudgetView
 """What a row can be about."""
 
 

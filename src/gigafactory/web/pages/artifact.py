@@ -6,10 +6,10 @@ from litestar import get, post
 from litestar.types import ASGIApp
 from msgspec import Meta, Struct
 
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import json_response
 from gigafactory.api.jobs.artifacts import download
-from gigafactory.api.render.jobs import artifact
+from gigafactory.api.render.jobs import render_artifact
 from gigafactory.client.transport.headers import ROOT
 from gigafactory.client.transport.upload import media_type_of
 from gigafactory.domain.errors import Fault, Invalid, NotFound
@@ -37,7 +37,7 @@ def readable(artifact: Artifact) -> bool:
 
 
 @get("/artifacts/{artifact_id:str}")
-async def save_artifact(request: Call) -> ASGIApp:
+async def save_artifact(request: ApiRequest) -> ASGIApp:
     """Send a file for the browser to save."""
     visitor = await visit(request)
     wanted = request.named("artifact_id", "artifact")
@@ -45,7 +45,7 @@ async def save_artifact(request: Call) -> ASGIApp:
 
 
 @get("/artifacts/{artifact_id:str}/text")
-async def artifact_page(request: Call) -> ASGIApp:
+async def artifact_page(request: ApiRequest) -> ASGIApp:
     """Show a small file as the text that it is, whatever it says of itself."""
     visitor = await visit(request)
     coordinator = request.coordinator
@@ -66,7 +66,7 @@ class Named(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 @post("/jobs/{job_id:str}/artifacts")
-async def add_artifact(request: Call) -> ASGIApp:
+async def add_artifact(request: ApiRequest) -> ASGIApp:
     """Add a file to a job; the script of the page sends it as it is."""
     visitor = await sending(request)
     caller, artifacts = visitor.caller, request.coordinator.artifacts
@@ -79,17 +79,17 @@ async def add_artifact(request: Call) -> ASGIApp:
         fault = Fault("name", f"found {name[:100]!r}; expected {expected}")
         raise Invalid("the artifact", [fault]) from None
     # What is refused in any case is refused before it has come.
-    require_size(request.announced or 0, bytes_max=artifacts.bytes_max)
-    async with kept(request.pieces(), bytes_max=artifacts.bytes_max) as file:
+    require_size(request.content_length or 0, bytes_max=artifacts.bytes_max)
+    async with kept(request.body_chunks(), bytes_max=artifacts.bytes_max) as file:
         offered = ArtifactUpload(
             name=name, sha256=file.sha256, media_type=media_type_of(name), size=file.size
         )
         added = await artifacts.add(caller, job.id, offered, file.pieces(), epoch=None)
-    return answer(artifact(added), 201)
+    return json_response(render_artifact(added), 201)
 
 
 @post("/artifacts/{artifact_id:str}/share")
-async def share_artifact(request: Call) -> ASGIApp:
+async def share_artifact(request: ApiRequest) -> ASGIApp:
     """Show an address by which anybody reads this one file, for a while."""
     visitor, _ = await sent(request, Sent)
     made = await request.coordinator.artifact_links.create(
@@ -107,7 +107,7 @@ async def share_artifact(request: Call) -> ASGIApp:
 
 
 @post("/artifacts/{artifact_id:str}/delete")
-async def delete_artifact(request: Call) -> ASGIApp:
+async def delete_artifact(request: ApiRequest) -> ASGIApp:
     """Remove a file; the job's story keeps that it was there."""
     visitor, _ = await sent(request, Sent)
     wanted = request.named("artifact_id", "artifact")

@@ -9,8 +9,8 @@ from litestar import get
 from litestar.types import ASGIApp
 from msgspec import Meta
 
-from gigafactory.api.admin.audit import AuditPage, audited
-from gigafactory.api.http.request import Call
+from gigafactory.api.admin.audit import AuditPage, find_audit_events
+from gigafactory.api.http.request import ApiRequest
 from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.job.job import Event
 from gigafactory.web.site.live import Key, Part, shown, stream
@@ -65,8 +65,10 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-async def _part(request: Call, visitor: Visit, asked: Asked) -> Part:
-    events, following = await audited(request, visitor.caller, AuditPage(cursor=asked.cursor))
+async def _part(request: ApiRequest, visitor: Visit, asked: Asked) -> Part:
+    events, following = await find_audit_events(
+        request, visitor.caller, AuditPage(cursor=asked.cursor)
+    )
     html = rendered(
         "_audit.html",
         lines=[_line(event) for event in events],
@@ -87,7 +89,7 @@ def _key(asked: Asked) -> Key:
 
 
 @get("/audit")
-async def audit_page(request: Call) -> ASGIApp:
+async def audit_page(request: ApiRequest) -> ASGIApp:
     """Show a part of the log."""
     visitor = await visit(request)
     visitor.caller.require("audit")
@@ -98,7 +100,7 @@ async def audit_page(request: Call) -> ASGIApp:
 
 
 @get("/live/audit")
-async def live_audit(request: Call) -> ASGIApp:
+async def live_audit(request: ApiRequest) -> ASGIApp:
     """Keep it up to date."""
     visitor = await visit(request)
     # A stream that has begun cannot be refused any more.

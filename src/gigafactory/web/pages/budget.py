@@ -9,8 +9,8 @@ from litestar.types import ASGIApp
 from msgspec import Meta
 from msgspec.structs import replace
 
-from gigafactory.api.admin.products import named_product
-from gigafactory.api.http.request import Call
+from gigafactory.api.admin.products import path_product
+from gigafactory.api.http.request import ApiRequest
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.insights.run_rollup import GroupBy, RunRollup
 from gigafactory.domain.manifest.units import NANOS_PER_USD, parse_usd
@@ -49,7 +49,7 @@ def shown(product: str, kept: Budget | None, now: datetime) -> Shown:
     return Shown(budget, kept is not None, points, made, budget.stop_reason(now))
 
 
-async def _spent_on(request: Call, caller: Caller) -> Mapping[str, Sequence[RunRollup]]:
+async def _spent_on(request: ApiRequest, caller: Caller) -> Mapping[str, Sequence[RunRollup]]:
     """What money went to in this month, which is one page of tallies: the most first."""
     since = request.coordinator.clock.now().date().replace(day=1)
     told = await request.coordinator.insights.show(caller, SPENT_BY, since=since)
@@ -65,7 +65,7 @@ def _short(day: str) -> str:
     return day.partition("-")[2] or day
 
 
-async def _part(request: Call, visitor: Visit) -> Part:
+async def _part(request: ApiRequest, visitor: Visit) -> Part:
     coordinator, caller = request.coordinator, visitor.caller
     now = coordinator.clock.now()
     known = {budget.product_id: budget for budget in await coordinator.budgets.all(caller)}
@@ -84,7 +84,7 @@ async def _part(request: Call, visitor: Visit) -> Part:
 
 
 @get("/budget")
-async def budget_page(request: Call) -> ASGIApp:
+async def budget_page(request: ApiRequest) -> ASGIApp:
     """Show the budgets of all products that the visitor may see."""
     visitor = await visit(request)
     part = await _part(request, visitor)
@@ -92,7 +92,7 @@ async def budget_page(request: Call) -> ASGIApp:
 
 
 @get("/live/budget")
-async def live_budget(request: Call) -> ASGIApp:
+async def live_budget(request: ApiRequest) -> ASGIApp:
     """Keep them up to date."""
     visitor = await visit(request)
     key = ("budget", visitor.csrf)
@@ -108,10 +108,10 @@ class Terms(Sent, frozen=True, kw_only=True):
 
 
 @post("/budget/{product_id:str}")
-async def set_budget(request: Call) -> ASGIApp:
+async def set_budget(request: ApiRequest) -> ASGIApp:
     """Set what a product may spend."""
     visitor, form = await sent(request, Terms)
-    product, budgets = named_product(request), request.coordinator.budgets
+    product, budgets = path_product(request), request.coordinator.budgets
     known = await budgets.get(visitor.caller, product)
     terms = replace(known.terms, ceiling_nano_usd=_nanos(form.ceiling), period=form.period)
     await budgets.put(visitor.caller, product, terms)
@@ -136,19 +136,19 @@ class Why(Sent, frozen=True, kw_only=True):
 
 
 @post("/budget/{product_id:str}/pause")
-async def pause(request: Call) -> ASGIApp:
+async def pause(request: ApiRequest) -> ASGIApp:
     """Give nothing of a product out until it is resumed."""
     visitor, form = await sent(request, Why)
     budgets = request.coordinator.budgets
-    await budgets.pause(visitor.caller, named_product(request), form.reason)
+    await budgets.pause(visitor.caller, path_product(request), form.reason)
     return see_other("/budget")
 
 
 @post("/budget/{product_id:str}/resume")
-async def resume(request: Call) -> ASGIApp:
+async def resume(request: ApiRequest) -> ASGIApp:
     """Lift a pause."""
     visitor, form = await sent(request, Why)
-    await request.coordinator.budgets.resume(visitor.caller, named_product(request))
+    await request.coordinator.budgets.resume(visitor.caller, path_product(request))
     return see_other(form.back)
 
 

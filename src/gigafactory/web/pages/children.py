@@ -6,8 +6,8 @@ from litestar import get, post
 from litestar.types import ASGIApp
 from msgspec.structs import replace
 
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import Answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import HttpResponse
 from gigafactory.coordinator.jobs.submissions import SubmissionResult
 from gigafactory.domain.errors import Conflict, Fault, Invalid, NotFound, Refused
 from gigafactory.domain.job.job import Job
@@ -29,7 +29,7 @@ PLACE = "jobs[0]"
 """Where the coordinator finds faults: here there is one job alone, and that says nothing."""
 
 
-async def _composite(request: Call, caller: Caller) -> Job:
+async def _composite(request: ApiRequest, caller: Caller) -> Job:
     """The job in the address, for whoever may add to it.
 
     Raises Forbidden, NotFound.
@@ -42,7 +42,11 @@ async def _composite(request: Call, caller: Caller) -> Job:
 
 
 def _shown(
-    request: Call, visitor: Visit, job: Job, text: str = EXAMPLE, refusal: Refused | None = None
+    request: ApiRequest,
+    visitor: Visit,
+    job: Job,
+    text: str = EXAMPLE,
+    refusal: Refused | None = None,
 ) -> ASGIApp:
     verdict = _verdict(job, _faults(refusal) if refusal else ())
     status = 200 if refusal is None else 422 if isinstance(refusal, Invalid) else 409
@@ -65,14 +69,14 @@ def _faults(refusal: Refused) -> Sequence[Fault]:
 
 
 @get("/jobs/{job_id:str}/children")
-async def children_page(request: Call) -> ASGIApp:
+async def children_page(request: ApiRequest) -> ASGIApp:
     """Show an empty child."""
     visitor = await visit(request)
     return _shown(request, visitor, await _composite(request, visitor.caller))
 
 
 @post("/jobs/{job_id:str}/children/check")
-async def check_child(request: Call) -> ASGIApp:
+async def check_child(request: ApiRequest) -> ASGIApp:
     """Say what is wrong with it, line by line, or what it would become; nothing is stored."""
     visitor, form = await sent(request, Written)
     job = await _composite(request, visitor.caller)
@@ -82,11 +86,11 @@ async def check_child(request: Call) -> ASGIApp:
         html = _verdict(job, (), plan.value)
     except Refused as refusal:
         html = _verdict(job, _faults(refusal))
-    return Answer(200, html.encode(), media_type=HTML, headers=GUARDED)
+    return HttpResponse(200, html.encode(), media_type=HTML, headers=GUARDED)
 
 
 @post("/jobs/{job_id:str}/children")
-async def add_child(request: Call) -> ASGIApp:
+async def add_child(request: ApiRequest) -> ASGIApp:
     """Add it, and show the roadmap; what is wrong is told beside what was written."""
     visitor, form = await sent(request, Written)
     job = await _composite(request, visitor.caller)

@@ -3,7 +3,7 @@
 from litestar import get
 from litestar.types import ASGIApp
 
-from gigafactory.api.http.request import Call
+from gigafactory.api.http.request import ApiRequest
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.job.lifecycle import actions_of
 from gigafactory.domain.tenancy.access import ROLES_BY_VERB
@@ -15,7 +15,7 @@ DECISIONS = ("approve", "request-changes", "reject")
 
 
 @get("/jobs/{job_id:str}/diff")
-async def diff_page(request: Call) -> ASGIApp:
+async def diff_page(request: ApiRequest) -> ASGIApp:
     """Show what the newest run has changed; a job without a diff says why."""
     visitor = await visit(request)
     caller, coordinator = visitor.caller, request.coordinator

@@ -8,7 +8,7 @@ from litestar import get, post
 from litestar.types import ASGIApp
 from msgspec import Meta, Struct
 
-from gigafactory.api.http.request import Call
+from gigafactory.api.http.request import ApiRequest
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.tenancy.access import ROLES_BY_VERB, Caller, Enrollment
@@ -29,7 +29,7 @@ DONE = {
 """What is said when it was done."""
 
 
-async def _part(request: Call, visitor: Visit) -> Part:
+async def _part(request: ApiRequest, visitor: Visit) -> Part:
     coordinator, caller = request.coordinator, visitor.caller
     html = rendered(
         "_fleet.html",
@@ -44,7 +44,7 @@ async def _part(request: Call, visitor: Visit) -> Part:
     return Part(html, "Fleet · Gigafactory", "/icon.svg")
 
 
-async def _open(request: Call, caller: Caller) -> Sequence[Enrollment]:
+async def _open(request: ApiRequest, caller: Caller) -> Sequence[Enrollment]:
     """The invitations by which a machine can still join, for those who may make them."""
     if caller.role not in ROLES_BY_VERB["enroll"]:
         return ()
@@ -61,7 +61,7 @@ class Done(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 @get("/fleet")
-async def fleet_page(request: Call) -> ASGIApp:
+async def fleet_page(request: ApiRequest) -> ASGIApp:
     """Show every factory."""
     visitor = await visit(request)
     asked = request.query(Done)
@@ -70,7 +70,7 @@ async def fleet_page(request: Call) -> ASGIApp:
 
 
 async def _shown(
-    request: Call,
+    request: ApiRequest,
     visitor: Visit,
     *,
     told: str = "",
@@ -91,14 +91,14 @@ async def _shown(
 
 
 @get("/live/fleet")
-async def live_fleet(request: Call) -> ASGIApp:
+async def live_fleet(request: ApiRequest) -> ASGIApp:
     """Keep it up to date."""
     visitor = await visit(request)
     return stream(request, visitor.caller, ("fleet", visitor.csrf), lambda: _part(request, visitor))
 
 
 @post("/fleet/enroll")
-async def invite(request: Call) -> ASGIApp:
+async def invite(request: ApiRequest) -> ASGIApp:
     """Make a one-time secret, and show the command to paste on the new machine."""
     visitor, _ = await sent(request, Sent)
     made = await request.coordinator.enrolment.invite(visitor.caller, visitor.caller.products)
@@ -106,7 +106,7 @@ async def invite(request: Call) -> ASGIApp:
 
 
 @post("/fleet/enrollments/{enrollment_id:str}/withdraw")
-async def withdraw(request: Call) -> ASGIApp:
+async def withdraw(request: ApiRequest) -> ASGIApp:
     """Take an invitation back before a machine has joined by it."""
     visitor, _ = await sent(request, Sent)
     enrollment_id = request.named("enrollment_id", "enrollment")
@@ -115,7 +115,7 @@ async def withdraw(request: Call) -> ASGIApp:
 
 
 @post("/fleet/{factory_id:str}/{verb:str}")
-async def change(request: Call) -> ASGIApp:
+async def change(request: ApiRequest) -> ASGIApp:
     """Drain a factory, let it go on, end its token, or take it out of the fleet."""
     visitor, _ = await sent(request, Sent)
     factory_id, verb = request.named("factory_id", "factory"), request.named("verb", "action")
@@ -146,18 +146,18 @@ class Halting(Sent, frozen=True, kw_only=True):
 
 
 @post("/halt")
-async def halt(request: Call) -> ASGIApp:
+async def halt(request: ApiRequest) -> ASGIApp:
     """Stop all grants: of a product, or of everything."""
     return await _turned(request, halted=True)
 
 
 @post("/resume")
-async def resume(request: Call) -> ASGIApp:
+async def resume(request: ApiRequest) -> ASGIApp:
     """Let grants go on."""
     return await _turned(request, halted=False)
 
 
-async def _turned(request: Call, *, halted: bool) -> ASGIApp:
+async def _turned(request: ApiRequest, *, halted: bool) -> ASGIApp:
     visitor, form = await sent(request, Halting)
     caller = visitor.caller
     switches = request.coordinator.halt_switches

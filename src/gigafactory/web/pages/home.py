@@ -6,7 +6,7 @@ from typing import NamedTuple
 from litestar import get
 from litestar.types import ASGIApp
 
-from gigafactory.api.http.request import Call
+from gigafactory.api.http.request import ApiRequest
 from gigafactory.coordinator.core.ports import JobQuery
 from gigafactory.coordinator.insights.attention import AttentionItem
 from gigafactory.domain.job.change import FLEET
@@ -67,7 +67,7 @@ class Home(NamedTuple):
         return sum(len(column.matters) for column in self.columns)
 
 
-async def _home(request: Call, caller: Caller) -> Home:
+async def _home(request: ApiRequest, caller: Caller) -> Home:
     coordinator = request.coordinator
     matters = [m for m in await coordinator.attention.list(caller) if _concerns(m, caller)]
     jobs = coordinator.jobs
@@ -103,7 +103,7 @@ def _key(visitor: Visit) -> Key:
     return ("home", visitor.csrf)
 
 
-async def _part(request: Call, visitor: Visit) -> Part:
+async def _part(request: ApiRequest, visitor: Visit) -> Part:
     home = await _home(request, visitor.caller)
     html = rendered(
         "_home.html",
@@ -120,7 +120,7 @@ async def _part(request: Call, visitor: Visit) -> Part:
 
 
 @get("/")
-async def home_page(request: Call) -> ASGIApp:
+async def home_page(request: ApiRequest) -> ASGIApp:
     """Show what needs the visitor."""
     visitor = await visit(request)
     part = await shown(request, visitor.caller, _key(visitor), lambda: _part(request, visitor))
@@ -128,7 +128,7 @@ async def home_page(request: Call) -> ASGIApp:
 
 
 @get("/live/home")
-async def live_home(request: Call) -> ASGIApp:
+async def live_home(request: ApiRequest) -> ASGIApp:
     """Keep it up to date."""
     visitor = await visit(request)
     return stream(request, visitor.caller, _key(visitor), lambda: _part(request, visitor))

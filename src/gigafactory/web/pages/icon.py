@@ -6,8 +6,8 @@ from litestar import get
 from litestar.types import ASGIApp
 from msgspec import Meta, Struct
 
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import Answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import HttpResponse
 from gigafactory.web.site.rendering import rendered
 
 MANY = 99
@@ -20,12 +20,14 @@ class Count(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @get("/icon.svg")
-async def icon(request: Call) -> ASGIApp:
+async def icon(request: ApiRequest) -> ASGIApp:
     """The icon; amber with a number when it is somebody's turn."""
     count = request.query(Count).count
     told = "" if not count else str(count) if count <= MANY else f"{MANY}+"
     svg = rendered("icon.svg", told=told)
-    return Answer(200, svg.encode(), media_type=b"image/svg+xml", cache=b"public, max-age=86400")
+    return HttpResponse(
+        200, svg.encode(), media_type=b"image/svg+xml", cache=b"public, max-age=86400"
+    )
 
 
 ROUTES = (icon,)

@@ -9,8 +9,8 @@ from litestar import get, post
 from litestar.types import ASGIApp
 from msgspec import Meta, Struct
 
-from gigafactory.api.admin.products import named_product
-from gigafactory.api.http.request import Call
+from gigafactory.api.admin.products import path_product
+from gigafactory.api.http.request import ApiRequest
 from gigafactory.coordinator.insights.slo import WaitHistogram
 from gigafactory.domain.insights.confidence import wilson_interval
 from gigafactory.domain.insights.engine_stats import PAIRED
@@ -79,7 +79,7 @@ class Asked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 @get("/insights")
-async def insights_page(request: Call) -> ASGIApp:
+async def insights_page(request: ApiRequest) -> ASGIApp:
     """Show results, cost and time of the runs of some days."""
     visitor = await visit(request)
     asked = request.query(Asked)
@@ -129,10 +129,10 @@ class Turn(Sent, frozen=True, kw_only=True):
 
 
 @post("/insights/routing/{product_id:str}")
-async def turn_routing(request: Call) -> ASGIApp:
+async def turn_routing(request: ApiRequest) -> ASGIApp:
     """Roll what was learned out for a product, or switch it back."""
     visitor, form = await sent(request, Turn)
-    product = named_product(request)
+    product = path_product(request)
     await request.coordinator.routing.set_mode(visitor.caller, product, form.mode)
     return see_other("/insights#routing")
 

@@ -7,7 +7,7 @@ from litestar import get, post
 from litestar.types import ASGIApp
 from msgspec import Meta
 
-from gigafactory.api.http.request import Call
+from gigafactory.api.http.request import ApiRequest
 from gigafactory.coordinator.lifecycle.actions import ActionRequest
 from gigafactory.domain.composite.composite import EXTENDABLE
 from gigafactory.domain.job.job import Job, Stage
@@ -45,7 +45,7 @@ def _key(visitor: Visit, job_id: str) -> Key:
     return ("job", job_id, visitor.csrf)
 
 
-async def _part(request: Call, visitor: Visit, job_id: str) -> Part:
+async def _part(request: ApiRequest, visitor: Visit, job_id: str) -> Part:
     coordinator = request.coordinator
     jobs, caller = coordinator.jobs, visitor.caller
     job = await jobs.get(caller, job_id)
@@ -79,7 +79,7 @@ async def _part(request: Call, visitor: Visit, job_id: str) -> Part:
 
 
 @get("/jobs/{job_id:str}")
-async def job_page(request: Call) -> ASGIApp:
+async def job_page(request: ApiRequest) -> ASGIApp:
     """Show a job."""
     visitor = await visit(request)
     reference = request.named("job_id", "job")
@@ -100,7 +100,7 @@ async def job_page(request: Call) -> ASGIApp:
 
 
 @get("/live/jobs/{job_id:str}")
-async def live_job(request: Call) -> ASGIApp:
+async def live_job(request: ApiRequest) -> ASGIApp:
     """Keep it up to date."""
     visitor = await visit(request)
     job_id = request.named("job_id", "job")
@@ -118,7 +118,7 @@ class Decision(Sent, frozen=True, kw_only=True):
 
 
 @post("/jobs/{job_id:str}/actions/{action:str}")
-async def act(request: Call) -> ASGIApp:
+async def act(request: ApiRequest) -> ASGIApp:
     """Do what the visitor asks of a job, then show it."""
     visitor, form = await sent(request, Decision)
     job_id = request.named("job_id", "job")
@@ -137,7 +137,7 @@ class Wrong(Sent, frozen=True, kw_only=True):
 
 
 @post("/jobs/{job_id:str}/defects")
-async def found_wanting(request: Call) -> ASGIApp:
+async def found_wanting(request: ApiRequest) -> ASGIApp:
     """Note that a shipped job let a defect through."""
     visitor, form = await sent(request, Wrong)
     defect = Defect(source=Source.PERSON, reference=form.words)

@@ -8,9 +8,9 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 from msgspec import Meta, Struct
 
 from gigafactory.api.http import sse
-from gigafactory.api.http.request import Call
+from gigafactory.api.http.request import ApiRequest
 from gigafactory.api.jobs import logs
-from gigafactory.api.jobs.events import resumed_number
+from gigafactory.api.jobs.events import last_event_id
 from gigafactory.web.site.session import visit
 
 
@@ -22,7 +22,7 @@ class Wanted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 @get("/live/jobs/{job_id:str}/log")
-async def live_log(request: Call) -> ASGIApp:
+async def live_log(request: ApiRequest) -> ASGIApp:
     """The end of a run's log, and on while it grows."""
     visitor = await visit(request)
     wanted = request.query(Wanted)
@@ -33,9 +33,9 @@ async def live_log(request: Call) -> ASGIApp:
         return sse.EventStream(_none_yet(), request.app.state.streams)
     run = await readers.find_run(visitor.caller, job.id, wanted.run)
     start, _ = await readers.resolve_range(run, offset=0, tail=wanted.tail, limit=None)
-    start = resumed_number(request) or start
+    start = last_event_id(request) or start
     pieces = readers.follow(visitor.caller, run, start)
-    return sse.EventStream(logs.told(pieces, start), request.app.state.streams)
+    return sse.EventStream(logs.log_frames(pieces, start), request.app.state.streams)
 
 
 async def _none_yet() -> AsyncIterator[bytes]:
@@ -49,14 +49,14 @@ class OneRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 @get("/jobs/{job_id:str}/log.txt")
-async def whole_log(request: Call) -> ASGIApp:
+async def whole_log(request: ApiRequest) -> ASGIApp:
     """All of a run's log as a file; it is sent as it is read, and no browser holds it."""
     visitor = await visit(request)
     readers = request.coordinator.log_readers
     job_id = request.named("job_id", "job")
     run = await readers.find_run(visitor.caller, job_id, request.query(OneRun).run)
     start, end = await readers.resolve_range(run, offset=0, tail=None, limit=None)
-    return AsFile(logs.LogText(readers.read(run, start, end), start, end), f"{run.id}.log")
+    return AsFile(logs.LogDownload(readers.read(run, start, end), start, end), f"{run.id}.log")
 
 
 class AsFile:

@@ -9,8 +9,8 @@ from litestar.types import ASGIApp
 from msgspec import Meta, Struct, to_builtins
 from msgspec.structs import replace
 
-from gigafactory.api.http.decoding import queried
-from gigafactory.api.http.request import Call
+from gigafactory.api.http.decoding import decode_query
+from gigafactory.api.http.request import ApiRequest
 from gigafactory.coordinator.core.ports import JobQuery
 from gigafactory.coordinator.lifecycle.actions import ActionRequest
 from gigafactory.domain.errors import Refused
@@ -61,21 +61,25 @@ class Filters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
         return f"/jobs?{urlencode(kept)}" if kept else "/jobs"
 
 
-def _filters(request: Call) -> Filters:
+def _filters(request: ApiRequest) -> Filters:
     """What the address asks for; a form sends what was left empty, too, and that asks for nothing.
 
     Raises Invalid.
     """
     given = parse_qsl(request.scope["query_string"].decode("latin-1"))
-    return queried(urlencode(given).encode(), Filters)
+    return decode_query(urlencode(given).encode(), Filters)
 
 
-async def _page(request: Call, caller: Caller, filters: Filters) -> tuple[Sequence[Job], bool]:
+async def _page(
+    request: ApiRequest, caller: Caller, filters: Filters
+) -> tuple[Sequence[Job], bool]:
     found = await request.coordinator.jobs.find(caller, filters.query())
     return found[:PAGE_SIZE], len(found) > PAGE_SIZE
 
 
-async def _board(request: Call, caller: Caller, filters: Filters) -> Mapping[Stage, Sequence[Job]]:
+async def _board(
+    request: ApiRequest, caller: Caller, filters: Filters
+) -> Mapping[Stage, Sequence[Job]]:
     wanted = filters.query().stages or tuple(Stage)
     query = replace(filters.query(), limit=COLUMN_MAX, after=None)
     jobs = request.coordinator.jobs
@@ -86,7 +90,7 @@ def _key(filters: Filters) -> Key:
     return ("jobs", filters.address())
 
 
-async def _part(request: Call, visitor: Visit, filters: Filters) -> Part:
+async def _part(request: ApiRequest, visitor: Visit, filters: Filters) -> Part:
     caller = visitor.caller
     board = await _board(request, caller, filters) if filters.view == "board" else None
     jobs, more = ((), False) if board is not None else await _page(request, caller, filters)
@@ -104,7 +108,7 @@ async def _part(request: Call, visitor: Visit, filters: Filters) -> Part:
 
 
 @get("/jobs")
-async def jobs_page(request: Call) -> ASGIApp:
+async def jobs_page(request: ApiRequest) -> ASGIApp:
     """Show the jobs that the address asks for."""
     visitor = await visit(request)
     filters = _filters(request)
@@ -125,7 +129,7 @@ async def jobs_page(request: Call) -> ASGIApp:
 
 
 @get("/live/jobs")
-async def live_jobs(request: Call) -> ASGIApp:
+async def live_jobs(request: ApiRequest) -> ASGIApp:
     """Keep the list up to date."""
     visitor = await visit(request)
     filters = _filters(request)
@@ -144,7 +148,7 @@ class Bulk(Sent, frozen=True, kw_only=True):
 
 
 @post("/jobs/actions")
-async def act_on_many(request: Call) -> ASGIApp:
+async def act_on_many(request: ApiRequest) -> ASGIApp:
     """Do one thing to each of several jobs; what cannot be done is told beside what was."""
     visitor, form = await sent(request, Bulk)
     ids = list(dict.fromkeys(filter(None, form.jobs.split(","))))

@@ -3,10 +3,10 @@
 from litestar import get, post
 from litestar.types import ASGIApp
 
-from gigafactory.api.http.decoding import queried
+from gigafactory.api.http.decoding import decode_query
 from gigafactory.api.http.errors import status_of
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import NOTHING
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import NO_CONTENT
 from gigafactory.domain.errors import Forbidden, Unauthenticated
 from gigafactory.web.site.rendering import page, see_other
 from gigafactory.web.site.session import (
@@ -30,30 +30,30 @@ class Given(Sent, frozen=True, kw_only=True):
 
 
 @get("/login")
-async def login_page(request: Call) -> ASGIApp:
+async def login_page(request: ApiRequest) -> ASGIApp:
     """Ask for a token; an address that carries a code needs one click alone.
 
     A code is not used by looking: what previews links would use it up.
     """
-    given = queried(request.scope["query_string"], Given)
+    given = decode_query(request.scope["query_string"], Given)
     return _door(request, code=given.code, ended=given.ended)
 
 
 def _door(
-    request: Call, *, code: str = "", wrong: str = "", ended: str = "", status: int = 200
+    request: ApiRequest, *, code: str = "", wrong: str = "", ended: str = "", status: int = 200
 ) -> ASGIApp:
     shown = {"code": code, "wrong": wrong, "ended": ended}
     return page(request, None, "login.html", status=status, door=shown)
 
 
 @post("/login")
-async def sign_in(request: Call) -> ASGIApp:
+async def sign_in(request: ApiRequest) -> ASGIApp:
     """Sign a browser in."""
     require_our_own(request)
-    given = queried(await request.content(FORM_BYTES_MAX), Given)
+    given = decode_query(await request.read_body(FORM_BYTES_MAX), Given)
     logins = request.coordinator.logins
     try:
-        async with request.authn.guessing(request.address):
+        async with request.authn.counting_failures(request.address):
             if given.code:
                 made = await logins.sign_in_with_code(given.code)
             else:
@@ -65,7 +65,7 @@ async def sign_in(request: Call) -> ASGIApp:
 
 
 @post("/logout")
-async def sign_out(request: Call) -> ASGIApp:
+async def sign_out(request: ApiRequest) -> ASGIApp:
     """Sign a browser out: its cookie opens nothing any more, wherever it went."""
     visitor, _ = await sent(request, Sent)
     await request.coordinator.logins.sign_out(visitor.caller)
@@ -73,10 +73,10 @@ async def sign_out(request: Call) -> ASGIApp:
 
 
 @get("/live/whoami")
-async def who_am_i(request: Call) -> ASGIApp:
+async def who_am_i(request: ApiRequest) -> ASGIApp:
     """Say to a script of the page whether somebody is still signed in."""
     await visit(request)
-    return NOTHING
+    return NO_CONTENT
 
 
 ROUTES = (login_page, sign_in, sign_out, who_am_i)

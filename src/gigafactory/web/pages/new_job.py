@@ -7,8 +7,8 @@ from litestar import get, post
 from litestar.types import ASGIApp
 from msgspec import Meta
 
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import Answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import HttpResponse
 from gigafactory.coordinator.jobs.previews import Preview
 from gigafactory.domain.errors import Fault, Invalid, Refused
 from gigafactory.domain.manifest.job_file import parse_job_file
@@ -37,14 +37,14 @@ class Written(Sent, frozen=True, kw_only=True):
 
 
 @get("/new")
-async def new_page(request: Call) -> ASGIApp:
+async def new_page(request: ApiRequest) -> ASGIApp:
     """Show an empty job."""
     visitor = await visit(request)
     return page(request, visitor, "new.html", text=EXAMPLE, verdict=None)
 
 
 @post("/new/check")
-async def check(request: Call) -> ASGIApp:
+async def check(request: ApiRequest) -> ASGIApp:
     """Say what is wrong with it, line by line, or where it would run; nothing is stored."""
     visitor, form = await sent(request, Written)
     faults: Sequence[Fault] = ()
@@ -57,11 +57,11 @@ async def check(request: Call) -> ASGIApp:
     except Refused as refusal:
         faults = [Fault("", refusal.detail)]
     html = rendered("_verdict.html", faults=faults, previews=previews)
-    return Answer(200, html.encode(), media_type=HTML, headers=GUARDED)
+    return HttpResponse(200, html.encode(), media_type=HTML, headers=GUARDED)
 
 
 @post("/new")
-async def submit(request: Call) -> ASGIApp:
+async def submit(request: ApiRequest) -> ASGIApp:
     """Submit it, and show it; what is wrong is told beside what was written."""
     visitor, form = await sent(request, Written)
     try:

@@ -6,7 +6,7 @@ from litestar import post
 from litestar.types import ASGIApp
 from msgspec import Meta
 
-from gigafactory.api.http.request import Call
+from gigafactory.api.http.request import ApiRequest
 from gigafactory.domain.errors import NotFound
 from gigafactory.web.site.rendering import see_other
 from gigafactory.web.site.session import Sent, chosen, sent
@@ -22,7 +22,7 @@ class Chosen(Sent, frozen=True, kw_only=True):
 
 
 @post("/product")
-async def choose_product(request: Call) -> ASGIApp:
+async def choose_product(request: ApiRequest) -> ASGIApp:
     """Show one product alone, or all again, and go back to the page."""
     visitor, form = await sent(request, Chosen)
     if form.product and form.product not in visitor.products:

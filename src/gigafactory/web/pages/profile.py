@@ -9,8 +9,8 @@ from litestar.types import ASGIApp
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import Answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import HttpResponse
 from gigafactory.domain.errors import Fault, Invalid, NotFound
 from gigafactory.domain.manifest.profile import Profile, parse_profile_file
 from gigafactory.domain.tenancy.access import ROLES_BY_VERB, Caller
@@ -83,7 +83,7 @@ def _in(caller: Caller, product: str) -> Caller:
 
 
 @get("/settings/profiles")
-async def new_profile(request: Call) -> ASGIApp:
+async def new_profile(request: ApiRequest) -> ASGIApp:
     """Show an empty profile."""
     visitor = await visit(request)
     visitor.caller.require("profiles")
@@ -92,7 +92,7 @@ async def new_profile(request: Call) -> ASGIApp:
 
 
 @get("/settings/profiles/{name:str}")
-async def profile_page(request: Call) -> ASGIApp:
+async def profile_page(request: ApiRequest) -> ASGIApp:
     """Show a profile."""
     visitor = await visit(request)
     asked = request.query(Asked)
@@ -110,7 +110,7 @@ async def profile_page(request: Call) -> ASGIApp:
 
 
 def _shown(
-    request: Call,
+    request: ApiRequest,
     visitor: Visit,
     product: str,
     text: str,
@@ -132,7 +132,7 @@ def _shown(
 
 
 @post("/settings/profile-check")
-async def check(request: Call) -> ASGIApp:
+async def check(request: ApiRequest) -> ASGIApp:
     """Say what is wrong with it, line by line, or what it would become; nothing is stored."""
     visitor, form = await sent(request, Written)
     faults: Sequence[Fault] = ()
@@ -145,11 +145,11 @@ async def check(request: Call) -> ASGIApp:
     except Invalid as wrong:
         faults = wrong.faults
     html = rendered("_profile_verdict.html", faults=faults, becomes=becomes)
-    return Answer(200, html.encode(), media_type=HTML, headers=GUARDED)
+    return HttpResponse(200, html.encode(), media_type=HTML, headers=GUARDED)
 
 
 @post("/settings/profiles")
-async def save(request: Call) -> ASGIApp:
+async def save(request: ApiRequest) -> ASGIApp:
     """Save it as a new version, and show it; what is wrong is told beside what was written."""
     visitor, form = await sent(request, Written)
     profiles = request.coordinator.profiles

@@ -3,7 +3,7 @@
 from litestar import get
 from litestar.types import ASGIApp
 
-from gigafactory.api.http.request import Call
+from gigafactory.api.http.request import ApiRequest
 from gigafactory.domain.tenancy.access import ROLES_BY_VERB
 from gigafactory.web.pages.job import grows
 from gigafactory.web.presenters.dag_layout import picture
@@ -15,7 +15,7 @@ DRAWN_MAX = 1000
 """Beyond so many jobs a picture says nothing; the table does."""
 
 
-async def _part(request: Call, visitor: Visit, job_id: str) -> Part:
+async def _part(request: ApiRequest, visitor: Visit, job_id: str) -> Part:
     dag = await request.coordinator.dags.get(visitor.caller, job_id)
     approves = visitor.caller.role in ROLES_BY_VERB["approve"]
     html = rendered(
@@ -34,7 +34,7 @@ async def _part(request: Call, visitor: Visit, job_id: str) -> Part:
 
 
 @get("/jobs/{job_id:str}/roadmap")
-async def roadmap_page(request: Call) -> ASGIApp:
+async def roadmap_page(request: ApiRequest) -> ASGIApp:
     """Show what is below a job."""
     visitor = await visit(request)
     job = await request.coordinator.jobs.get(visitor.caller, request.named("job_id", "job"))
@@ -43,7 +43,7 @@ async def roadmap_page(request: Call) -> ASGIApp:
 
 
 @get("/live/jobs/{job_id:str}/roadmap")
-async def live_roadmap(request: Call) -> ASGIApp:
+async def live_roadmap(request: ApiRequest) -> ASGIApp:
     """Keep it up to date."""
     visitor = await visit(request)
     job_id = request.named("job_id", "job")

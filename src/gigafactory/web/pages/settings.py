@@ -7,8 +7,8 @@ from litestar import get, post
 from litestar.types import ASGIApp
 from msgspec import Meta, ValidationError, convert, to_builtins
 
-from gigafactory.api.http.decoding import fault
-from gigafactory.api.http.request import Call
+from gigafactory.api.http.decoding import parse_fault
+from gigafactory.api.http.request import ApiRequest
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.manifest.names import slug
@@ -23,7 +23,7 @@ from gigafactory.wire.admin import Person
 from gigafactory.wire.products import ProductDoc
 
 
-async def _shown(request: Call, visitor: Visit, secret: str = "") -> ASGIApp:
+async def _shown(request: ApiRequest, visitor: Visit, secret: str = "") -> ASGIApp:
     coordinator, caller = request.coordinator, visitor.caller
     notifier = coordinator.notifier
     of = product_of(visitor)
@@ -54,14 +54,14 @@ async def _shown(request: Call, visitor: Visit, secret: str = "") -> ASGIApp:
     )
 
 
-async def _products(request: Call, visitor: Visit) -> Sequence[Product]:
+async def _products(request: ApiRequest, visitor: Visit) -> Sequence[Product]:
     """Every product that there is, those too that nobody has set up."""
     known = {each.id: each for each in await request.coordinator.products.all(visitor.caller)}
     ids = sorted({*known, *visitor.products})
     return [known.get(each, Product(id=each)) for each in ids]
 
 
-async def _tokens(request: Call, caller: Caller) -> Sequence[Token]:
+async def _tokens(request: ApiRequest, caller: Caller) -> Sequence[Token]:
     if caller.role not in ROLES_BY_VERB["tokens"]:
         return ()
     now = request.coordinator.clock.now()
@@ -80,7 +80,7 @@ def _weights(product: Product) -> str:
 
 
 @get("/settings")
-async def settings_page(request: Call) -> ASGIApp:
+async def settings_page(request: ApiRequest) -> ASGIApp:
     """Show how the fleet is set up."""
     return await _shown(request, await visit(request))
 
@@ -93,7 +93,7 @@ class Wanted(Sent, frozen=True, kw_only=True):
 
 
 @post("/settings/tokens")
-async def make_token(request: Call) -> ASGIApp:
+async def make_token(request: ApiRequest) -> ASGIApp:
     """Make a token for a person, and show its secret this once."""
     visitor, form = await sent(request, Wanted)
     caller = visitor.caller
@@ -110,7 +110,7 @@ class Turned(Sent, frozen=True, kw_only=True):
 
 
 @post("/settings/dispatch")
-async def set_way(request: Call) -> ASGIApp:
+async def set_way(request: ApiRequest) -> ASGIApp:
     """Set how a product's jobs reach factories."""
     visitor, form = await sent(request, Turned)
     dispatching = request.coordinator.dispatch_control
@@ -125,7 +125,7 @@ class Ended(Sent, frozen=True, kw_only=True):
 
 
 @post("/settings/tokens/revoke")
-async def end_token(request: Call) -> ASGIApp:
+async def end_token(request: ApiRequest) -> ASGIApp:
     """End a token, and whatever signed in with it."""
     visitor, form = await sent(request, Ended)
     await request.coordinator.tokens.revoke(visitor.caller, form.token)
@@ -157,7 +157,7 @@ class ProductForm(Sent, frozen=True, kw_only=True):
         try:
             document = convert(given, ProductDoc, strict=False)
         except ValidationError as wrong:
-            raise Invalid("the product", [fault(str(wrong))]) from None
+            raise Invalid("the product", [parse_fault(str(wrong))]) from None
         return document.read(before.id)
 
 
@@ -168,7 +168,7 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 @post("/settings/products")
-async def set_product(request: Call) -> ASGIApp:
+async def set_product(request: ApiRequest) -> ASGIApp:
     """Set a product up; what is not on the form stays as it was."""
     visitor, form = await sent(request, ProductForm)
     products = request.coordinator.products

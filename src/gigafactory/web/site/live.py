@@ -9,7 +9,7 @@ from typing import NamedTuple
 from litestar.types import ASGIApp
 
 from gigafactory.api.http import sse
-from gigafactory.api.http.request import Call
+from gigafactory.api.http.request import ApiRequest
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.errors import Refused, Unavailable
 from gigafactory.domain.tenancy.access import Caller
@@ -99,7 +99,7 @@ def scope(caller: Caller) -> Key:
     return (caller.actor, str(caller.role), caller.product or "*", *caller.products)
 
 
-async def shown(request: Call, caller: Caller, key: Key, make: Make) -> Part:
+async def shown(request: ApiRequest, caller: Caller, key: Key, make: Make) -> Part:
     """The part for a page that is asked for, shared with the pages that are open.
 
     The feed is read first: whoever has just done something sees it done.
@@ -109,7 +109,7 @@ async def shown(request: Call, caller: Caller, key: Key, make: Make) -> Part:
     return await parts.now((*key, *scope(caller)), make)
 
 
-def stream(request: Call, caller: Caller, key: Key, make: Make) -> ASGIApp:
+def stream(request: ApiRequest, caller: Caller, key: Key, make: Make) -> ASGIApp:
     """The answer that keeps a part of a page up to date, until the visitor's token ends."""
     parts: Parts = request.app.state.parts
     coordinator = request.coordinator

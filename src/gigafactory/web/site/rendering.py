@@ -7,8 +7,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import Answer, Headers
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import Headers, HttpResponse
 from gigafactory.domain.tenancy.access import ROLES_BY_VERB
 from gigafactory.system.formatting import format_elapsed, format_money, format_size
 from gigafactory.web.site.session import Visit
@@ -59,14 +59,14 @@ def rendered(name: str, **values: Any) -> str:  # noqa: ANN401 - whatever the te
 
 
 def page(
-    request: Call,
+    request: ApiRequest,
     visitor: Visit | None,
     name: str,
     *,
     status: int = 200,
     headers: Headers = (),
     **values: Any,  # noqa: ANN401 - whatever the template shows
-) -> Answer:
+) -> HttpResponse:
     """A whole page for a visitor; None is somebody who has not signed in."""
     caller = visitor.caller if visitor else None
     html = rendered(
@@ -79,12 +79,12 @@ def page(
         path=request.scope["path"],
         **values,
     )
-    return Answer(status, html.encode(), media_type=HTML, headers=(*GUARDED, *headers))
+    return HttpResponse(status, html.encode(), media_type=HTML, headers=(*GUARDED, *headers))
 
 
-def see_other(place: str, headers: Headers = ()) -> Answer:
+def see_other(place: str, headers: Headers = ()) -> HttpResponse:
     """Go on to another page: what a form did is not done again by a reload."""
-    return Answer(303, headers=((b"location", place.encode("latin-1")), *headers))
+    return HttpResponse(303, headers=((b"location", place.encode("latin-1")), *headers))
 
 
 Render = Callable[[], str]

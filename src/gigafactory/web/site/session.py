@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec.structs import replace
 
-from gigafactory.api.http.decoding import queried
-from gigafactory.api.http.request import Call
+from gigafactory.api.http.decoding import decode_query
+from gigafactory.api.http.request import ApiRequest
 from gigafactory.api.http.response import Headers
 from gigafactory.coordinator.access.logins import SESSION_LASTS
 from gigafactory.domain.errors import Forbidden, Unauthenticated
@@ -45,12 +45,12 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     csrf: str = ""
 
 
-def cookie(request: Call, name: str) -> str | None:
+def cookie(request: ApiRequest, name: str) -> str | None:
     """One cookie; None when there is none, or an empty one."""
     return request.cookies.get(name) or None
 
 
-async def visit(request: Call) -> Visit:
+async def visit(request: ApiRequest) -> Visit:
     """Whoever looks at the page.
 
     Raises Unauthenticated, TooManyRequests.
@@ -58,7 +58,7 @@ async def visit(request: Call) -> Visit:
     secret = cookie(request, SESSION)
     if secret is None:
         raise Unauthenticated("sign in to see this page")
-    caller = await request.authn.known(secret, None, None, request.address)
+    caller = await request.authn.authenticate(secret, None, None, request.address)
     if caller.token is None or caller.token.for_ is not TokenKind.LOGIN:
         # Other tokens are for programs: a cookie goes along where nobody has sent it.
         raise Unauthenticated("a browser signs in first; its own cookie opens these pages")
@@ -71,19 +71,19 @@ async def visit(request: Call) -> Visit:
     return Visit(caller, csrf_of(secret), tuple(sorted(filter(caller.can_see, known))))
 
 
-async def sent(request: Call, of: type[Form]) -> tuple[Visit, Form]:
+async def sent(request: ApiRequest, of: type[Form]) -> tuple[Visit, Form]:
     """What a form of one of our pages sends, and by whom.
 
     Raises Forbidden for a form that comes from elsewhere; Unauthenticated, Invalid, TooLarge.
     """
     require_our_own(request)
     visitor = await visit(request)
-    form = queried(await request.content(FORM_BYTES_MAX), of)
+    form = decode_query(await request.read_body(FORM_BYTES_MAX), of)
     _require_mark(form.csrf.encode(), visitor)
     return visitor, form
 
 
-async def sending(request: Call) -> Visit:
+async def sending(request: ApiRequest) -> Visit:
     """Whoever sends bytes from one of our pages, none of which are read yet.
 
     Raises Forbidden for what comes from elsewhere; Unauthenticated.
@@ -99,7 +99,7 @@ def _require_mark(given: bytes, visitor: Visit) -> None:
         raise Forbidden("this form is not from your own page, or too old; load the page again")
 
 
-def require_our_own(request: Call) -> None:
+def require_our_own(request: ApiRequest) -> None:
     """Refuse what a page of another site sends.
 
     Raises Forbidden.
@@ -117,23 +117,23 @@ def csrf_of(secret: str) -> str:
     return hmac.new(secret.encode(), b"forms", hashlib.sha256).hexdigest()
 
 
-def signed_in(request: Call, secret: str) -> Headers:
+def signed_in(request: ApiRequest, secret: str) -> Headers:
     """The header by which a browser stays signed in."""
     return (_set(request, SESSION, secret, int(SESSION_LASTS.total_seconds())),)
 
 
-def signed_out(request: Call) -> Headers:
+def signed_out(request: ApiRequest) -> Headers:
     """The headers by which a browser forgets everything."""
     return (_set(request, SESSION, "", 0), _set(request, PRODUCT, "", 0))
 
 
-def chosen(request: Call, product: str) -> Headers:
+def chosen(request: ApiRequest, product: str) -> Headers:
     """The header by which a browser remembers the product; an empty one is all of them."""
     lasts_s = int(SESSION_LASTS.total_seconds()) if product else 0
     return (_set(request, PRODUCT, product, lasts_s),)
 
 
-def _set(request: Call, name: str, value: str, lasts_s: int) -> tuple[bytes, bytes]:
+def _set(request: ApiRequest, name: str, value: str, lasts_s: int) -> tuple[bytes, bytes]:
     # Values are hexadecimal digits, letters and dashes: nothing in them needs quotes.
     # A header that anybody can send can only make the cookie stricter.
     proxied = request.header(b"x-forwarded-proto") == b"https"
@@ -142,7 +142,7 @@ def _set(request: Call, name: str, value: str, lasts_s: int) -> tuple[bytes, byt
     return (b"set-cookie", made.encode("latin-1"))
 
 
-def address_of(request: Call) -> str:
+def address_of(request: ApiRequest) -> str:
     """Where this coordinator is reached, as the browser reached it."""
     address = str(request.base_url).rstrip("/")
     if request.header(b"x-forwarded-proto") == b"https":

@@ -8,8 +8,8 @@ from importlib.resources import files
 from litestar import get
 from litestar.types import ASGIApp
 
-from gigafactory.api.http.request import Call
-from gigafactory.api.http.response import Answer
+from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.response import HttpResponse
 from gigafactory.domain.errors import NotFound
 
 TYPES = {
@@ -51,7 +51,7 @@ def _packed(name: str) -> bytes:
 
 
 @get("/static/{version:str}/{name:str}")
-async def static_file(request: Call) -> ASGIApp:
+async def static_file(request: ApiRequest) -> ASGIApp:
     """One file of ours."""
     name: str = request.scope["path_params"]["name"]
     if name not in _contents():
@@ -61,7 +61,7 @@ async def static_file(request: Call) -> ASGIApp:
     encoded = ((b"content-encoding", b"gzip"),) if packed else ()
     headers = ((b"vary", b"accept-encoding"), *encoded)
     media_type = TYPES[name.rpartition(".")[2]]
-    return Answer(200, body, media_type=media_type, headers=headers, cache=FOR_EVER)
+    return HttpResponse(200, body, media_type=media_type, headers=headers, cache=FOR_EVER)
 
 
 ROUTES = (static_file,)

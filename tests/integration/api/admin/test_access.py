@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gigafactory.api.http.limits import Guesses, Rates
+from gigafactory.api.http.limits import FailedAttempts, RateLimiter
 from gigafactory.api.http.middleware import LOOPBACK
 from gigafactory.domain.tenancy.access import ROLES_BY_VERB, Role
 from tests.support.api_server import Server, Worker, a_server
@@ -103,7 +103,7 @@ async def test_people_do_not_speak_for_workers_nor_workers_for_people(
 
 
 async def test_guessing_tokens_is_stopped_and_goes_to_the_audit_log(tmp_path: Path) -> None:
-    async with a_server(tmp_path, guesses=Guesses(allowed=5)) as server:
+    async with a_server(tmp_path, guesses=FailedAttempts(allowed=5)) as server:
         async with server.client("gfo_wrong", product=None) as eve:
             answers = [await eve.get("/jobs") for _ in range(8)]
         assert [answer.status_code for answer in answers] == [401] * 5 + [429] * 3
@@ -116,7 +116,7 @@ async def test_guessing_tokens_is_stopped_and_goes_to_the_audit_log(tmp_path: Pa
 
 async def test_guessing_enrollment_secrets_is_stopped_too(tmp_path: Path) -> None:
     async with (
-        a_server(tmp_path, guesses=Guesses(allowed=2)) as server,
+        a_server(tmp_path, guesses=FailedAttempts(allowed=2)) as server,
         server.client("", product=None) as eve,
     ):
         asked = {"secret": "gfe_wrong", "factoryId": "x"}
@@ -130,7 +130,7 @@ async def audited(admin: httpx.AsyncClient) -> list[dict[str, object]]:
 
 
 async def test_one_token_cannot_send_without_end(tmp_path: Path) -> None:
-    frozen = Rates(per_second=10, burst=3, clock=lambda: 0.0)
+    frozen = RateLimiter(per_second=10, burst=3, clock=lambda: 0.0)
     async with a_server(tmp_path, rates=frozen) as server, server.client() as admin:
         answers = [await admin.get("/jobs") for _ in range(5)]
         assert [answer.status_code for answer in answers] == [200] * 3 + [429] * 2

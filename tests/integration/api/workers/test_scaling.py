@@ -92,7 +92,7 @@ async def test_several_shapes_share_what_waits(server: Server, admin: httpx.Asyn
         Shape(name="second", engines={"claude": 1}, factories="none-"),
     ]
     answer = await admin.get(scaling(shapes).target.removeprefix("/api/fleet"))
-    told = scaling(shapes).read(answer.content)
+    told = scaling(shapes).decode(answer.content)
     assert [(one.name, one.wanted) for one in told.shapes] == [("first", 2), ("second", 1)]
     assert answer.json()["wanted"] == 3
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gigafactory.api.http.download import part_of
+from gigafactory.api.http.download import parse_range
 from gigafactory.domain.errors import RangeNotSatisfiable
 
 
@@ -20,7 +20,7 @@ from gigafactory.domain.errors import RangeNotSatisfiable
     ],
 )
 def test_one_range_is_a_part(header: bytes, part: tuple[int, int]) -> None:
-    assert part_of(header, 14) == part
+    assert parse_range(header, 14) == part
 
 
 @pytest.mark.parametrize(
@@ -38,16 +38,16 @@ def test_one_range_is_a_part(header: bytes, part: tuple[int, int]) -> None:
     ],
 )
 def test_what_is_no_single_range_of_bytes_is_not_heard(header: bytes | None) -> None:
-    assert part_of(header, 14) is None
+    assert parse_range(header, 14) is None
 
 
 @pytest.mark.parametrize("header", [b"bytes=14-", b"bytes=20-30", b"bytes=-0"])
 def test_a_range_beyond_the_end_is_refused_with_the_size(header: bytes) -> None:
     with pytest.raises(RangeNotSatisfiable, match="there are 14 bytes") as refused:
-        part_of(header, 14)
+        parse_range(header, 14)
     assert refused.value.size == 14
 
 
 def test_nothing_has_no_part() -> None:
     with pytest.raises(RangeNotSatisfiable, match="there are 0 bytes"):
-        part_of(b"bytes=0-", 0)
+        parse_range(b"bytes=0-", 0)

@@ -3,9 +3,14 @@
 import pytest
 
 from gigafactory.client import fleet, jobs
-from gigafactory.client.transport.call import Call, Reply, Talk, Wait, talk
-from gigafactory.client.transport.problems import BY_CODE, Lost, Unreachable, refusal
-from gigafactory.client.transport.sse import Reader, Sent
+from gigafactory.client.transport.call import ApiCall, CallSteps, Reply, Wait, call_steps
+from gigafactory.client.transport.problems import (
+    BY_CODE,
+    ConnectionBroken,
+    Unreachable,
+    parse_refusal,
+)
+from gigafactory.client.transport.sse import ServerEvent, SseParser
 from gigafactory.domain.errors import (
     Conflict,
     Cycle,
@@ -20,17 +25,17 @@ from gigafactory.domain.errors import (
 )
 from gigafactory.wire.jobs import JobFilter
 
-GET = Call(method="GET", path="/api/fleet/x", answer=dict[str, int])
+GET = ApiCall(method="GET", path="/api/fleet/x", response_type=dict[str, int])
 OK = Reply(200, b'{"a": 1}', {})
 AWAY = Reply(503, b'{"code": "unavailable", "detail": "the store is away"}', {})
 
 
-def answers(going: Talk, *replies: Reply | Lost) -> tuple[list[str], bytes]:
+def answers(going: CallSteps, *replies: Reply | ConnectionBroken) -> tuple[list[str], bytes]:
     """Play a conversation to its end: the keys that were sent, and the answer."""
     keys = [str(next(going))]
     told = iter(replies)
     step: str | Wait
-    reply: Reply | Lost | None = next(told)
+    reply: Reply | ConnectionBroken | None = next(told)
     while True:
         try:
             step = going.send(reply)
@@ -44,13 +49,13 @@ def answers(going: Talk, *replies: Reply | Lost) -> tuple[list[str], bytes]:
 
 
 def test_a_good_answer_ends_the_conversation() -> None:
-    keys, body = answers(talk(GET), OK)
+    keys, body = answers(call_steps(GET), OK)
     assert len(keys) == 1
-    assert GET.read(body) == {"a": 1}
+    assert GET.decode(body) == {"a": 1}
 
 
 def test_a_store_that_is_away_is_asked_again_under_the_same_key() -> None:
-    keys, body = answers(talk(GET), AWAY, Lost("broke"), OK)
+    keys, body = answers(call_steps(GET), AWAY, ConnectionBroken("broke"), OK)
     assert len(keys) == 3
     assert len(set(keys)) == 1
     assert body == OK.body
@@ -58,22 +63,22 @@ def test_a_store_that_is_away_is_asked_again_under_the_same_key() -> None:
 
 def test_patience_ends() -> None:
     with pytest.raises(Unavailable, match="the store is away"):
-        answers(talk(GET, (0.1,)), AWAY, AWAY)
+        answers(call_steps(GET, (0.1,)), AWAY, AWAY)
 
 
 def test_an_answer_that_shows_a_secret_is_never_asked_for_twice() -> None:
-    with pytest.raises(Lost):
-        answers(talk(fleet.rotate("mac-1")), Lost("broke"), OK)
+    with pytest.raises(ConnectionBroken):
+        answers(call_steps(fleet.rotate("mac-1")), ConnectionBroken("broke"), OK)
 
 
 def test_a_refusal_is_raised_at_once() -> None:
     with pytest.raises(Forbidden, match="not you"):
-        answers(talk(GET), Reply(403, b'{"code": "forbidden", "detail": "not you"}', {}))
+        answers(call_steps(GET), Reply(403, b'{"code": "forbidden", "detail": "not you"}', {}))
 
 
 @pytest.mark.parametrize("code", sorted(BY_CODE))
 def test_every_refusal_comes_back_as_its_own_class(code: str) -> None:
-    found = refusal(409, b'{"code": "%s", "detail": "a sentence"}' % code.encode())
+    found = parse_refusal(409, b'{"code": "%s", "detail": "a sentence"}' % code.encode())
     assert type(found) is BY_CODE[code]
     assert found.code == code
     assert found.detail == "a sentence"
@@ -81,19 +86,19 @@ def test_every_refusal_comes_back_as_its_own_class(code: str) -> None:
 
 def test_a_fenced_worker_learns_the_current_epoch() -> None:
     body = b'{"code": "fenced", "detail": "d", "jobId": "j", "presented": 1, "current": 3}'
-    found = refusal(409, body)
+    found = parse_refusal(409, body)
     assert isinstance(found, Fenced)
     assert (found.job_id, found.presented, found.current) == ("j", 1, 3)
 
 
 def test_what_refusals_carry_comes_back() -> None:
-    gap = refusal(409, b'{"code": "log_gap", "detail": "d", "expectedOffset": 7}')
+    gap = parse_refusal(409, b'{"code": "log_gap", "detail": "d", "expectedOffset": 7}')
     assert isinstance(gap, LogGap)
     assert gap.expected == 7
-    many = refusal(429, b'{"code": "too_many", "detail": "d", "retryAfter": 3}')
+    many = parse_refusal(429, b'{"code": "too_many", "detail": "d", "retryAfter": 3}')
     assert isinstance(many, TooManyRequests)
     assert many.retry_after_s == 3
-    circle = refusal(409, b'{"code": "cycle", "detail": "d", "path": ["a", "b", "a"]}')
+    circle = parse_refusal(409, b'{"code": "cycle", "detail": "d", "path": ["a", "b", "a"]}')
     assert isinstance(circle, Cycle)
     assert list(circle.path) == ["a", "b", "a"]
 
@@ -101,7 +106,7 @@ def test_what_refusals_carry_comes_back() -> None:
 def test_faults_come_back_with_their_places() -> None:
     faults = b'[{"field": "timeout", "message": "m", "line": 4}]'
     body = b'{"code": "invalid", "detail": "d", "faults": %s}' % faults
-    found = refusal(422, body)
+    found = parse_refusal(422, body)
     assert isinstance(found, Invalid)
     assert [str(fault) for fault in found.faults] == ["line 4: timeout: m"]
 
@@ -110,13 +115,13 @@ def test_faults_come_back_with_their_places() -> None:
     ("status", "kind"), [(404, NotFound), (409, Conflict), (502, Unavailable), (418, Refused)]
 )
 def test_a_stranger_s_error_page_is_taken_by_its_status(status: int, kind: type[Refused]) -> None:
-    found = refusal(status, b"<html>")
+    found = parse_refusal(status, b"<html>")
     assert type(found) is kind
     assert str(status) in found.detail
 
 
 def test_an_unknown_code_is_kept() -> None:
-    assert refusal(409, b'{"code": "new_one", "detail": "d"}').code == "new_one"
+    assert parse_refusal(409, b'{"code": "new_one", "detail": "d"}').code == "new_one"
 
 
 def test_names_cannot_leave_their_place_in_the_path() -> None:
@@ -137,30 +142,30 @@ def test_reads_carry_no_key_and_writes_do() -> None:
     assert told["authorization"] == "Bearer t"
 
 
-def fed(reader: Reader, text: str) -> list[Sent]:
+def fed(reader: SseParser, text: str) -> list[ServerEvent]:
     return [sent for line in text.split("\n") if (sent := reader.feed(line))]
 
 
 def test_lines_become_events() -> None:
-    reader = Reader()
+    reader = SseParser()
     told = fed(reader, ': ping\n\nid: 7\nevent: started\ndata: {"a":\ndata: 1}\n\n')
-    assert told == [Sent("started", '{"a":\n1}', "7")]
+    assert told == [ServerEvent("started", '{"a":\n1}', "7")]
     assert reader.headers()["last-event-id"] == "7"
 
 
 def test_half_an_event_of_a_broken_connection_is_forgotten() -> None:
-    reader = Reader(after="1")
+    reader = SseParser(after="1")
     assert fed(reader, "id: 2\nevent: started\ndata: x") == []
     assert reader.headers()["last-event-id"] == "1"
-    assert fed(reader, "id: 2\ndata: y\n\n") == [Sent("message", "y", "2")]
+    assert fed(reader, "id: 2\ndata: y\n\n") == [ServerEvent("message", "y", "2")]
 
 
 def test_the_server_s_last_words_are_no_event() -> None:
-    assert fed(Reader(), 'event: dropped\ndata: {"reason": "dropped"}\n\n') == []
+    assert fed(SseParser(), 'event: dropped\ndata: {"reason": "dropped"}\n\n') == []
 
 
 def test_a_stream_that_gives_something_again_has_all_patience_again() -> None:
-    reader = Reader(patience=(0.1, 0.2))
+    reader = SseParser(patience=(0.1, 0.2))
     assert [reader.pause("broke"), reader.pause("broke")] == [0.1, 0.2]
     fed(reader, "id: 1\ndata: x\n\n")
     assert reader.pause("broke") == 0.1
