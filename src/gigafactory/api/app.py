@@ -1,4 +1,4 @@
-"""The application: every route, and what all of them share."""
+"""The API application: all routes and shared state."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -86,7 +86,7 @@ def create_app(
     extra_routes: Sequence[ControllerRouterHandler] = (),
     on_routing_error: RoutingErrorHandler = routing_error,
 ) -> Litestar:
-    """The API over a coordinator, which the caller has running.
+    """Create the API application for a running coordinator.
 
     `hosts` are the names that it answers to (None: any), `more` are further routes beside the API,
     `nowhere` answers an address or a method that no route has;

@@ -1,1 +1,1 @@
-"""The typed HTTP client that factory, TUI and CLI share; each opens what it needs of it."""
+"""Typed HTTP client of the API, used by the factory, the CLI and the TUI."""

@@ -1,4 +1,4 @@
-"""The calls on artifacts: the files that a job has left behind."""
+"""Calls on artifacts and archived jobs."""
 
 import msgspec
 
@@ -8,18 +8,18 @@ from gigafactory.wire.files import ArchiveView, ArtifactsView, ArtifactView, Lin
 
 
 def archived_jobs(*, limit: int = 50, cursor: str | None = None) -> ApiCall[ArchiveView]:
-    """One page of archived jobs, oldest first."""
+    """Return one page of archived jobs, oldest first."""
     query = {"limit": limit, "cursor": cursor}
     return ApiCall(method="GET", path=path("archive"), response_type=ArchiveView, query=query)
 
 
 def archived_job(job_id: str) -> ApiCall[bytes]:
-    """The compressed file of an archived job; a large one is best taken piece by piece."""
+    """Download the compressed file of an archived job; stream a large one."""
     return ApiCall(method="GET", path=path("archive", job_id), response_type=bytes)
 
 
 def of_job(job: str) -> ApiCall[ArtifactsView]:
-    """The artifacts of a job, oldest first."""
+    """List the artifacts of a job, oldest first."""
     return ApiCall(method="GET", path=path("jobs", job, "artifacts"), response_type=ArtifactsView)
 
 
@@ -32,7 +32,7 @@ def add(
     epoch: int | None = None,
     purpose: str | None = None,
 ) -> ApiCall[ArtifactView]:
-    """Add a file to a job: as a worker under its lease, or without an epoch as a person."""
+    """Add a file to a job: as a worker with the lease epoch, or as a person without."""
     return ApiCall(
         method="POST",
         path=path("jobs", job, "artifacts"),
@@ -51,12 +51,12 @@ def add(
 
 
 def diff(job: str) -> ApiCall[WorkDiff]:
-    """What the newest run of a job has changed."""
+    """Return the diff of a job's newest run."""
     return ApiCall(method="GET", path=path("jobs", job, "diff"), response_type=WorkDiff)
 
 
 def content(artifact: str) -> ApiCall[bytes]:
-    """The bytes of an artifact; those of a large one are best taken piece by piece."""
+    """Download an artifact; stream a large one."""
     return ApiCall(method="GET", path=path("artifacts", artifact), response_type=bytes)
 
 
@@ -66,7 +66,7 @@ def delete(artifact: str) -> ApiCall[None]:
 
 
 def link(artifact: str, *, lasts_s: float | None = None) -> ApiCall[LinkView]:
-    """A link by which an artifact is read without a token, for a while."""
+    """Create a temporary link that reads an artifact without a token."""
     asked = {} if lasts_s is None else {"expiresIn": lasts_s}
     return ApiCall(
         method="POST",

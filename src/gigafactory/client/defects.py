@@ -1,4 +1,4 @@
-"""The call that reports an escaped defect."""
+"""Call that reports an escaped defect."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ from gigafactory.wire.jobs import JobView
 
 
 def report(job: str, source: Source, reference: str) -> ApiCall[JobView]:
-    """Tell of a defect; the same one twice counts once."""
+    """Report a defect; repeating one has no effect."""
     body = msgspec.json.encode({"source": source, "reference": reference})
     return ApiCall(
         method="POST", path=path("jobs", job, "defects"), response_type=JobView, body=body

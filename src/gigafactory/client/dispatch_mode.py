@@ -1,4 +1,4 @@
-"""The calls on ways of dispatch."""
+"""Calls on dispatch modes."""
 
 import msgspec
 
@@ -7,12 +7,12 @@ from gigafactory.wire.dispatch_mode import ProductDispatchView, ShadowView
 
 
 def shadow() -> ApiCall[ShadowView]:
-    """How products' jobs reach factories, and how the ways compare."""
+    """Return the dispatch mode of each product and its shadow comparison."""
     return ApiCall(method="GET", path=path("shadow"), response_type=ShadowView)
 
 
 def set_mode(product_id: str, mode: str, *, force: bool = False) -> ApiCall[ProductDispatchView]:
-    """Set how a product's jobs reach factories."""
+    """Set the dispatch mode of a product."""
     told = {"mode": mode, "force": force}
     where = path("shadow", product_id)
     return ApiCall(

@@ -1,4 +1,4 @@
-"""The calls that tell how a job came to be where it is: events, runs, logs, explanations."""
+"""Calls on the history of a job: events, runs, logs, explanation."""
 
 from gigafactory.client.transport.call import ApiCall, path
 from gigafactory.domain.scheduler.explain import Explanation
@@ -6,11 +6,11 @@ from gigafactory.wire.jobs import EventsView
 from gigafactory.wire.runs import RunsView
 
 Stream = ApiCall[object]
-"""A call that is followed, event by event."""
+"""A call whose response is a stream of events."""
 
 
 def events(job: str, *, after: int = 0) -> ApiCall[EventsView]:
-    """The next 500 events of a job above a seq."""
+    """Return up to 500 events of a job after a sequence number."""
     query = {"after": after or None}
     return ApiCall(
         method="GET", path=path("jobs", job, "events"), response_type=EventsView, query=query
@@ -23,18 +23,18 @@ def runs(job: str) -> ApiCall[RunsView]:
 
 
 def explanation(job: str) -> ApiCall[Explanation]:
-    """Why a job is where it is, or why it does not run yet."""
+    """Explain a job's state, or why it does not run yet."""
     return ApiCall(method="GET", path=path("jobs", job, "explain"), response_type=Explanation)
 
 
 def log(job: str, *, run: str | None = None, tail: int | None = None) -> ApiCall[bytes]:
-    """The log of a run, by default of the newest, or its last bytes."""
+    """Read the log of a run (default: the newest), or its last bytes."""
     query = {"run": run, "tail": tail}
     return ApiCall(method="GET", path=path("jobs", job, "logs"), response_type=bytes, query=query)
 
 
 def log_part(job: str, *, run: str | None = None, offset: int, limit: int) -> ApiCall[bytes]:
-    """At most so many bytes of a run's log from an offset on; a negative one counts from its end.
+    """Read at most `limit` bytes of a run's log from an offset; a negative one reads the tail.
 
     The headers x-log-offset and x-log-end of the answer say which they are.
     """
@@ -44,16 +44,16 @@ def log_part(job: str, *, run: str | None = None, offset: int, limit: int) -> Ap
 
 
 def job_stream(job: str) -> Stream:
-    """The events of one job, as they come."""
+    """Follow the events of one job."""
     return ApiCall(method="GET", path=path("jobs", job, "events", "stream"), response_type=object)
 
 
 def product_stream() -> Stream:
-    """The events of the chosen product, or of all that the token covers, as they come."""
+    """Follow the events of the chosen product, or of all products of the token."""
     return ApiCall(method="GET", path=path("events", "stream"), response_type=object)
 
 
 def log_stream(job: str, *, run: str | None = None, tail: int | None = None) -> Stream:
-    """A run's log as it grows; its last event is `end`."""
+    """Follow a run's log; the last event is `end`."""
     query = {"run": run, "tail": tail, "follow": True}
     return ApiCall(method="GET", path=path("jobs", job, "logs"), response_type=object, query=query)

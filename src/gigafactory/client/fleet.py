@@ -1,4 +1,4 @@
-"""The calls on the fleet: factories, the kill switch, what waits for people, the audit log."""
+"""Calls on the fleet: factories, halt switch, attention items, audit log."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -19,17 +19,17 @@ from gigafactory.wire.fleet import (
 
 
 def factories() -> ApiCall[FactoriesView]:
-    """Every factory that the caller may see."""
+    """List the factories that the caller may see."""
     return ApiCall(method="GET", path=path("factories"), response_type=FactoriesView)
 
 
 def factory(factory_id: str) -> ApiCall[FactoryView]:
-    """One factory, with the jobs that it holds."""
+    """Return one factory with the jobs it holds."""
     return ApiCall(method="GET", path=path("factories", factory_id), response_type=FactoryView)
 
 
 def drain(factory_id: str, *, draining: bool = True) -> ApiCall[FactoryView]:
-    """Have a factory take nothing new, or take work again."""
+    """Drain a factory, or let it take work again."""
     body = msgspec.json.encode({"draining": draining})
     where = path("factories", factory_id, "drain")
     return ApiCall(method="POST", path=where, response_type=FactoryView, body=body)
@@ -41,13 +41,13 @@ def deregister(factory_id: str) -> ApiCall[None]:
 
 
 def rotate(factory_id: str) -> ApiCall[Membership]:
-    """Give a factory a new token, shown this once."""
+    """Rotate a factory's token; the new one is shown once."""
     where = path("factories", factory_id, "token", "rotate")
     return ApiCall(method="POST", path=where, response_type=Membership, repeatable=False)
 
 
 def revoke(factory_id: str) -> ApiCall[dict[str, str]]:
-    """End a factory's token."""
+    """Revoke a factory's token."""
     where = path("factories", factory_id, "token", "revoke")
     return ApiCall(method="POST", path=where, response_type=dict[str, str])
 
@@ -58,7 +58,7 @@ def invite(
     capabilities: Sequence[str] | None = None,
     lasts_s: float | None = None,
 ) -> ApiCall[InvitationView]:
-    """Make a one-time secret by which one machine can join, shown this once."""
+    """Create an enrollment secret for one machine; it is shown once."""
     wanted = {"products": products, "capabilities": capabilities, "expiresIn": lasts_s}
     body = msgspec.json.encode({name: value for name, value in wanted.items() if value})
     return ApiCall(
@@ -71,19 +71,19 @@ def invite(
 
 
 def invitations() -> ApiCall[EnrollmentsView]:
-    """The invitations that there are, without their secrets."""
+    """List enrollments, without their secrets."""
     return ApiCall(method="GET", path=path("enrollments"), response_type=EnrollmentsView)
 
 
 def withdraw(invitation: str) -> ApiCall[None]:
-    """Take an invitation back."""
+    """Withdraw an enrollment."""
     return ApiCall(method="DELETE", path=path("enrollments", invitation), response_type=type(None))
 
 
 def enroll(
     secret: str, factory_id: str, *, os: str | None = None, labels: Sequence[str] = ()
 ) -> ApiCall[Membership]:
-    """Exchange a one-time secret for the factory's own token, shown this once."""
+    """Exchange an enrollment secret for the factory's token; it is shown once."""
     told = {"secret": secret, "factoryId": factory_id, "os": os, "labels": labels}
     where = path("factories", "enroll")
     body = msgspec.json.encode(told)
@@ -91,7 +91,7 @@ def enroll(
 
 
 def queue_state() -> ApiCall[QueueState]:
-    """How far the queue has moved: with the same number as before there is nothing new."""
+    """Return the queue version; it is unchanged while there is nothing new."""
     return ApiCall(method="GET", path=path("queue-state"), response_type=QueueState)
 
 
@@ -101,18 +101,18 @@ def attention() -> ApiCall[AttentionView]:
 
 
 def metrics() -> ApiCall[FleetMetrics]:
-    """How many jobs there are, stage by stage."""
+    """Return the fleet metrics: job counts by stage, capacity."""
     return ApiCall(method="GET", path=path("metrics"), response_type=FleetMetrics)
 
 
 def halt(product: str | None, *, reason: str = "", stop: bool = False) -> ApiCall[SwitchView]:
-    """Stop all offers and grants, of a product or of all."""
+    """Halt all offers and grants of a product, or of the fleet."""
     body = msgspec.json.encode({"product": product, "reason": reason, "stop": stop})
     return ApiCall(method="POST", path=path("halt"), response_type=SwitchView, body=body)
 
 
 def resume(product: str | None, *, reason: str = "") -> ApiCall[SwitchView]:
-    """Let offers and grants go on."""
+    """Resume offers and grants."""
     body = msgspec.json.encode({"product": product, "reason": reason})
     return ApiCall(method="POST", path=path("resume"), response_type=SwitchView, body=body)
 
@@ -120,7 +120,7 @@ def resume(product: str | None, *, reason: str = "") -> ApiCall[SwitchView]:
 def insights(
     by: Sequence[str], *, since: date | None = None, job: str | None = None
 ) -> ApiCall[Insights]:
-    """What runs came to, of the fleet, or of one job or composite."""
+    """Return roll-ups of runs of the fleet, or of one job or composite."""
     day = since.isoformat() if since is not None else None
     query = {"by": ",".join(by), "since": day, "job": job}
     return ApiCall(method="GET", path=path("insights"), response_type=Insights, query=query)

@@ -1,4 +1,4 @@
-"""The calls on products."""
+"""Calls on products and their budgets."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +10,7 @@ from gigafactory.wire.products import ProductsView, ProductView
 
 
 def budget(product_id: str) -> ApiCall[BudgetView]:
-    """What a product may spend, and has."""
+    """Return the budget of a product."""
     return ApiCall(method="GET", path=path("budgets", product_id), response_type=BudgetView)
 
 
@@ -36,7 +36,7 @@ def set_budget(
 
 
 def pause(product_id: str, reason: str = "") -> ApiCall[BudgetView]:
-    """Give nothing of a product out until it is resumed."""
+    """Pause a product: no new work until it is resumed."""
     where = path("budgets", product_id, "pause")
     body = msgspec.json.encode({"reason": reason})
     return ApiCall(method="POST", path=where, response_type=BudgetView, body=body)
@@ -50,19 +50,19 @@ def resume(product_id: str) -> ApiCall[BudgetView]:
 
 
 def burndown(product_id: str) -> ApiCall[BurndownView]:
-    """Day by day, how the budget of this period was spent."""
+    """Return the spending of the current period by day."""
     return ApiCall(
         method="GET", path=path("budgets", product_id, "burndown"), response_type=BurndownView
     )
 
 
 def products() -> ApiCall[ProductsView]:
-    """The products that were set up."""
+    """List the configured products."""
     return ApiCall(method="GET", path=path("products"), response_type=ProductsView)
 
 
 def product(product_id: str) -> ApiCall[ProductView]:
-    """One product, as set up or with its defaults."""
+    """Return one product, as configured or with its defaults."""
     return ApiCall(method="GET", path=path("products", product_id), response_type=ProductView)
 
 
@@ -75,7 +75,7 @@ def set_product(
     protected_paths: Sequence[str] = (),
     target_wait: Mapping[str, str] | None = None,
 ) -> ApiCall[ProductView]:
-    """Set a product up; what is not given has its default."""
+    """Configure a product; omitted settings get their defaults."""
     told = {
         "repos": repos,
         "share": share,

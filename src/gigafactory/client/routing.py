@@ -1,4 +1,4 @@
-"""The calls on learned routing."""
+"""Calls on learned routing."""
 
 import msgspec
 
@@ -7,19 +7,19 @@ from gigafactory.wire.routing import EvaluationView, RolloutView, RoutingView
 
 
 def evaluation() -> ApiCall[EvaluationView]:
-    """What the ways of choosing would have come to."""
+    """Return the off-policy evaluation of the routing policies."""
     return ApiCall(method="GET", path=path("routing", "eval"), response_type=EvaluationView)
 
 
 def routing() -> ApiCall[RoutingView]:
-    """What is recommended, and how each product is routed."""
+    """Return routing recommendations and the rollout of each product."""
     return ApiCall(method="GET", path=path("routing"), response_type=RoutingView)
 
 
 def set_rollout(
     product_id: str, mode: str, *, share: float | None = None, explore: float | None = None
 ) -> ApiCall[RolloutView]:
-    """Set how far what was learned decides for a product."""
+    """Set the rollout mode of learned routing for a product."""
     told = {"mode": mode, "share": share, "explore": explore}
     where = path("routing", product_id)
     return ApiCall(

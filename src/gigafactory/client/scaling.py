@@ -1,4 +1,4 @@
-"""The call that autoscaling goes by."""
+"""Call that autoscaling uses."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from gigafactory.wire.scaling import ScalingView
 
 
 def scaling(shapes: Sequence[Shape] = ()) -> ApiCall[ScalingView]:
-    """What waits, and how many factories of these shapes are wanted."""
+    """Return the demand and the number of factories wanted for each shape."""
     told = [_described(shape) for shape in shapes]
     query = {"shapes": msgspec.json.encode(told).decode() if told else None}
     return ApiCall(method="GET", path=path("scaling"), response_type=ScalingView, query=query)

@@ -1,4 +1,4 @@
-"""The calls that hand jobs in."""
+"""Calls that submit jobs."""
 
 from collections.abc import Sequence
 
@@ -11,14 +11,14 @@ from gigafactory.wire.jobs import JobsView, JobView
 
 
 def submit(file: JobFile) -> ApiCall[JobView]:
-    """Hand in one job."""
+    """Submit one job."""
     return ApiCall(
         method="POST", path=path("jobs"), response_type=JobView, body=msgspec.json.encode(doc(file))
     )
 
 
 def submit_all(files: Sequence[JobFile]) -> ApiCall[JobsView]:
-    """Hand in many jobs, all or none."""
+    """Submit several jobs, all or none."""
     body = msgspec.json.encode({"jobs": [doc(file) for file in files]})
     return ApiCall(method="POST", path=path("jobs"), response_type=JobsView, body=body)
 
@@ -32,5 +32,5 @@ def add_children(job: str, files: Sequence[JobFile]) -> ApiCall[JobsView]:
 
 
 def doc(file: JobFile) -> dict[str, object]:
-    """A job as it is handed in."""
+    """Return the JSON form of a submitted job."""
     return {"manifest": manifest_to_json(file.manifest), "body": file.body}

@@ -1,4 +1,4 @@
-"""The calls on tokens and profiles."""
+"""Calls on tokens and profiles."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,14 +11,14 @@ from gigafactory.wire.jobs import ProfilesView
 
 
 def tokens() -> ApiCall[TokensView]:
-    """Every token, without its secret."""
+    """List all tokens, without their secrets."""
     return ApiCall(method="GET", path=path("tokens"), response_type=TokensView)
 
 
 def issue_token(
     user: str, role: str, *, products: Sequence[str] = ("*",), lasts_s: float | None = None
 ) -> ApiCall[TokenView]:
-    """Make a token for a person; its secret is shown this once."""
+    """Create a token for a person; its secret is shown once."""
     told = {"user": user, "role": role, "products": products, "expiresIn": lasts_s}
     body = msgspec.json.encode(told)
     return ApiCall(
@@ -27,22 +27,22 @@ def issue_token(
 
 
 def revoke_token(token_id: str) -> ApiCall[TokenView]:
-    """End a token."""
+    """Revoke a token."""
     return ApiCall(method="DELETE", path=path("tokens", token_id), response_type=TokenView)
 
 
 def login() -> ApiCall[LoginView]:
-    """Make a one-time code by which a browser signs in."""
+    """Create a one-time code for a browser login."""
     return ApiCall(method="POST", path=path("logins"), response_type=LoginView, repeatable=False)
 
 
 def profiles() -> ApiCall[ProfilesView]:
-    """The profiles that jobs of the product can name."""
+    """List the profiles available to the product."""
     return ApiCall(method="GET", path=path("profiles"), response_type=ProfilesView)
 
 
 def profile(name: str, version: int | None = None) -> ApiCall[dict[str, Any]]:
-    """One profile, by default in its newest version."""
+    """Return one profile, by default its newest version."""
     where = path("profiles", name, *([str(version)] if version is not None else []))
     return ApiCall(method="GET", path=where, response_type=dict[str, Any])
 

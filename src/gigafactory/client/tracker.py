@@ -1,4 +1,4 @@
-"""The calls on the tracker."""
+"""Calls on the tracker."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ from gigafactory.wire.tracker import TicketsView, TicketUpdateView
 
 
 def ingest(item_id: str | None = None) -> ApiCall[TicketsView]:
-    """Make a job of a ticket, or of all that were handed over."""
+    """Import one ticket, or all that are assigned to agents."""
     body = msgspec.json.encode({} if item_id is None else {"itemId": item_id})
     return ApiCall(
         method="POST", path=path("tracker", "ingest"), response_type=TicketsView, body=body
@@ -15,7 +15,7 @@ def ingest(item_id: str | None = None) -> ApiCall[TicketsView]:
 
 
 def echo(job: str) -> ApiCall[TicketUpdateView]:
-    """Tell a job's ticket what it has not been told yet."""
+    """Send pending updates of a job to its ticket."""
     body = msgspec.json.encode({"jobId": job})
     return ApiCall(
         method="POST", path=path("tracker", "echo"), response_type=TicketUpdateView, body=body

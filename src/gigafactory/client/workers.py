@@ -1,4 +1,4 @@
-"""The calls of the worker's protocol; each but the first two is fenced by the lease's epoch."""
+"""Calls of the worker protocol; all but heartbeat and claim carry the lease epoch."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,13 +15,13 @@ encode = msgspec.json.encode
 
 
 def heartbeat(told: Mapping[str, Any]) -> ApiCall[HeartbeatView]:
-    """Say that a factory is there, what it has and what it runs; hear what it must do."""
+    """Send a factory's heartbeat: its state, engines and running jobs; returns commands."""
     where = path("factories", "heartbeat")
     return ApiCall(method="POST", path=where, response_type=HeartbeatView, body=encode(told))
 
 
 def claim(factory_id: str, *, instance_id: str, wait_s: float = 0.0) -> ApiCall[GrantView | None]:
-    """Lease the best job that this factory can run; None when there is none within the wait."""
+    """Lease the best job for this factory; None if there is none within the wait."""
     asked = {"factoryId": factory_id, "instanceId": instance_id, "wait": wait_s}
     # A type checker does not see that a union of types is a type.
     answer: Any = GrantView | None
@@ -29,7 +29,7 @@ def claim(factory_id: str, *, instance_id: str, wait_s: float = 0.0) -> ApiCall[
 
 
 def accept(factory_id: str, job_id: str, offer_id: str, *, instance_id: str) -> ApiCall[GrantView]:
-    """Turn an offer into a lease."""
+    """Accept an offer: it becomes a lease."""
     asked = {
         "factoryId": factory_id,
         "instanceId": instance_id,
@@ -40,13 +40,13 @@ def accept(factory_id: str, job_id: str, offer_id: str, *, instance_id: str) -> 
 
 
 def decline(factory_id: str, job_id: str, offer_id: str, *, reason: str) -> ApiCall[JobView]:
-    """Turn an offer down: another factory is asked."""
+    """Decline an offer, so that another factory gets it."""
     asked = {"factoryId": factory_id, "jobId": job_id, "offerId": offer_id, "decline": reason}
     return ApiCall(method="POST", path=path("accept"), response_type=JobView, body=encode(asked))
 
 
 def offers(factory_id: str) -> ApiCall[object]:
-    """Offers and commands for a factory, as they come."""
+    """Follow the offers and commands for a factory."""
     return ApiCall(method="GET", path=path("factories", factory_id, "offers"), response_type=object)
 
 
@@ -57,7 +57,7 @@ def report(job_id: str, epoch: int, told: Mapping[str, Any]) -> ApiCall[JobView]
 
 
 def renew(job_id: str, epoch: int) -> ApiCall[RenewedView]:
-    """Keep a lease for another while."""
+    """Renew a lease."""
     where = path("jobs", job_id, "lease", "renew")
     return ApiCall(
         method="POST", path=where, response_type=RenewedView, body=encode({"leaseEpoch": epoch})
@@ -65,14 +65,14 @@ def renew(job_id: str, epoch: int) -> ApiCall[RenewedView]:
 
 
 def release(job_id: str, epoch: int, reason: str) -> ApiCall[JobView]:
-    """Hand a job back unharmed."""
+    """Release a job to be queued again."""
     where = path("jobs", job_id, "lease", "release")
     body = encode({"leaseEpoch": epoch, "reason": reason})
     return ApiCall(method="POST", path=where, response_type=JobView, body=body)
 
 
 def job_token(job_id: str, epoch: int) -> ApiCall[JobTokenView]:
-    """Get a token for the agent that works on a job; it ends with the lease."""
+    """Create a token for the agent of a job; it ends with the lease."""
     where, body = path("jobs", job_id, "token"), encode({"leaseEpoch": epoch})
     return ApiCall(
         method="POST", path=where, response_type=JobTokenView, body=body, repeatable=False
@@ -86,7 +86,7 @@ def fail(job_id: str, epoch: int, result: str, reason: str, **more: object) -> A
 
 
 def log_chunk(job_id: str, epoch: int, offset: int, data: bytes) -> ApiCall[LogEnd]:
-    """Send a chunk of the run's log; one that was sent before is harmless."""
+    """Append a chunk to the run's log; repeating one has no effect."""
     return ApiCall(
         method="POST",
         path=path("jobs", job_id, "logs"),

@@ -1,1 +1,1 @@
-"""The wire room."""
+"""The records of the HTTP API, shared by server and clients."""

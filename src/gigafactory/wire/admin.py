@@ -10,7 +10,7 @@ from gigafactory.wire.jobs import EventView
 
 
 class TokenView(ResponseView, frozen=True, kw_only=True):
-    """A token, without its secret."""
+    """A token; its secret only when it is created."""
 
     id: str
     kind: TokenKind
@@ -22,11 +22,11 @@ class TokenView(ResponseView, frozen=True, kw_only=True):
     expires_at: Timestamp | None
     revoked_at: Timestamp | None
     secret: str | UnsetType = UNSET
-    """Where the token is made: shown this once."""
+    """Only when the token is created; shown once."""
 
 
 class SwitchView(ResponseView, frozen=True, kw_only=True):
-    """The kill switch of a product, or with `*` of the fleet."""
+    """The halt switch of a product, or of the fleet (`*`)."""
 
     product: str
     halted: bool
@@ -34,11 +34,11 @@ class SwitchView(ResponseView, frozen=True, kw_only=True):
     reason: str
     at: Timestamp
     stopping: int | UnsetType = UNSET
-    """After a halt with `stop`: how many workers were asked to hand back."""
+    """After a halt with `stop`: number of workers asked to release their jobs."""
 
 
 class AttentionItemView(ResponseView, frozen=True, kw_only=True):
-    """One thing that waits for a person, and what can be done about it."""
+    """Something that needs a person, and the possible actions."""
 
     kind: str
     subject: str
@@ -56,7 +56,7 @@ Person = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+@-]{0,99}$(?!\n)
 
 
 class TokenDoc(RequestDoc, frozen=True, kw_only=True):
-    """Whose token, with which role, for which products, for how long."""
+    """A token for a person: role, products, lifetime."""
 
     user: Person
     role: Role = Role.VIEWER
@@ -71,7 +71,7 @@ class TokensView(ResponseView, frozen=True, kw_only=True):
 
 
 class LoginView(ResponseView, frozen=True, kw_only=True):
-    """A code for `/login?code=…`, good for one browser within ten minutes."""
+    """A code for `/login?code=…`, valid once within ten minutes."""
 
     code: str
     expires_at: Timestamp
@@ -85,49 +85,49 @@ class AuditView(ResponseView, frozen=True, kw_only=True):
 
 
 class QueueState(ResponseView, frozen=True, kw_only=True):
-    """The version moves with every create and stage change; while it stands, a claim is idle."""
+    """Queue version; changes with every new job and stage change."""
 
     version: int
     products: dict[str, int]
 
 
 class AttentionView(ResponseView, frozen=True, kw_only=True):
-    """What waits for a person, the most urgent kind first."""
+    """Attention items, most urgent kind first."""
 
     attention: tuple[AttentionItemView, ...]
 
 
 class SwitchesView(ResponseView, frozen=True, kw_only=True):
-    """The switches that concern the caller, those that are off too."""
+    """Halt switches that the caller may see, including those that are off."""
 
     switches: tuple[SwitchView, ...]
 
 
 class HaltDoc(RequestDoc, frozen=True, kw_only=True):
-    """What is halted, and why."""
+    """The product to halt, and why."""
 
     product: ProductId | None = None
-    """One product; without it, the whole fleet."""
+    """Default: the whole fleet."""
     reason: Sentence = ""
     stop: bool = False
-    """Ask running workers to checkpoint and hand back, too."""
+    """Also ask running workers to checkpoint and release their jobs."""
 
 
 class ResumeDoc(RequestDoc, frozen=True, kw_only=True):
-    """What is resumed, and why."""
+    """The product to resume, and why."""
 
     product: ProductId | None = None
     reason: Sentence = ""
 
 
 class HealthView(ResponseView, frozen=True, kw_only=True):
-    """It is there."""
+    """The process answers."""
 
     status: Literal["ok"] = "ok"
 
 
 class ReadyView(ResponseView, frozen=True, kw_only=True):
-    """It can serve; `position` is how far the change feed has come."""
+    """The store answers; `position` is the head of the change feed."""
 
     status: Literal["ready"] = "ready"
     position: int

@@ -13,19 +13,19 @@ Dollars = Annotated[float, Meta(ge=0, le=1e9)] | Annotated[str, Meta(max_length=
 
 
 class BudgetDoc(RequestDoc, frozen=True, kw_only=True):
-    """What a product may spend; what is not given has its default."""
+    """Budget of a product; omitted settings get their defaults."""
 
     ceiling_usd: Dollars | None
-    """The most that may be spent in a period; null: nothing is limited."""
+    """Spending limit per period; null: unlimited."""
     period: Period = Period.MONTH
     """`day`, `month` (both of UTC) or `total`."""
     reserve_usd: Dollars = "1"
-    """Set aside for a run whose job names no budget, and that has too few like it."""
+    """Reserved for a run without its own budget and without enough similar runs."""
     at_ceiling: AtCeiling = AtCeiling.STOP
-    """Whether running work is stopped when all is spent, or may finish."""
+    """Whether running work is stopped when the budget is spent, or may finish."""
 
     def read(self) -> BudgetTerms:
-        """The record of it.
+        """Return the domain record.
 
         Raises Invalid.
         """
@@ -48,7 +48,7 @@ def _nanos(field: str, dollars: float | str) -> int:
 
 
 class BudgetView(ResponseView, frozen=True, kw_only=True):
-    """A product's budget, as it stands now."""
+    """The current state of a product's budget."""
 
     product_id: str
     ceiling_usd: Money | None
@@ -56,35 +56,35 @@ class BudgetView(ResponseView, frozen=True, kw_only=True):
     reserve_usd: Money
     at_ceiling: AtCeiling
     spent_usd: Money
-    """In this period."""
+    """Spent in this period."""
     estimated_usd: Money
-    """How much of that no engine has metered."""
+    """Estimated part of it, not metered by an engine."""
     reserved_usd: Money
-    """Set aside for running work."""
+    """Reserved for running work."""
     left_usd: Money | None
-    """What may still be set aside."""
+    """What can still be reserved."""
     percent: int
-    """How much of the ceiling is spent; 0 without one."""
+    """Spent share of the ceiling; 0 without one."""
     warning: int
-    """The highest warning that is reached: 0, 50, 80, 95 or 100."""
+    """Highest warning level reached: 0, 50, 80, 95 or 100."""
     period_begins: Timestamp | None
     period_ends: Timestamp | None
     paused: bool
     paused_by: str | None
-    """Who paused it; null while everything goes on, or when it is simply spent."""
+    """Who paused it; null if it is not paused, or only spent."""
     paused_at: Timestamp | None
     says: str
-    """How it stands, in words."""
+    """Summary sentence."""
 
 
 class PauseDoc(RequestDoc, frozen=True, kw_only=True):
-    """Why a product is paused."""
+    """Reason of a pause."""
 
     reason: Sentence = ""
 
 
 class SpentDay(ResponseView, frozen=True, kw_only=True):
-    """What was spent on one day in UTC, and how the period stood at its end."""
+    """Spending of one UTC day, and the totals at its end."""
 
     day: str
     spent_usd: Money
@@ -93,7 +93,7 @@ class SpentDay(ResponseView, frozen=True, kw_only=True):
 
 
 class BurndownView(ResponseView, frozen=True, kw_only=True):
-    """The days of this period on which anything was spent, in their order."""
+    """Days of this period with spending, in order."""
 
     product_id: str
     period: Period

@@ -5,7 +5,7 @@ from gigafactory.wire.fields import Money, ResponseView
 
 
 class NodeView(ResponseView, frozen=True, kw_only=True):
-    """One job of a sub-tree."""
+    """One job of a tree."""
 
     id: str
     name: str
@@ -24,31 +24,31 @@ class NodeView(ResponseView, frozen=True, kw_only=True):
 
 
 class RollupView(ResponseView, frozen=True, kw_only=True):
-    """What a job and all below it come to, derived at this moment."""
+    """Roll-up of a job and everything below it, computed now."""
 
     status: str
     """`queued`, `blocked`, `in_progress`, or the stage in which it ended."""
     total: int
     shipped: int
     stages: dict[str, int]
-    """How many leaves stand in each stage; those that a newer plan replaced do not count."""
+    """Number of leaves by stage, without those that a newer plan replaced."""
     blocked: tuple[str, ...]
-    """The leaves that wait for what can never be satisfied as things are."""
+    """Leaves whose dependencies can no longer be satisfied."""
     failed: tuple[str, ...]
     cost_usd: Money
     tokens: int
     ceiling_usd: Money | None
-    """What all of it together may cost; None where its manifest names nothing."""
+    """Cost limit of the whole tree; null if the manifest sets none."""
     ceiling_tokens: int | None
     revision: int
     phase: int | None
-    """The phase that is open; None without phases."""
+    """The open phase; null without phases."""
     asked_phase: int | None
-    """The phase that waits for a person's approval."""
+    """The phase that waits for approval."""
 
 
 class DagView(ResponseView, frozen=True, kw_only=True):
-    """A job, all that is below it, and their sum."""
+    """A job, everything below it, and the roll-up."""
 
     root: str
     nodes: tuple[NodeView, ...]

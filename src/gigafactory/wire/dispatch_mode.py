@@ -5,7 +5,7 @@ from gigafactory.wire.fields import RequestDoc, ResponseView, Timestamp
 
 
 class PlacingView(ResponseView, frozen=True, kw_only=True):
-    """One job on one factory, and how good that was when it was decided."""
+    """A placement of a job on a factory, with its score."""
 
     factory_id: str
     engine: str | None
@@ -13,50 +13,50 @@ class PlacingView(ResponseView, frozen=True, kw_only=True):
 
 
 class DifferenceView(ResponseView, frozen=True, kw_only=True):
-    """A decision in shadow that did not agree with what really happened."""
+    """A shadow decision that differs from the real placement."""
 
     job_id: str
     outcome: ComparisonOutcome
     at: Timestamp
     shadow: PlacingView | None
-    """Where the dispatcher would have had it; null: nowhere."""
+    """The dispatcher's choice; null: none."""
     real: PlacingView | None
-    """Who asked for it and got it; null: nobody in time."""
+    """The factory that claimed it; null: none in time."""
 
 
 class ComparisonView(ResponseView, frozen=True, kw_only=True):
-    """What a product's last time in shadow came to so far."""
+    """Result of a product's latest shadow period so far."""
 
     since: Timestamp
     decisions: int
     agreement: float
-    """The share that agrees, 0 to 1."""
+    """Share of decisions that agree, 0 to 1."""
     agree: int
     """The same factory with the same engine, or one as good by the same score."""
     same: int
-    """Of those that agree: the very same factory."""
+    """Agreeing decisions with the same factory."""
     diverge: int
     only_shadow: int
-    """It would have offered the job, and nobody asked for it in time."""
+    """Offered by the dispatcher, but not claimed in time."""
     only_real: int
-    """Somebody got the job, and it had offered it to nobody."""
+    """Claimed, but not offered by the dispatcher."""
     conclusive: bool
-    """Whether it lets the dispatcher take over."""
+    """Whether the dispatcher may take over."""
     differences: tuple[DifferenceView, ...]
-    """The newest, the last one first."""
+    """The newest differences, latest first."""
 
 
 class ProductDispatchView(ResponseView, frozen=True, kw_only=True):
-    """How a product's jobs reach factories."""
+    """Dispatch mode of a product."""
 
     product_id: str
     mode: DispatchMode
-    """`push`: offered; `pull`: asked for; `shadow`: asked for, and offers are only compared."""
+    """`push`: offered; `pull`: claimed; `shadow`: claimed, with offers only compared."""
     comparison: ComparisonView | None
 
 
 class ShadowView(ResponseView, frozen=True, kw_only=True):
-    """Every product, and what it takes for the dispatcher to take over."""
+    """Dispatch modes, and what `push` requires."""
 
     decisions_needed: int
     agreement_needed: float
@@ -64,8 +64,8 @@ class ShadowView(ResponseView, frozen=True, kw_only=True):
 
 
 class DispatchModeDoc(RequestDoc, frozen=True, kw_only=True):
-    """How a product's jobs shall reach factories."""
+    """The dispatch mode to set."""
 
     mode: DispatchMode
     force: bool = False
-    """Whether the dispatcher takes over although it was not seen to decide as well."""
+    """Switch to `push` even without a conclusive comparison."""

@@ -9,7 +9,7 @@ from gigafactory.wire.fields import RequestDoc, ResponseView, Timestamp
 
 
 class ArtifactView(ResponseView, frozen=True, kw_only=True):
-    """A file that a job has left behind, or that somebody has added to it."""
+    """A file of a job, from a run or added by a person."""
 
     id: str
     job_id: str
@@ -30,7 +30,7 @@ class ArtifactsView(ResponseView, frozen=True, kw_only=True):
 
 
 class LinkDoc(RequestDoc, frozen=True, kw_only=True):
-    """How long a link is good for."""
+    """How long a link is valid."""
 
     expires_in: Annotated[
         float, Meta(ge=1, le=LINK_TTL_MAX.total_seconds(), description="seconds")
@@ -38,15 +38,15 @@ class LinkDoc(RequestDoc, frozen=True, kw_only=True):
 
 
 class LinkView(ResponseView, frozen=True, kw_only=True):
-    """A link, shown this once; whoever has it reads the file until then."""
+    """A link that reads a file without a token until it expires; shown once."""
 
     path: str
-    """To be put after the address of this coordinator."""
+    """Relative to the address of the coordinator."""
     expires_at: Timestamp
 
 
 class ArchivedView(ResponseView, frozen=True, kw_only=True):
-    """A job that lies in the archive."""
+    """An archived job."""
 
     job_id: str
     product_id: str
@@ -57,7 +57,7 @@ class ArchivedView(ResponseView, frozen=True, kw_only=True):
     finished_at: Timestamp
     archived_at: Timestamp
     size: int
-    """Of the compressed file."""
+    """Size of the compressed file."""
     sha256: str
 
 
@@ -69,13 +69,13 @@ class ArchiveView(ResponseView, frozen=True, kw_only=True):
 
 
 class LogEnd(ResponseView, frozen=True, kw_only=True):
-    """The offset to go on from."""
+    """Offset of the next chunk."""
 
     offset: int
 
 
 class LogEvent(ResponseView, frozen=True, kw_only=True):
-    """A piece of a log that is followed."""
+    """One message of a followed log."""
 
     offset: int
     text: str = ""

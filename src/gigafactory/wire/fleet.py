@@ -26,7 +26,7 @@ from gigafactory.wire.limits import INVITATION_LASTS
 
 
 class EngineView(ResponseView, frozen=True, kw_only=True):
-    """One engine on one factory."""
+    """An engine on a factory."""
 
     version: str | None
     seats: int
@@ -35,13 +35,13 @@ class EngineView(ResponseView, frozen=True, kw_only=True):
 
 
 class FactoryView(ResponseView, frozen=True, kw_only=True):
-    """One machine as it is now."""
+    """The current state of a factory."""
 
     id: str
     instance_id: str
     online: bool
     health: float
-    """0 to 1; below 0.3 it gets nothing."""
+    """0 to 1; below 0.3 it gets no work."""
     draining: bool
     streaming: bool
     last_seen: Timestamp | None
@@ -58,7 +58,7 @@ class FactoryView(ResponseView, frozen=True, kw_only=True):
     version: str | None
     pressure: Pressure
     jobs: tuple[JobView, ...] | UnsetType = UNSET
-    """The jobs that it holds leases on; where one factory is shown."""
+    """Jobs that it holds leases on; only when one factory is requested."""
 
 
 class FactoriesView(ResponseView, frozen=True, kw_only=True):
@@ -76,7 +76,7 @@ class Command(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class SettingsView(ResponseView, frozen=True, kw_only=True):
-    """What a factory must keep to."""
+    """Intervals that the factory must use."""
 
     lease_ttl_sec: float
     renew_sec: float
@@ -84,7 +84,7 @@ class SettingsView(ResponseView, frozen=True, kw_only=True):
 
 
 class HeartbeatView(ResponseView, frozen=True, kw_only=True):
-    """The coordinator's time, what to keep to, and what to do."""
+    """Response to a heartbeat: server time, intervals, commands."""
 
     server_time: Timestamp
     settings: SettingsView
@@ -118,7 +118,7 @@ class EngineDoc(RequestDoc, frozen=True, kw_only=True, forbid_unknown_fields=Fal
 
 
 class HeartbeatDoc(RequestDoc, frozen=True, kw_only=True, forbid_unknown_fields=False):
-    """What a factory says of itself; what it does not know may be left away."""
+    """State of a factory; unknown values may be omitted."""
 
     factory_id: FactoryId
     instance_id: Word
@@ -129,7 +129,7 @@ class HeartbeatDoc(RequestDoc, frozen=True, kw_only=True, forbid_unknown_fields=
     seats: Annotated[dict[EngineName, Seats], Meta(max_length=100)] = msgspec.field(
         default_factory=dict
     )
-    """Instead of engines, where only their seats are known."""
+    """Instead of `engines`, if only the seats are known."""
     slots: Seats = 0
     running: Annotated[tuple[JobId, ...], Meta(max_length=1000)] = ()
     repos: Annotated[tuple[Word, ...], Meta(max_length=1000)] = ()
@@ -173,7 +173,7 @@ class HeartbeatDoc(RequestDoc, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @property
     def pressure(self) -> Pressure:
-        """How hard the machine works."""
+        """Load of the machine."""
         return Pressure(
             load=self.load,
             cpu=_fraction(self.cpu),
@@ -202,7 +202,7 @@ def _seats(name: str, told: EngineDoc, now: datetime) -> EngineSeats:
 
 
 class EnrollDoc(RequestDoc, frozen=True, kw_only=True, forbid_unknown_fields=False):
-    """The one-time secret, and what the factory wants to be called."""
+    """The enrollment secret, and the factory's id."""
 
     secret: Annotated[str, Meta(min_length=1, max_length=200)]
     factory_id: FactoryId
@@ -211,26 +211,26 @@ class EnrollDoc(RequestDoc, frozen=True, kw_only=True, forbid_unknown_fields=Fal
 
 
 class DrainDoc(RequestDoc, frozen=True, kw_only=True):
-    """Whether the factory takes nothing new (the default), or takes work again."""
+    """Whether the factory is drained (default), or takes work again."""
 
     draining: bool = True
 
 
 class RevokedView(ResponseView, frozen=True, kw_only=True):
-    """The factory whose token opens nothing any more."""
+    """The factory whose token was revoked."""
 
     factory_id: str
 
 
 class Membership(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A factory's own token, shown this once."""
+    """A factory's token; shown once."""
 
     factory_id: str
     token: str
 
 
 class EnrollmentView(ResponseView, frozen=True, kw_only=True):
-    """An invitation, without its secret."""
+    """An enrollment, without its secret."""
 
     id: str
     products: tuple[str, ...]
@@ -245,7 +245,7 @@ LASTS_MAX_S = 30 * 86_400
 
 
 class InviteDoc(RequestDoc, frozen=True, kw_only=True):
-    """Which products the factory may serve, which capabilities count, how long the secret lasts."""
+    """An enrollment: products, allowed capabilities, lifetime of the secret."""
 
     products: Annotated[tuple[Scope, ...], Meta(min_length=1, max_length=100)]
     capabilities: Annotated[tuple[str, ...], Meta(max_length=500)] | None = None
@@ -255,7 +255,7 @@ class InviteDoc(RequestDoc, frozen=True, kw_only=True):
 
 
 class InvitationView(ResponseView, frozen=True, kw_only=True):
-    """The secret is shown this once."""
+    """An enrollment secret; shown once."""
 
     id: str
     secret: str
@@ -263,7 +263,7 @@ class InvitationView(ResponseView, frozen=True, kw_only=True):
 
 
 class EnrollmentsView(ResponseView, frozen=True, kw_only=True):
-    """Invitations, oldest first."""
+    """Enrollments, oldest first."""
 
     enrollments: tuple[EnrollmentView, ...]
 

@@ -4,12 +4,12 @@ from gigafactory.wire.fields import Money, ResponseView
 
 
 class RunRollupView(ResponseView, frozen=True, kw_only=True):
-    """What a group of runs came to; the shipping of their work is not among them."""
+    """Roll-up of a group of runs, without ship runs."""
 
     group: str
     runs: int
     running: int
-    """Of one job or composite; fleet-wide, only runs that have ended are counted."""
+    """Only for one job or composite; fleet-wide, only ended runs count."""
     jobs: int
     results: dict[str, int]
     tokens_in: int
@@ -18,69 +18,69 @@ class RunRollupView(ResponseView, frozen=True, kw_only=True):
     tokens_out: int
     tokens_reasoning: int
     cost_usd: Money
-    """Of the runs whose cost is known."""
+    """Sum over runs with known cost."""
     cost_nano_usd: int
     estimated: int
-    """Runs whose cost was worked out from prices."""
+    """Runs whose cost was estimated from prices."""
     unmetered: int
-    """Runs that have ended without anybody knowing their cost."""
+    """Ended runs with unknown cost."""
     wall_sec: float
     first_pass: float | None
-    """The share of jobs that came out well at once, 0 to 1."""
+    """Share of jobs whose first attempt passed, 0 to 1."""
     first_passes: int
     first_tries: int
     approved: int
     rejected: int
     changes_requested: int
     shipped: int
-    """Jobs that were shipped, on the day of their shipping; 0 where a `job` was asked for."""
+    """Shipped jobs, by ship date; 0 with a `job` filter."""
     escaped: int
-    """Those of them that were reverted or named in a bug afterwards."""
+    """Shipped jobs that were reverted or reported as defective."""
     cost_of_shipped_usd: Money | None
-    """What a shipped job has cost; null while none was shipped."""
+    """Cost per shipped job; null if none was shipped."""
     waits: int
-    """Grants of such jobs since the coordinator that answers began; 0 by day, product and job."""
+    """Grants since this coordinator started; 0 by day, product and job."""
     wait_sec: float
-    """How long all of them waited for a factory."""
+    """Total time that they waited for a factory."""
 
 
 class AdviceView(ResponseView, frozen=True, kw_only=True):
-    """What first tries of this month and the two before say about engines, in words."""
+    """Engine advice from first attempts of the last three months."""
 
     by: str
-    """`all`, or what the work has in common: `profile` or `repo`, where that was asked for."""
+    """`all`, `profile` or `repo`."""
     group: str
     engine: str | None
-    """The one that is clearly ahead; null while there are too few tries, or none is."""
+    """The clearly best engine; null without enough data or a clear winner."""
     first_tries: int
     says: str
-    """With the number of tries and the 95 % interval of each share that it names."""
+    """Sentence with the number of attempts and 95 % intervals."""
 
 
 class ObjectiveView(ResponseView, frozen=True, kw_only=True):
-    """An objective, what was counted against it, and what is left of its error budget."""
+    """A service level objective and the rest of its error budget."""
 
     objective: str
     promise: str
     allowed: float
-    """The share that may go wrong, 0 to 1."""
+    """Allowed failure rate, 0 to 1."""
     wrong: int
     of: int
-    """0 where nothing was measured."""
+    """Number of measurements."""
     share: float | None
-    """What went wrong."""
+    """Failure rate."""
     left: float | None
-    """The part of the error budget that is left: 1 untouched, 0 spent, below 0 overspent."""
+    """Rest of the error budget: 1 untouched, 0 spent, negative overspent."""
     window: str
-    """Over which time it was counted, for people."""
+    """Measurement window, for people."""
 
 
 class InsightsView(ResponseView, frozen=True, kw_only=True):
-    """All runs together, and in groups by each of what was asked for."""
+    """Roll-ups of all runs and by each requested grouping."""
 
     total: RunRollupView
     by: dict[str, tuple[RunRollupView, ...]]
     advice: tuple[AdviceView, ...]
-    """First about all work; empty where a `job` was asked for."""
+    """Overall advice first; empty with a `job` filter."""
     objectives: tuple[ObjectiveView, ...]
-    """Empty where a `job` was asked for."""
+    """Empty with a `job` filter."""

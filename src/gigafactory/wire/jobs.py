@@ -19,14 +19,14 @@ from gigafactory.wire.runs import RunView
 
 
 class LeaseView(ResponseView, frozen=True, kw_only=True):
-    """Who works on a job, and until when."""
+    """The factory that holds a job, and until when."""
 
     factory_id: str
     expires_at: Timestamp
 
 
 class EventView(ResponseView, frozen=True, kw_only=True):
-    """One line of a job's story, or of the audit log."""
+    """One event of a job, or of the audit log."""
 
     seq: int
     type: str
@@ -71,9 +71,9 @@ class JobView(ResponseView, frozen=True, kw_only=True):
     not_before: Timestamp | None
     flags: tuple[str, ...]
     actions: tuple[str, ...]
-    """What a person may do with it now."""
+    """Actions that a person may apply now."""
     manifest: ManifestJson | UnsetType = UNSET
-    """With `include=manifest`: as it was resolved at the submit."""
+    """With `include=manifest`: as resolved at submission."""
     body: str | UnsetType = UNSET
     """With `include=body`."""
     events: tuple[EventView, ...] | UnsetType = UNSET
@@ -81,37 +81,37 @@ class JobView(ResponseView, frozen=True, kw_only=True):
     runs: "tuple[RunView, ...] | UnsetType" = UNSET
     """With `include=runs`: every attempt, oldest first."""
     artifacts: "tuple[ArtifactView, ...] | UnsetType" = UNSET
-    """With `include=artifacts`: the files that it has left behind, oldest first."""
+    """With `include=artifacts`: its files, oldest first."""
 
 
 class JobsView(ResponseView, frozen=True, kw_only=True):
-    """Jobs in their order; `nextCursor` goes on after the last one."""
+    """A page of jobs; `nextCursor` gives the next page."""
 
     jobs: tuple[JobView, ...]
     next_cursor: str | UnsetType | None = UNSET
 
 
 class EventsView(ResponseView, frozen=True, kw_only=True):
-    """Events in their order; ask again with `after` for more."""
+    """Events in order; pass `after` to get more."""
 
     events: tuple[EventView, ...]
 
 
 class ActionDoc(RequestDoc, frozen=True, kw_only=True):
-    """What a person adds to an action."""
+    """Details of an action."""
 
     reason: Sentence = ""
-    """Why; the comment of a review."""
+    """Reason, or the comment of a review."""
     comment: Sentence = ""
-    """The same, as reviewers call it."""
+    """Alias of `reason`."""
     commit: Word | None = None
-    """The commit that was looked at; a newer one voids the decision."""
+    """The reviewed commit; the decision is refused if there is a newer one."""
     fresh: bool = False
-    """With requeue: forget the checkpoint."""
+    """With requeue: start without the checkpoint."""
 
 
 class ProfilesView(ResponseView, frozen=True, kw_only=True):
-    """The newest version of each profile, by name."""
+    """Profiles by name, each in its newest version."""
 
     profiles: list[dict[str, Any]]
 
@@ -150,7 +150,7 @@ Ids = Annotated[
 
 
 class JobFilter(RequestDoc, frozen=True, kw_only=True, omit_defaults=True):
-    """Which jobs to list."""
+    """Filter of a list of jobs."""
 
     id: Ids | None = None
     stage: Stages | None = None
@@ -161,14 +161,14 @@ class JobFilter(RequestDoc, frozen=True, kw_only=True, omit_defaults=True):
     priority: Priority | None = None
     parent: Word | None = None
     text: Annotated[str, Meta(max_length=200)] | None = None
-    """Words that begin words of the name or title."""
+    """Prefixes of words of the name or title."""
     sort: Annotated[str, Meta(pattern=r"^(newest|oldest)$(?!\n)")] = "newest"
     limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 50
     cursor: Annotated[str, Meta(max_length=1000)] | None = None
-    """`nextCursor` of the page before."""
+    """`nextCursor` of the previous page."""
 
 
 class JobIncludes(RequestDoc, frozen=True, kw_only=True):
-    """What to show beside the job."""
+    """Additional parts of a job to return."""
 
     include: Include = ""

@@ -6,7 +6,7 @@ from gigafactory.domain.errors import Fault
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A refusal: `code` is stable, `detail` is for people, the rest where it applies."""
+    """A refused request: `code` is stable, `detail` is for people, the rest where it applies."""
 
     type: str
     title: str
@@ -15,15 +15,15 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     code: str
     request_id: str | None = None
     faults: tuple[Fault, ...] = ()
-    """Everything that is wrong with the content, each with its field and, in a file, its line."""
+    """All errors of the content, each with its field and, in a file, its line."""
     expected_offset: int | None = None
-    """After `log_gap`: where to go on from."""
+    """With `log_gap`: the offset to continue from."""
     job_id: str | None = None
     presented: int | None = None
-    """After `fenced`: the epoch that came with the request."""
+    """With `fenced`: the epoch of the request."""
     current: int | None = None
-    """After `fenced`: the epoch that the job is at."""
+    """With `fenced`: the current epoch of the job."""
     path: tuple[str, ...] = ()
-    """After `cycle`: the names along the circle."""
+    """With `cycle`: the names along the cycle."""
     retry_after: int | None = None
     """Seconds to wait."""

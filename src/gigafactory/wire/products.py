@@ -16,7 +16,7 @@ Weight = Annotated[float, Meta(ge=0, le=1000)]
 
 
 class WeightsDoc(RequestDoc, frozen=True, kw_only=True):
-    """How much each term of the score counts."""
+    """Weight of each term of the score."""
 
     capability_fit: Weight = 1.0
     affinity: Weight = 0.5
@@ -28,7 +28,7 @@ class WeightsDoc(RequestDoc, frozen=True, kw_only=True):
     learned: Weight = 0.0
 
     def read(self) -> Weights:
-        """The record of it."""
+        """Return the domain record."""
         return Weights(
             capability_fit=self.capability_fit,
             affinity=self.affinity,
@@ -42,20 +42,20 @@ class WeightsDoc(RequestDoc, frozen=True, kw_only=True):
 
 
 class ProductDoc(RequestDoc, frozen=True, kw_only=True):
-    """A product's settings; what is not given has its default."""
+    """Settings of a product; omitted ones get their defaults."""
 
     id: Word | None = None
-    """May be repeated here; the address decides."""
+    """Optional; the path decides."""
     repos: Annotated[tuple[Word, ...], Meta(max_length=1000)] = ()
-    """The repos that it owns, by their short names; empty: any repo may be named."""
+    """Short names of its repos; empty: any repo."""
     share: Annotated[float, Meta(gt=0, le=1000)] = 1.0
     weights: WeightsDoc = WeightsDoc()
     protected_paths: Annotated[tuple[Line, ...], Meta(max_length=500)] = ()
     target_wait: dict[Priority, Word] = field(default_factory=dict)
-    """How long a job of a priority should wait at most, as `5m`; what waits longer is told."""
+    """Target wait by priority, as `5m`; longer waits are reported."""
 
     def read(self, product_id: str) -> Product:
-        """The record of it.
+        """Return the domain record.
 
         Raises Invalid.
         """
@@ -81,7 +81,7 @@ class ProductDoc(RequestDoc, frozen=True, kw_only=True):
 
 
 def check_wait(text: str) -> str | None:
-    """What is expected in place of a text that is no time to wait; None for one that is."""
+    """Return what is expected instead of an invalid wait; None for a valid one."""
     try:
         return None if parse_duration(text) else "more than nothing"
     except ValueError as expected:
@@ -108,6 +108,6 @@ class ProductView(ResponseView, frozen=True, kw_only=True):
 
 
 class ProductsView(ResponseView, frozen=True, kw_only=True):
-    """The products that were set up, by id."""
+    """Configured products, by id."""
 
     products: tuple[ProductView, ...]

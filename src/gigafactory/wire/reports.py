@@ -37,7 +37,7 @@ Versions = Annotated[
 
 
 class CheckpointDoc(RequestDoc, frozen=True, kw_only=True):
-    """Where the work in progress is kept."""
+    """Where the work in progress is stored."""
 
     branch: Word
     commit: Word
@@ -57,7 +57,7 @@ class CheckpointDoc(RequestDoc, frozen=True, kw_only=True):
         )
 
     def read(self) -> Checkpoint:
-        """The record of it."""
+        """Return the domain record."""
         return Checkpoint(
             branch=self.branch,
             commit=self.commit,
@@ -68,7 +68,7 @@ class CheckpointDoc(RequestDoc, frozen=True, kw_only=True):
 
 
 class UsageDoc(RequestDoc, frozen=True, kw_only=True):
-    """What the run has used so far, cumulative; tokensIn without what was cached."""
+    """Cumulative usage of the run; `tokensIn` excludes cached tokens."""
 
     engine: Word | None = None
     model: Word | None = None
@@ -86,7 +86,7 @@ class UsageDoc(RequestDoc, frozen=True, kw_only=True):
     tools: Annotated[dict[str, Count], Meta(max_length=TOOLS_MAX + 1)] = msgspec.field(
         default_factory=dict
     )
-    """How often each tool was called, by its name."""
+    """Number of calls by tool name."""
 
     @classmethod
     def of(cls, usage: Usage) -> "UsageDoc":
@@ -108,7 +108,7 @@ class UsageDoc(RequestDoc, frozen=True, kw_only=True):
         )
 
     def read(self) -> Usage:
-        """The record of it.
+        """Return the domain record.
 
         Raises Invalid for a cost that is no sum of money.
         """
@@ -137,7 +137,7 @@ def _nanos(cost: float | str | None) -> int | None:
 
 
 class ReportDoc(RequestDoc, frozen=True, kw_only=True, omit_defaults=True):
-    """One fenced report; `stage` says what the worker wants next, without it the run goes on."""
+    """A report under a lease; `stage` is the requested next stage, none: the run continues."""
 
     lease_epoch: Epoch
     stage: Stage | None = None
@@ -146,17 +146,17 @@ class ReportDoc(RequestDoc, frozen=True, kw_only=True, omit_defaults=True):
     checkpoint: CheckpointDoc | None = None
     usage: UsageDoc | None = None
     verify: Document | None = None
-    """`passed`, and what it printed."""
+    """`passed`, and the output."""
     diff: Document | None = None
-    """Statistics, and the paths that are `protected` or `outOfScope`."""
+    """Diff statistics, and paths that are `protected` or `outOfScope`."""
     note: Sentence | None = None
     retry_after: Seconds | None = None
     versions: Versions | None = None
-    """Of the engine, and of the tools that the run uses."""
+    """Versions of the engine and of the tools that the run uses."""
     wall_sec: Seconds | None = None
     cpu_sec: Annotated[float, Meta(ge=0, le=CPU_SECONDS_MAX)] | None = None
     edited_lines: Count | None = None
-    """From whoever ships: lines that people changed after the work was handed in."""
+    """When shipping: lines that people changed after the run."""
 
     @classmethod
     def of(cls, report: Report) -> "ReportDoc":
@@ -187,7 +187,7 @@ class ReportDoc(RequestDoc, frozen=True, kw_only=True, omit_defaults=True):
         return members
 
     def read(self, job_id: str) -> Report:
-        """The coordinator's record of it.
+        """Return the domain report.
 
         Raises Invalid.
         """
@@ -213,19 +213,19 @@ class ReportDoc(RequestDoc, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class NamedReportDoc(ReportDoc, frozen=True, kw_only=True):
-    """A report among others, with the job that it is about."""
+    """A report with its job, as part of a batch."""
 
     job_id: JobId
 
 
 class ReportsDoc(RequestDoc, frozen=True, kw_only=True):
-    """Up to 500 reports in one call; those of one job keep their order."""
+    """Up to 500 reports; those of one job are applied in order."""
 
     reports: Annotated[list[NamedReportDoc], Meta(max_length=REPORTS_MAX)]
 
 
 class FailDoc(RequestDoc, frozen=True, kw_only=True):
-    """The run did not succeed; the lease ends at once."""
+    """Report of a failed run; its lease ends at once."""
 
     job_id: JobId
     lease_epoch: Epoch
@@ -236,7 +236,7 @@ class FailDoc(RequestDoc, frozen=True, kw_only=True):
     usage: UsageDoc | None = None
 
     def read(self) -> Report:
-        """The coordinator's record of it.
+        """Return the domain report.
 
         Raises Invalid.
         """
@@ -262,7 +262,7 @@ def _require_small(field: str, document: Document | None) -> None:
 
 
 class ReportResultView(ResponseView, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of one report: the job, or why it was refused."""
+    """Result of one report: the job, or the problem."""
 
     status: int
     job: JobView | None = None
@@ -270,6 +270,6 @@ class ReportResultView(ResponseView, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class ReportResultsView(ResponseView, frozen=True, kw_only=True):
-    """A verdict for each report, in their order."""
+    """The result of each report, in order."""
 
     results: tuple[ReportResultView, ...]

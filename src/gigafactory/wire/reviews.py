@@ -13,7 +13,7 @@ Decision = Literal["approve", "reject", "request-changes"]
 
 
 class ReviewsView(ResponseView, frozen=True, kw_only=True):
-    """Jobs that wait for the caller's review, the longest waiting first."""
+    """Jobs that wait for the caller's review, longest waiting first."""
 
     reviews: tuple[JobView, ...]
 
@@ -24,16 +24,16 @@ class ReviewDoc(RequestDoc, frozen=True, kw_only=True):
     decision: Decision
     comment: Sentence = ""
     commit: Word | None = None
-    """The commit that was looked at; a newer one voids the decision."""
+    """The reviewed commit; the decision is refused if there is a newer one."""
 
 
 class ReviewRequestDoc(RequestDoc, frozen=True, kw_only=True):
-    """Who is asked to review a job."""
+    """A review request."""
 
     reviewers: Annotated[tuple[Word, ...], Meta(max_length=LIST_MAX)] = ()
-    """By name; without any, whoever may review."""
+    """Names of reviewers; empty: any reviewer."""
     quorum: Annotated[int, Meta(ge=1, le=LIST_MAX)] | None = None
-    """How many of them must agree: as many as before by default."""
+    """Number of approvals needed; default: unchanged."""
     comment: Sentence = ""
 
 
@@ -41,8 +41,8 @@ Reference = Annotated[str, Meta(min_length=1, max_length=REFERENCE_CHARS_MAX)]
 
 
 class DefectDoc(RequestDoc, frozen=True, kw_only=True):
-    """Something that was wrong with a shipped job after all."""
+    """A defect found in a shipped job."""
 
     source: Source = Source.PERSON
     reference: Reference
-    """The commit that takes it back, the ticket that names it, or a few words."""
+    """The reverting commit, the ticket, or a short description."""

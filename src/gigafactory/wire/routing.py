@@ -9,17 +9,17 @@ from gigafactory.wire.fields import RequestDoc, ResponseView, Timestamp
 
 
 class ArmView(ResponseView, frozen=True, kw_only=True):
-    """What one side of a comparison came to."""
+    """Results of one side of a comparison."""
 
     tries: int
-    """First tries of jobs."""
+    """First attempts of jobs."""
     passes: int
     priced: int
-    """Those whose cost is known."""
+    """Attempts with known cost."""
 
 
 class GuardrailsView(ResponseView, frozen=True, kw_only=True):
-    """How strong the evidence of harm is, as a part of what is needed: at 1 it is switched back."""
+    """Evidence of harm, 0 to 1; at 1 the rollout is switched back."""
 
     success: float
     cost: float
@@ -30,13 +30,13 @@ class TrippedView(ResponseView, frozen=True, kw_only=True):
 
     guardrail: str
     mode: RolloutMode
-    """The one that it was switched back from."""
+    """The mode that it was switched back from."""
     at: Timestamp
     reason: str
 
 
 class RolloutView(ResponseView, frozen=True, kw_only=True):
-    """How far what was learned decides for a product, and how it compares."""
+    """Rollout of learned routing for a product, with its comparison."""
 
     product_id: str
     mode: RolloutMode
@@ -51,7 +51,7 @@ class RolloutView(ResponseView, frozen=True, kw_only=True):
 
 
 class ChangeView(ResponseView, frozen=True, kw_only=True):
-    """How much more of something, and the range that holds it 95 times in a hundred."""
+    """A change with its 95 % interval."""
 
     more: float
     low: float
@@ -59,36 +59,36 @@ class ChangeView(ResponseView, frozen=True, kw_only=True):
 
 
 class RecommendationView(ResponseView, frozen=True, kw_only=True):
-    """A choice that does clearly better than the present mix for some jobs."""
+    """An engine and factory that do clearly better than the current mix for some jobs."""
 
     product_id: str
     repo: str | None
     profile: str | None
     engine: str
     factory_id: str | None
-    """Null: wherever the engine is."""
+    """Null: any factory with the engine."""
     tries: int
     others: int
     success: ChangeView
-    """In shares: 0.1 is ten points more."""
+    """Absolute: 0.1 is ten percentage points more."""
     time: ChangeView
-    """As a part: -0.1 is ten per cent less."""
+    """Relative: -0.1 is ten per cent less."""
     cost: ChangeView | None
     told: str
-    """All of it as a sentence."""
+    """Summary sentence."""
 
 
 class RoutingView(ResponseView, frozen=True, kw_only=True):
-    """What was learned, how far it decides, and what it recommends."""
+    """Learned routing: rollouts and recommendations."""
 
     tries: int
-    """First tries that were learned from."""
+    """Number of first attempts used for training."""
     rollouts: tuple[RolloutView, ...]
     recommendations: tuple[RecommendationView, ...]
 
 
 class IntervalView(ResponseView, frozen=True, kw_only=True):
-    """An estimate, with the range that holds it 95 times in a hundred."""
+    """An estimate with its 95 % interval."""
 
     share: float
     low: float
@@ -96,39 +96,39 @@ class IntervalView(ResponseView, frozen=True, kw_only=True):
 
 
 class EstimateView(ResponseView, frozen=True, kw_only=True):
-    """What a way of choosing would have come to."""
+    """Off-policy estimate of one policy."""
 
     policy: str
     matches: int
-    """Jobs for which the lot chose as it might have."""
+    """Jobs whose random choice agrees with the policy."""
     ips: IntervalView
-    """Share of first-pass successes, by inverse propensity weights."""
+    """First-pass success rate, by inverse propensity scoring."""
     snips: IntervalView
-    """The same over the sum of the weights."""
+    """The same, self-normalised."""
     doubly_robust: IntervalView
-    """The same from what was expected, corrected by what came out."""
+    """The same, by the doubly robust estimator."""
     seconds: float | None
     cost_usd: float | None
 
 
 class EvaluationView(ResponseView, frozen=True, kw_only=True):
-    """The ways of choosing side by side, and what may be concluded from that."""
+    """Off-policy evaluation of all policies, and its conclusion."""
 
     episodes: int
-    """Jobs that explored, and whose first try has ended."""
+    """Exploring jobs whose first attempt has ended."""
     estimates: tuple[EstimateView, ...]
     gain: IntervalView | None
-    """In success, of what was learned over the usual rules; null where too little is known."""
+    """Gain in success rate over the default rules; null without enough data."""
     concludes: bool
     told: str
 
 
 class RolloutDoc(RequestDoc, frozen=True, kw_only=True):
-    """How far what was learned decides."""
+    """Rollout of learned routing."""
 
     mode: RolloutMode
     """`off`, `shadow` (recorded, not acted on), `ab` (a share of jobs) or `on`."""
     share: Annotated[float, Meta(gt=0, lt=1)] | None = None
-    """The share of jobs that go by it; usually 0.5 with `ab`, 0.9 with `on`."""
+    """Share of jobs routed by it; default 0.5 with `ab`, 0.9 with `on`."""
     explore: Annotated[float, Meta(ge=0, le=EXPLORED_MAX)] | None = None
-    """The share of jobs that try something else; usually 0.05, and none in `shadow`."""
+    """Share of jobs that explore; default 0.05, 0 in `shadow`."""

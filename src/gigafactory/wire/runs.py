@@ -8,7 +8,7 @@ from gigafactory.wire.fields import Money, ResponseView, Timestamp
 
 
 class UsageView(ResponseView, frozen=True, kw_only=True):
-    """What a run has used, cumulative."""
+    """Cumulative usage of a run."""
 
     engine: str | None
     model: str | None
@@ -47,16 +47,16 @@ class RunView(ResponseView, frozen=True, kw_only=True):
     verify: dict[str, Any] | None
     diff: dict[str, Any] | None
     versions: dict[str, str]
-    """Of the engine, and of the tools that the job asked for or cannot do without."""
+    """Versions of the engine and of the tools that the run uses."""
     wall_sec: float | None
     cpu_sec: float | None
     decision: dict[str, Any]
-    """Why it went there, with the `propensity` of that choice."""
+    """The scheduling decision, with the `propensity` of the choice."""
     parent_id: str | None
-    """The composite that its job is part of."""
+    """The composite that the job belongs to."""
     review: Review | None
     edited_lines: int | None
-    """Lines that people changed before it was shipped; null where nobody has looked."""
+    """Lines that people changed before it was shipped; null if unknown."""
     """What people made of its work."""
 
 

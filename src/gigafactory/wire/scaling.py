@@ -36,31 +36,31 @@ Listed = Annotated[str, Meta(min_length=1, max_length=10_000, examples=["os:linu
 
 
 class ShapeDoc(RequestDoc, frozen=True, kw_only=True):
-    """What machines of a shape would offer, and how many there may be."""
+    """A machine shape: what each factory offers, and how many there may be."""
 
     name: Name = "shape"
     factories: Names | None = None
-    """How the names of the shape's factories begin; those at work count as wanted."""
+    """Name prefix of the shape's factories; busy ones count as wanted."""
     capabilities: Listed | None = None
-    """The tokens that each would advertise, with commas."""
+    """Capability tokens of each, separated by commas."""
     engines: Seats | None = None
-    """Its engines, each with its seats where it has more than one: `claude=2,codex`."""
+    """Engines, with seats if more than one: `claude=2,codex`."""
     slots: Several = 1
     products: Listed | None = None
-    """The products whose jobs it may take, with commas; without it, all."""
+    """Products it serves, separated by commas; default: all."""
     repos: Listed | None = None
-    """The repos that it would have, with commas."""
+    """Repos it has, separated by commas."""
     clones: bool = True
-    """Whether it may clone others."""
+    """Whether it may clone other repos."""
     minimum: Number = 0
     maximum: Number = 10
     warm: Number = 0
-    """How many stand by, beside those that have something to do."""
+    """Number of idle factories to keep in addition."""
     backlog: Several = 1
-    """How many jobs may wait for each seat, as long as none is late."""
+    """Jobs that may wait per seat while none is late."""
 
     def read(self, where: str = "") -> Shape:
-        """The shape that is described.
+        """Return the domain shape.
 
         Raises Invalid.
         """
@@ -91,7 +91,7 @@ def _split(text: str | None) -> tuple[str, ...]:
 
 
 class DemandView(ResponseView, frozen=True, kw_only=True):
-    """The jobs that ask for one thing."""
+    """Demand of one job class."""
 
     product_id: str
     priority: Priority
@@ -102,18 +102,18 @@ class DemandView(ResponseView, frozen=True, kw_only=True):
     repo: str | None
     sandbox: str | None
     waiting: int
-    """Could start now; none that is delayed, blocked, offered, or waits for a lock."""
+    """Jobs that could start now; excludes delayed, blocked, offered and locked jobs."""
     unserved: int
-    """Those of them for which no seat is free, and another factory would help."""
+    """Waiting jobs without a free seat that another factory could run."""
     free: int
-    """The free seats that fit; others may want them too."""
+    """Matching free seats; other classes may compete for them."""
     running: int
     oldest_wait_sec: float | None
     target_wait_sec: float | None
-    """How long a job should wait at most, where its product says so."""
+    """Target wait of the product, if set."""
     late: bool
     stopped: str | None
-    """Why nothing of it begins just now: a halt, or a budget."""
+    """Why none of these jobs start: a halt or a budget."""
 
 
 class ShapeFactoryView(ResponseView, frozen=True, kw_only=True):
@@ -122,32 +122,32 @@ class ShapeFactoryView(ResponseView, frozen=True, kw_only=True):
     id: str
     state: FactoryState
     jobs: int
-    """What it runs and was offered."""
+    """Jobs it runs or was offered."""
     enrolled_at: Timestamp
     lacks: tuple[str, ...]
-    """What the shape promises, and this one does not advertise."""
+    """Capabilities of the shape that this factory does not advertise."""
 
 
 class ScaleTargetView(ResponseView, frozen=True, kw_only=True):
-    """How many factories of a shape are wanted, and why."""
+    """Number of factories wanted for a shape, and why."""
 
     name: str
     wanted: int
     needed: int
-    """Those of its factories that have something to do, or will."""
+    """Existing factories that have work or will get it."""
     more: int
-    """Those that what waits needs beside them."""
+    """Additional factories that the waiting jobs need."""
     waiting: int
-    """The jobs that were counted for this shape, and for no other of the query."""
+    """Jobs counted for this shape and for no other."""
     late: bool
     factories: tuple[ShapeFactoryView, ...]
 
 
 class ScalingView(ResponseView, frozen=True, kw_only=True):
-    """What waits, the most urgent first; and what that wants."""
+    """Demand, most urgent first, and the factories wanted."""
 
     at: Timestamp
     classes: tuple[DemandView, ...]
     shapes: tuple[ScaleTargetView, ...]
     wanted: int | UnsetType = UNSET
-    """Of all shapes together: with one shape, the number that an autoscaler reads."""
+    """Sum over all shapes, for autoscalers that read one number."""

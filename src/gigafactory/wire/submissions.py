@@ -18,18 +18,18 @@ class JobDoc(RequestDoc, frozen=True, kw_only=True):
 
 
 class BatchDoc(RequestDoc, frozen=True, kw_only=True):
-    """Up to 1,000 jobs, all taken or none."""
+    """Up to 1,000 jobs, all accepted or none."""
 
     jobs: Annotated[list[JobDoc], Meta(min_length=1, max_length=BATCH_MAX)]
 
 
 class ChildrenDoc(RequestDoc, frozen=True, kw_only=True):
-    """Up to 10,000 children, all taken or none."""
+    """Up to 10,000 children, all accepted or none."""
 
     jobs: Annotated[list[JobDoc], Meta(min_length=1, max_length=CHILDREN_MAX)]
 
 
 class FileName(RequestDoc, frozen=True, kw_only=True):
-    """What a job file is called, where it has no `name` of its own."""
+    """Name of the job file, used if it sets no `name`."""
 
     name: Annotated[str, Meta(max_length=200)] | None = None

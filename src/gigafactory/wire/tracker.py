@@ -14,7 +14,7 @@ Status = Literal["open", "in_progress", "done", "closed", "wont_fix"]
 
 
 class TicketDoc(RequestDoc, frozen=True, kw_only=True):
-    """A ticket, in the words of the items API."""
+    """A ticket, with the fields of the items API."""
 
     id: Word
     title: Annotated[str, Meta(min_length=1, max_length=1000)]
@@ -27,14 +27,14 @@ class TicketDoc(RequestDoc, frozen=True, kw_only=True):
 
 
 class IngestDoc(RequestDoc, frozen=True, kw_only=True):
-    """Which ticket: by its id, or brought along whole; neither: all that were handed over."""
+    """The ticket to import: by id or complete; neither: all that are assigned to agents."""
 
     item_id: Word | None = None
     item: TicketDoc | None = None
 
 
 class RefusedTicketView(ResponseView, frozen=True, kw_only=True):
-    """A ticket that did not become a job."""
+    """A ticket that could not be imported."""
 
     item_id: str
     code: str
@@ -42,23 +42,23 @@ class RefusedTicketView(ResponseView, frozen=True, kw_only=True):
 
 
 class TicketsView(ResponseView, frozen=True, kw_only=True):
-    """The jobs of tickets, and the tickets that did not become one."""
+    """The jobs of imported tickets, and the tickets that were refused."""
 
     jobs: tuple[JobView, ...]
     refused: tuple[RefusedTicketView, ...]
 
 
 class TicketUpdateDoc(RequestDoc, frozen=True, kw_only=True):
-    """Which job's ticket is to be told."""
+    """The job whose ticket to update."""
 
     job_id: JobId
 
 
 class TicketUpdateView(ResponseView, frozen=True, kw_only=True):
-    """What the ticket was told."""
+    """Result of a ticket update."""
 
     item_id: str
     echoed: int
-    """How many things it had not heard yet."""
+    """Number of updates that were sent."""
     pending: bool
-    """Whether somebody else is telling it at this moment."""
+    """Whether another coordinator is sending updates at the same time."""

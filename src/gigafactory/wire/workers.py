@@ -21,7 +21,7 @@ from gigafactory.wire.limits import CLAIM_WAIT_MAX_S, GRANTS_MAX
 
 
 class GrantView(ResponseView, frozen=True, kw_only=True):
-    """A lease, with all that the worker needs to begin."""
+    """A lease with everything that the worker needs to start."""
 
     job: JobView
     lease_epoch: int
@@ -33,20 +33,20 @@ class GrantView(ResponseView, frozen=True, kw_only=True):
     body_md: str
     follow_ups: tuple[str, ...]
     protected_paths: tuple[str, ...]
-    """Globs: a change there always needs a person's review."""
+    """Globs; changes there always need a human review."""
     worked_sec: float
-    """What earlier runs have taken of `budget.wall`."""
+    """Seconds of `budget.wall` that earlier runs have used."""
 
 
 class RenewedView(ResponseView, frozen=True, kw_only=True):
-    """A lease that lasts longer now."""
+    """A renewed lease."""
 
     lease_epoch: int
     expires_at: Timestamp
 
 
 class ClaimDoc(RequestDoc, frozen=True, kw_only=True):
-    """Which factory asks, how long it would wait, and for how many jobs."""
+    """A claim: the factory, how long it waits, and for how many jobs."""
 
     factory_id: FactoryId
     instance_id: Word | None = None
@@ -61,7 +61,7 @@ class GrantsView(ResponseView, frozen=True, kw_only=True):
 
 
 class AcceptDoc(RequestDoc, frozen=True, kw_only=True):
-    """The offer that is accepted, or declined for a reason."""
+    """Acceptance of an offer, or its decline with a reason."""
 
     factory_id: FactoryId
     instance_id: Word | None = None
@@ -71,26 +71,26 @@ class AcceptDoc(RequestDoc, frozen=True, kw_only=True):
 
 
 class RenewDoc(RequestDoc, frozen=True, kw_only=True):
-    """The lease that is kept."""
+    """The lease to renew."""
 
     lease_epoch: Epoch
 
 
 class ReleaseDoc(RequestDoc, frozen=True, kw_only=True):
-    """The lease that is given back, and why."""
+    """The lease to release, and why."""
 
     lease_epoch: Epoch
     reason: Sentence = ""
 
 
 class JobTokenDoc(RequestDoc, frozen=True, kw_only=True):
-    """The lease with which the token ends."""
+    """The lease that the token is bound to."""
 
     lease_epoch: Epoch
 
 
 class JobTokenView(ResponseView, frozen=True, kw_only=True):
-    """The token of a job, shown this once."""
+    """The token of a job; shown once."""
 
     job_id: str
     token: str

@@ -1,1 +1,1 @@
-"""The admin room."""
+"""Endpoints for operators: products, budgets, tokens, insights, health."""

@@ -1,4 +1,4 @@
-"""The fleet's audit log."""
+"""Audit log endpoint."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -24,16 +24,16 @@ TAG = "Audit"
 
 
 class AuditPage(RequestDoc, frozen=True, kw_only=True):
-    """Which part of the log."""
+    """Page of the audit log."""
 
     limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 50
     cursor: Annotated[str, Meta(max_length=1000)] | None = None
-    """`nextCursor` of the page before."""
+    """`nextCursor` of the previous page."""
 
 
 @get("/audit", opt=operation(TAG, query=AuditPage, gives={200: Body(of=AuditView)}))
 async def audit(request: ApiRequest) -> ASGIApp:
-    """Read the audit log: halts, tokens, factories, profiles and products, and who changed them."""
+    """Read the audit log: changes of halts, tokens, factories, profiles and products."""
     events, following = await find_audit_events(
         request, await request.caller(), request.query(AuditPage)
     )
@@ -47,7 +47,7 @@ async def audit(request: ApiRequest) -> ASGIApp:
 async def find_audit_events(
     request: ApiRequest, caller: Caller, page: AuditPage
 ) -> tuple[Sequence[Event], str | None]:
-    """One part of the log, and the cursor of the next one; None where there is none.
+    """Return a page of audit events and the cursor of the next page, or None.
 
     Raises Forbidden, Invalid.
     """

@@ -1,4 +1,4 @@
-"""Budgets: what a product may spend, what it has, and whether it is paused."""
+"""Budget endpoints."""
 
 from litestar import get, post, put
 from litestar.types import ASGIApp
@@ -70,7 +70,7 @@ def _money(nanos: int | None) -> str | None:
     opt=operation(TAG, gives={200: Body(of=BudgetView, example=BUDGET)}, refuses=(404,)),
 )
 async def get_budget(request: ApiRequest) -> ASGIApp:
-    """Show what a product may spend and has spent; one without a ceiling says so."""
+    """Return a product's budget: its ceiling and its spending."""
     caller = await request.caller()
     return json_response(
         _view(request, await request.coordinator.budgets.get(caller, path_product(request)))
@@ -87,7 +87,7 @@ async def get_budget(request: ApiRequest) -> ASGIApp:
     ),
 )
 async def put_budget(request: ApiRequest) -> ASGIApp:
-    """Set the ceiling of a product; one below what is spent already is refused."""
+    """Set a product's budget; a ceiling below the current spending is refused."""
     caller = await request.caller()
     product_id = path_product(request)
     terms = (await request.json_body(BudgetDoc)).read()
@@ -108,7 +108,7 @@ async def put_budget(request: ApiRequest) -> ASGIApp:
     ),
 )
 async def pause_budget(request: ApiRequest) -> ASGIApp:
-    """Give nothing of a product out until it is resumed; running work goes on."""
+    """Pause a product: no new work until it is resumed; running work continues."""
     caller = await request.caller()
     product_id = path_product(request)
     reason = (await request.json_body(PauseDoc)).reason
@@ -123,7 +123,7 @@ async def pause_budget(request: ApiRequest) -> ASGIApp:
     opt=operation(TAG, gives={200: Body(of=BudgetView, example=BUDGET)}, refuses=(404, 409, 423)),
 )
 async def resume_budget(request: ApiRequest) -> ASGIApp:
-    """Lift a pause; while the whole ceiling is spent, only a higher one helps, or the next period.
+    """Lift a pause; a spent budget needs a higher ceiling or the next period.
 
     Then this is refused (423).
     """
@@ -138,7 +138,7 @@ async def resume_budget(request: ApiRequest) -> ASGIApp:
     opt=operation(TAG, gives={200: Body(of=BurndownView, example=SERIES)}, refuses=(404,)),
 )
 async def burn_down(request: ApiRequest) -> ASGIApp:
-    """Show day by day how the budget of this period was spent.
+    """Return the spending of the current period by day.
 
     Of a budget in total the newest 62 days are told one by one, and what came before in one sum.
     """

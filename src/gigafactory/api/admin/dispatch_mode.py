@@ -1,4 +1,4 @@
-"""Ways of dispatch: how products' jobs reach factories, and how the ways compare."""
+"""Dispatch mode endpoints."""
 
 from litestar import get, put
 from litestar.types import ASGIApp
@@ -70,7 +70,7 @@ SHOWN = {
     ),
 )
 async def shadow(request: ApiRequest) -> ASGIApp:
-    """Show how products' jobs reach factories, and how the dispatcher in shadow compares.
+    """Return the dispatch mode of each product and its shadow comparison.
 
     Of the chosen product, or of all that the token covers.
     """
@@ -95,7 +95,7 @@ async def shadow(request: ApiRequest) -> ASGIApp:
     ),
 )
 async def put_shadow(request: ApiRequest) -> ASGIApp:
-    """Set how a product's jobs reach factories; `shadow` begins a new comparison.
+    """Set the dispatch mode of a product; `shadow` starts a new comparison.
 
     `push` from another mode asks for enough decisions in shadow that agree, unless it is forced.
     Going back is the same call with `pull` or `shadow`, at any time.

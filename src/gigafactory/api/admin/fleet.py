@@ -1,4 +1,4 @@
-"""The fleet as a whole: its queue version, what needs a person, its numbers, the kill switch."""
+"""Fleet endpoints: queue version, attention items, metrics, halt switch."""
 
 from litestar import get, post
 from litestar.types import ASGIApp
@@ -29,7 +29,7 @@ TAG = "Fleet"
     ),
 )
 async def queue_state(request: ApiRequest) -> ASGIApp:
-    """Read the queue version of the chosen product, or of all that the token covers."""
+    """Return the queue version of the chosen product, or of all products of the token."""
     caller = await request.caller()
     index = request.coordinator.index
     await index.catch_up()
@@ -43,7 +43,7 @@ async def queue_state(request: ApiRequest) -> ASGIApp:
 
 @get("/attention", opt=operation(TAG, gives={200: Body(of=AttentionView)}))
 async def attention(request: ApiRequest) -> ASGIApp:
-    """List what waits for a person: halts, reviews, ships, failures, stuck jobs, lost factories."""
+    """List attention items: halts, reviews, ships, failures, stuck jobs, lost factories."""
     caller = await request.caller()
     matters = await request.coordinator.attention.list(caller)
     return json_response(
@@ -53,14 +53,14 @@ async def attention(request: ApiRequest) -> ASGIApp:
 
 @get("/metrics", opt=operation(TAG, gives={200: Body(of=FleetMetrics)}))
 async def fleet_metrics(request: ApiRequest) -> ASGIApp:
-    """Show the fleet in numbers: jobs by stage, queue depth, factories and how busy they are."""
+    """Return fleet metrics: jobs by stage, queue depth, factory capacity."""
     caller = await request.caller()
     return json_response(await request.coordinator.metrics.fleet_metrics(caller))
 
 
 @get("/switches", opt=operation(TAG, gives={200: Body(of=SwitchesView)}))
 async def list_switches(request: ApiRequest) -> ASGIApp:
-    """List the kill switches, of the fleet (`*`) and of products."""
+    """List the halt switches of the fleet (`*`) and of products."""
     caller = await request.caller()
     found = await request.coordinator.halt_switches.all(caller)
     return json_response(
@@ -79,7 +79,7 @@ async def list_switches(request: ApiRequest) -> ASGIApp:
     ),
 )
 async def halt(request: ApiRequest) -> ASGIApp:
-    """Stop all offers and grants: after this answer there is not one more.
+    """Halt all offers and grants; none is made after this response.
 
     Running work goes on, unless `stop` asks for it to be handed back.
     """
@@ -102,7 +102,7 @@ async def halt(request: ApiRequest) -> ASGIApp:
     ),
 )
 async def resume(request: ApiRequest) -> ASGIApp:
-    """Let offers and grants go on."""
+    """Resume offers and grants."""
     caller = await request.caller()
     asked = await request.json_body(ResumeDoc)
     switch = await request.coordinator.halt_switches.set_halted(

@@ -1,4 +1,4 @@
-"""Whether the service is there and ready."""
+"""Health endpoints."""
 
 from litestar import get
 from litestar.types import ASGIApp
@@ -16,13 +16,13 @@ OK = HttpResponse(200, b'{"status":"ok"}')
 
 @get("/healthz", opt=operation(TAG, gives={200: Body(of=HealthView)}, token=False))
 async def healthz() -> ASGIApp:
-    """Say that the process answers."""
+    """Report that the process is alive."""
     return OK
 
 
 @get("/readyz", opt=operation(TAG, gives={200: Body(of=ReadyView)}, token=False))
 async def readyz(request: ApiRequest) -> ASGIApp:
-    """Say that the store answers too; 503 while it is away."""
+    """Report that the store answers too; 503 while it does not."""
     return json_response(ReadyView(position=await request.coordinator.store.position()))
 
 

@@ -1,4 +1,4 @@
-"""Insights: what runs came to, rolled up by what they have in common."""
+"""Insights endpoint: roll-ups of runs."""
 
 from datetime import date
 from typing import Annotated
@@ -22,10 +22,10 @@ _BY = "|".join(GroupBy)
 
 
 class InsightsQuery(RequestDoc, frozen=True, kw_only=True):
-    """How to roll up, and which runs."""
+    """Grouping and filter of the runs."""
 
     by: Annotated[str, Meta(pattern=rf"^({_BY})(,({_BY})){{0,7}}$(?!\n)", examples=[USUAL])] = USUAL
-    """What to put together by, with commas; `job` only with a `job`."""
+    """Groupings, separated by commas; `job` only with a `job` filter."""
     since: Annotated[date, Meta(examples=["2026-11-01"])] | None = None
     """Only runs that began on this day (UTC) or later."""
     job: Word | None = None
@@ -37,7 +37,7 @@ class InsightsQuery(RequestDoc, frozen=True, kw_only=True):
     opt=operation("Fleet", query=InsightsQuery, gives={200: Body(of=InsightsView)}, refuses=(404,)),
 )
 async def insights(request: ApiRequest) -> ASGIApp:
-    """Add up what runs have used and how they came out, by what they have in common.
+    """Return roll-ups of runs: usage and outcomes by engine, profile, repo and so on.
 
     Of the chosen product, or of all that the token covers. A run is counted within seconds of its
     end. A job counts once in each group, on the day of its first run there. Beside that: which

@@ -1,4 +1,4 @@
-"""Signing in with a browser: the one-time code that its address carries."""
+"""Login endpoint: one-time codes for browsers."""
 
 from litestar import post
 from litestar.types import ASGIApp
@@ -15,7 +15,7 @@ CODE = {"code": "2fVn…", "expiresAt": "2026-05-01T12:10:00.000Z"}
 
 @post("/logins", opt=operation(TAG, gives={201: Body(of=LoginView, example=CODE)}, refuses=(409,)))
 async def make_login(request: ApiRequest) -> ASGIApp:
-    """Make a one-time code by which a browser signs in as the person whose token this is."""
+    """Create a one-time code that signs a browser in as the owner of this token."""
     made = await request.coordinator.logins.issue_code(await request.caller())
     return json_response(LoginView(code=made.code, expires_at=timestamp(made.expires_at)), 201)
 

@@ -1,4 +1,4 @@
-"""Every metric by name, with what it means: the words in which a collector is told of the fleet."""
+"""Catalogue of the Prometheus metrics."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -18,11 +18,11 @@ NANO = 1_000_000_000
 Values = Iterable[tuple[Labels, float]]
 
 SHOWN_AT_ZERO = ("assigned", "fenced", "lease_expired", "dead_lettered", "shipped")
-"""Events that are told before the first of them: an alert on a rate needs the zero too."""
+"""Events exported even at zero: alerts on rates need the zero."""
 
 
 class Exposition:
-    """One moment's numbers."""
+    """Prometheus collector of one metrics snapshot."""
 
     def __init__(self, moment: MetricsSnapshot, *, streams: int) -> None:
         """Tell of this moment."""

@@ -1,4 +1,4 @@
-"""The numbers of the fleet for a metrics collector, and who may have them."""
+"""Prometheus endpoint and its access rules."""
 
 from ipaddress import ip_address
 
@@ -26,7 +26,7 @@ FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-real-ip")
     ),
 )
 async def prometheus(request: ApiRequest) -> ASGIApp:
-    """Give gauges, counters and histograms in Prometheus text, of all products.
+    """Return the metrics of all products in Prometheus text format.
 
     Free on the machine itself; from elsewhere with a token that covers all products, unless the
     setting `server.metrics-open` says otherwise.
@@ -43,7 +43,7 @@ async def prometheus(request: ApiRequest) -> ASGIApp:
 
 
 def _from_here(request: ApiRequest) -> bool:
-    """Whether somebody on this machine asks for himself: a proxy on it speaks for others."""
+    """Return whether the request comes directly from this machine, not through a proxy on it."""
     if any(request.header(name) is not None for name in FORWARDED):
         return False
     try:

@@ -1,4 +1,4 @@
-"""Products: which repos they own, their share of the fleet, their settings."""
+"""Product endpoints."""
 
 from litestar import get, put
 from litestar.types import ASGIApp
@@ -24,7 +24,7 @@ PRODUCT = {
 
 @get("/products", opt=operation(TAG, gives={200: Body(of=ProductsView)}))
 async def list_products(request: ApiRequest) -> ASGIApp:
-    """List the products that were set up, of those that the token covers."""
+    """List the configured products that the token covers."""
     caller = await request.caller()
     found = await request.coordinator.products.all(caller)
     return json_response(
@@ -37,7 +37,7 @@ async def list_products(request: ApiRequest) -> ASGIApp:
     opt=operation(TAG, gives={200: Body(of=ProductView, example=PRODUCT)}, refuses=(404,)),
 )
 async def get_product(request: ApiRequest) -> ASGIApp:
-    """Show a product; one that nobody has set up exists with its defaults."""
+    """Return a product; one that is not configured has defaults."""
     caller = await request.caller()
     return json_response(
         views.render_product(await request.coordinator.products.get(caller, path_product(request)))
@@ -54,7 +54,7 @@ async def get_product(request: ApiRequest) -> ASGIApp:
     ),
 )
 async def put_product(request: ApiRequest) -> ASGIApp:
-    """Set a product up: the repos that it owns, its share of the fleet, its weights."""
+    """Configure a product: its repos, share of the fleet, weights."""
     caller = await request.caller()
     product = (await request.json_body(ProductDoc)).read(path_product(request))
     return json_response(
@@ -63,7 +63,7 @@ async def put_product(request: ApiRequest) -> ASGIApp:
 
 
 def path_product(request: ApiRequest) -> str:
-    """The product in the path.
+    """Return the product id from the path.
 
     Raises NotFound for what cannot be one.
     """

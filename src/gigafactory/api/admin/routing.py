@@ -1,4 +1,4 @@
-"""Learned routing: what is recommended, how it is rolled out, and what it would be worth."""
+"""Learned routing endpoints: recommendations, rollouts, evaluation."""
 
 from litestar import get, put
 from litestar.types import ASGIApp
@@ -67,7 +67,7 @@ RECOMMENDED = {
     ),
 )
 async def routing(request: ApiRequest) -> ASGIApp:
-    """Show what does clearly better than the present mix, with its evidence, and all rollouts.
+    """Return routing recommendations with their evidence, and the rollout of each product.
 
     Of the chosen product, or of all that the token covers; learned from the first tries of jobs of
     the last six months.
@@ -85,7 +85,7 @@ async def routing(request: ApiRequest) -> ASGIApp:
 
 @get("/routing/eval", opt=operation(TAG, gives={200: Body(of=EvaluationView)}))
 async def evaluation(request: ApiRequest) -> ASGIApp:
-    """Judge what was learned against the usual rules and the best engine alone, by recorded jobs.
+    """Evaluate learned routing offline against the default rules and the best single engine.
 
     Only jobs whose choice was drawn by lot can say what would have come of another one; with too
     few of them it concludes nothing, and says how many are needed.
@@ -113,7 +113,7 @@ async def evaluation(request: ApiRequest) -> ASGIApp:
     ),
 )
 async def put_routing(request: ApiRequest) -> ASGIApp:
-    """Set how far what was learned decides for a product; a new comparison begins.
+    """Set the rollout of learned routing for a product; a new comparison starts.
 
     Switching back is the same call with `off`: nothing that was learned is lost.
     """
@@ -126,7 +126,7 @@ async def put_routing(request: ApiRequest) -> ASGIApp:
 
 
 def render_rollout(of: RoutingRollout) -> RolloutView:
-    """A rollout as it is shown."""
+    """Render a rollout."""
     verdict, trip = judge(of.learned, of.usual), of.tripped
     return RolloutView(
         product_id=of.product_id,

@@ -1,4 +1,4 @@
-"""Tokens: making, listing and ending those of people, and making those of jobs."""
+"""Token endpoints."""
 
 from datetime import timedelta
 
@@ -26,7 +26,7 @@ TAG = "Tokens"
     ),
 )
 async def issue_token(request: ApiRequest) -> ASGIApp:
-    """Make a token for a person; its secret is shown this once."""
+    """Create a token for a person; its secret is shown once."""
     caller = await request.caller()
     asked = await request.json_body(TokenDoc)
     lasts = None if asked.expires_in is None else timedelta(seconds=int(asked.expires_in))
@@ -38,7 +38,7 @@ async def issue_token(request: ApiRequest) -> ASGIApp:
 
 @get("/tokens", opt=operation(TAG, gives={200: Body(of=TokensView)}))
 async def list_tokens(request: ApiRequest) -> ASGIApp:
-    """List every token, of people and of factories, without its secret."""
+    """List all tokens of people and factories, without secrets."""
     caller = await request.caller()
     found = await request.coordinator.tokens.all(caller)
     return json_response(TokensView(tokens=tuple(views.render_token(token) for token in found)))
@@ -50,7 +50,7 @@ async def list_tokens(request: ApiRequest) -> ASGIApp:
     opt=operation(TAG, gives={200: Body(of=TokenView)}, refuses=(404, 409)),
 )
 async def revoke_token(request: ApiRequest) -> ASGIApp:
-    """End a token: whoever uses it gets nothing from then on, and its open streams are closed."""
+    """Revoke a token and close its open streams."""
     caller = await request.caller()
     ended = await request.coordinator.tokens.revoke(caller, request.named("token_id", "token"))
     return json_response(views.render_token(ended))
@@ -66,7 +66,7 @@ async def revoke_token(request: ApiRequest) -> ASGIApp:
     ),
 )
 async def issue_job_token(request: ApiRequest) -> ASGIApp:
-    """Make a token for the agent that works on a job, fenced: for the worker that has the lease.
+    """Create a token for the agent of a job; only the holder of the lease may.
 
     It is good until that lease ends, for the job's own composite: reading its jobs and their logs,
     and adding children to it.

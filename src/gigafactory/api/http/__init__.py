@@ -1,1 +1,1 @@
-"""The http room."""
+"""HTTP plumbing of the API: requests, responses, errors, streams, OpenAPI."""

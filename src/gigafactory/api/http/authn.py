@@ -1,4 +1,4 @@
-"""Whom a request comes from: the bearer token, the product that it chose, its idempotency key."""
+"""Authentication by bearer token, product header and idempotency key."""
 
 import re
 from collections.abc import AsyncIterator
@@ -15,7 +15,7 @@ _SECRET_BYTES_MAX = 200
 
 
 class Authenticator:
-    """Turns headers into a Caller, and counts those who guess."""
+    """Authenticates requests and counts failed attempts by address."""
 
     def __init__(self, tokens: Tokens, rates: RateLimiter, guesses: FailedAttempts) -> None:
         self._tokens = tokens
@@ -23,7 +23,7 @@ class Authenticator:
         self._guesses = guesses
 
     async def caller(self, headers: dict[bytes, bytes], address: str) -> Caller:
-        """Whoever sent these headers.
+        """Return the caller of a request by its headers.
 
         Raises Unauthenticated, Forbidden for a product out of scope, TooManyRequests, Malformed,
         Invalid.
@@ -36,7 +36,7 @@ class Authenticator:
     async def authenticate(
         self, secret: str, product: str | None, key: str | None, address: str
     ) -> Caller:
-        """Whoever presents this secret from there; wrong ones are counted.
+        """Return the caller with this secret; count a wrong one against the address.
 
         Raises Unauthenticated, Forbidden for a product out of scope, TooManyRequests.
         """

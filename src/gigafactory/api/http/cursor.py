@@ -1,4 +1,4 @@
-"""Opaque cursors: where a page ended, and of which query."""
+"""Opaque cursors of paged lists, bound to their query."""
 
 import base64
 import binascii
@@ -15,13 +15,13 @@ class _Cursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
 
 
 def encode_cursor(last: str, asked: object) -> str:
-    """The cursor that goes on after `last` in what was asked."""
+    """Return the cursor of the page after `last` of a query."""
     packed = msgspec.json.encode(_Cursor(_hash(asked), last))
     return base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
 
 def decode_cursor(given: str | None, asked: object) -> str | None:
-    """The id after which the page begins; None for the first page.
+    """Decode a cursor: the last id of the previous page; None for the first page.
 
     Raises Invalid for a cursor that is broken, or that belongs to another query.
     """

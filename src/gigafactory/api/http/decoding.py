@@ -1,4 +1,4 @@
-"""Bytes to values: what cannot be read is Malformed, what is wrong is Invalid with its place."""
+"""Decoding of JSON bodies and queries to typed values."""
 
 import re
 from typing import Any, TypeVar
@@ -14,13 +14,13 @@ QUERY_FIELDS_MAX = 50
 
 _ESCAPED_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _KEY = "key` in `"
-"""What msgspec puts before the place of a key that is wrong itself."""
+"""Prefix in msgspec's messages about an invalid key."""
 _WRONG = re.compile(r"(?P<message>.*?)(?: - at `(?P<place>.+)`)?", re.DOTALL)
 _NAMED = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<field>.+)`")
 
 
 def decode_json(data: bytes, of: type[Value], what: str = "the request") -> Value:
-    """Read JSON as a value of a type; an empty body counts as an empty object.
+    """Decode JSON to a type; an empty body counts as an empty object.
 
     Raises Malformed, Invalid.
     """
@@ -47,11 +47,11 @@ def _decoder(of: type[Value]) -> msgspec.json.Decoder[Value]:
 
 
 _DECODERS: dict[Any, Any] = {}
-"""One for each type that is read: there are as many as request shapes."""
+"""Decoders by request type."""
 
 
 def decode_query(query: bytes, of: type[Value]) -> Value:
-    """Read a query string as a value of a type.
+    """Decode a query string to a type.
 
     Raises Invalid for what is unknown, repeated or wrong.
     """
@@ -77,7 +77,7 @@ def _repeated(given: list[tuple[str, str]]) -> list[str]:
 
 
 def parse_fault(wrong: str) -> Fault:
-    """Take one message of msgspec apart into the place and what is wrong there."""
+    """Parse an error message of msgspec into field and message."""
     match = _WRONG.fullmatch(wrong)
     assert match is not None, "the pattern matches everything"
     place = (match["place"] or "").removeprefix(_KEY).removeprefix("$").removeprefix(".")

@@ -1,4 +1,4 @@
-"""Bytes that somebody else made, on their way to a browser: saved as a file, and never run here."""
+"""Downloads of untrusted files: as attachments that a browser never runs."""
 
 import base64
 import hashlib
@@ -19,12 +19,12 @@ _POLICY = b"default-src 'none'; frame-ancestors 'none'; sandbox"
 
 
 def etag(artifact: Artifact) -> bytes:
-    """The mark of a file's content."""
+    """Return the ETag of a file."""
     return f'"{artifact.sha256}"'.encode()
 
 
 class Download:
-    """An artifact, or one part of it, sent as it is read."""
+    """A streamed artifact, or a range of it."""
 
     def __init__(
         self,
@@ -33,14 +33,14 @@ class Download:
         pieces: AsyncIterator[bytes],
         part: tuple[int, int] | None,
     ) -> None:
-        """Send the first piece, then what follows, as far as the part reaches."""
+        """Send `first`, then `pieces`, up to the end of the range."""
         self._artifact = artifact
         self._first = first
         self._pieces = pieces
         self._part = part
 
     async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
-        """Send it; of a file whose bytes are damaged the end never comes."""
+        """Send it; a damaged file is never completed."""
         start, end = self._part or (0, self._artifact.size)
         status = 200 if self._part is None else 206
         await send({"type": "http.response.start", "status": status, "headers": self._headers()})
@@ -90,7 +90,7 @@ _RANGE = re.compile(rb"bytes=[ \t]*([0-9]{0,15})-([0-9]{0,15})[ \t]*", re.IGNORE
 
 
 def parse_range(header: bytes | None, size: int) -> tuple[int, int] | None:
-    """Where the part begins and ends; None for a header that is to be passed over.
+    """Parse a Range header to start and end; None if the header is to be ignored.
 
     That is one with several ranges, in another unit, or without sense.
     Raises RangeNotSatisfiable when the part has no byte in it.

@@ -1,4 +1,4 @@
-"""Refusals as HTTP: one table of status codes, and RFC 9457 problems that a person can act on."""
+"""HTTP errors: status codes of refusals, and RFC 9457 problem documents."""
 
 from http import HTTPStatus
 from typing import Any
@@ -16,7 +16,7 @@ log = structlog.get_logger()
 
 PROBLEM = "application/problem+json"
 REQUEST_ID = "aq_request_id"
-"""Where the request's id is kept in its scope."""
+"""Key of the request id in the ASGI scope."""
 
 STATUS: dict[type[Refused], int] = {
     errors.Malformed: 400,
@@ -31,7 +31,7 @@ STATUS: dict[type[Refused], int] = {
     errors.TooManyRequests: 429,
     errors.Unavailable: 503,
 }
-"""The status of each kind of refusal; its subclasses share it."""
+"""HTTP status by refusal class, inherited by subclasses."""
 
 TITLES = {
     400: "The request cannot be read",
@@ -59,12 +59,12 @@ RAISED_BY_LITESTAR = {
 
 
 def status_of(refusal: Refused) -> int:
-    """The HTTP status of a refusal."""
+    """Return the HTTP status of a refusal."""
     return next((STATUS[kind] for kind in type(refusal).__mro__ if kind in STATUS), 400)
 
 
 def to_problem(refusal: Refused, request_id: str | None) -> Problem:
-    """A refusal as a problem."""
+    """Return the problem document of a refusal."""
     status = status_of(refusal)
     more: dict[str, Any] = {}
     match refusal:
@@ -106,13 +106,13 @@ def _problem(
 
 
 def request_id_of(request: Request[Any, Any, Any]) -> str | None:
-    """The id that the request's answer and its log lines carry."""
+    """Return the request id."""
     found: str | None = request.scope.get("state", {}).get(REQUEST_ID)
     return found
 
 
 def refusal_response(request: Request[Any, Any, Any], refusal: Refused) -> Response[bytes]:
-    """Answer a refusal."""
+    """Return the response to a refusal."""
     told = to_problem(refusal, request_id_of(request))
     headers: dict[str, str] = {}
     if isinstance(refusal, errors.Unauthenticated):
@@ -127,7 +127,7 @@ def refusal_response(request: Request[Any, Any, Any], refusal: Refused) -> Respo
 
 
 def routing_error(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
-    """Answer what never came to a handler: no such route or method, a body that is too large."""
+    """Return the response to an unknown route or method, or a too large body."""
     code = RAISED_BY_LITESTAR.get(error.status_code)
     if code is None:
         return internal_error(request, error)
@@ -145,12 +145,12 @@ def routing_error(request: Request[Any, Any, Any], error: HTTPException) -> Resp
 
 
 def internal_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    """Answer a fault of ours: the log has all of it, the answer nothing but the request's id."""
+    """Log an unexpected error and return a 500 with only the request id."""
     log.error("request failed", path=request.scope["path"], exc_info=error)
     detail = "the coordinator could not answer; its log says why, under this request id"
     return problem_response(_problem(500, "internal", detail, request_id_of(request)), {})
 
 
 def problem_response(told: Problem, headers: dict[str, str]) -> Response[bytes]:
-    """A problem, ready to send."""
+    """Return a problem document as a response."""
     return Response(encode(told), status_code=told.status, media_type=PROBLEM, headers=headers)

@@ -1,4 +1,4 @@
-"""How much one caller may send: bytes a request, requests a second, wrong tokens a minute."""
+"""Limits per caller: bytes, request rate, failed authentications."""
 
 import time
 from collections.abc import Callable
@@ -11,17 +11,17 @@ FILE_BYTES_MAX = MIB + (MIB >> 3)
 BATCH_BYTES_MAX = 16 * MIB
 """Batches of jobs or of reports; also a single job in JSON, whose escapes may swell it."""
 REQUEST_BYTES_MAX = MIB + (MIB >> 3)
-"""Everything else that is not a log chunk."""
+"""All other requests except log chunks."""
 CHUNK_BYTES_MAX = MIB
 
 KEYS_MAX = 100_000
-"""How many callers are remembered; beyond it everybody starts anew."""
+"""Callers remembered; beyond it, all counters are reset."""
 
 Monotonic = Callable[[], float]
 
 
 class RateLimiter:
-    """A bucket of requests for each token, refilled steadily."""
+    """Token-bucket rate limiter, one bucket per API token."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class FailedAttempts:
         self._failed: dict[str, tuple[int, float]] = {}
 
     def count(self, address: str) -> int | None:
-        """Count a failed attempt; how many there were, at the first one too many, and else None.
+        """Count a failed attempt; return the count when it first exceeds the limit, else None.
 
         Raises TooManyRequests from the first one too many on, but for that first one.
         """
@@ -83,7 +83,7 @@ class FailedAttempts:
         raise self.too_many(address)
 
     def too_many(self, address: str) -> TooManyRequests:
-        """Say how long an address must wait."""
+        """Return the refusal with the time an address must wait."""
         _, since = self._failed.get(address, (0, self._clock()))
         wait_s = max(1, round(self._window_s - (self._clock() - since)))
         return TooManyRequests(

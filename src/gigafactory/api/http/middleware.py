@@ -1,4 +1,4 @@
-"""What every request passes on its way in and out: its id, its host, its line in the log."""
+"""Middleware of every request: request id, host check, log line."""
 
 import random
 import re
@@ -16,7 +16,7 @@ from gigafactory.api.http.response import HttpResponse, encode
 from gigafactory.wire.problem import Problem
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
-"""The hosts that a coordinator on this machine alone is asked for under its own name."""
+"""Host names of a coordinator that listens on this machine only."""
 
 _SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,100}")
 _PORT = re.compile(r":\d{1,5}$")
@@ -26,10 +26,10 @@ _chance = random.Random(secrets.randbits(256)).getrandbits  # noqa: S311
 
 
 class RequestMiddleware:
-    """Wraps the whole application, so that no answer leaves without its request id."""
+    """ASGI middleware around the whole application."""
 
     def __init__(self, app: ASGIApp, *, hosts: Collection[str] | None) -> None:
-        """Serve these hosts only (a page elsewhere could name us otherwise); None for any."""
+        """Serve only these hosts, against DNS rebinding; None for any."""
         self._app = app
         # Bound once: a module's lazy logger would be set up again for every line.
         self._log = structlog.get_logger().bind()

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 description, made from the operations that stand beside their handlers."""
+"""The OpenAPI 3.1 document, generated from the operations of the handlers."""
 
 import inspect
 import re
@@ -56,7 +56,7 @@ _READS = {"GET"}
 
 
 def describe(app: Litestar, version: str = __version__) -> dict[str, Any]:
-    """The description of every documented route."""
+    """Return the OpenAPI document of all documented routes."""
     told = list(_operations(app))
     schemas, components = _schemas(operation for _, _, _, operation in told)
     paths: dict[str, dict[str, Any]] = {}
@@ -86,7 +86,7 @@ def _operations(app: Litestar) -> Iterator[tuple[str, str, HTTPRouteHandler, Ope
 
 
 def _schemas(operations: Iterator[Operation]) -> tuple[dict[Any, Any], dict[str, Any]]:
-    """The schema of every type that is taken or given, and the components that they refer to."""
+    """Return the schema of every request and response type, and the components."""
     types: list[Any] = [Problem]
     for operation in operations:
         bodies = (*operation.request_bodies, *operation.responses.values())
@@ -213,7 +213,7 @@ def _one(found: list[Any]) -> Any:  # noqa: ANN401 - a JSON schema
 
 @get("/api/openapi.json")
 async def openapi(request: ApiRequest) -> ASGIApp:
-    """This description, made when it is first asked for."""
+    """Return the OpenAPI document, generated on first use."""
     state = request.app.state
     if state.get("openapi") is None:
         state["openapi"] = encode(describe(request.app))

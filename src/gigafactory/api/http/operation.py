@@ -1,4 +1,4 @@
-"""What the OpenAPI description says of an operation, written beside its handler."""
+"""OpenAPI metadata of an operation, declared at its handler."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,25 +6,25 @@ from typing import Any
 KEY = "operation"
 
 ALWAYS = (400, 401, 403, 422, 429, 503)
-"""What any call with a token can be refused with."""
+"""Error statuses of every request with a token."""
 OPEN = (400, 413, 422, 429, 503)
-"""The same for calls without one."""
+"""The same for requests without a token."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Body:
-    """A body that is taken or given: its type (one of several; None: plain bytes), an example."""
+    """A request or response body: its type (or a tuple of types; None: bytes), an example."""
 
     of: Any = None
     media_type: str = "application/json"
     example: Any = None
     text: str = ""
     also: tuple[str, ...] = ()
-    """Further media types that it may have, as text."""
+    """Further media types, as text."""
 
     @property
     def types(self) -> tuple[Any, ...]:
-        """The types that it may have."""
+        """The possible types."""
         if self.of is None:
             return ()
         return self.of if isinstance(self.of, tuple) else (self.of,)
@@ -32,7 +32,7 @@ class Body:
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """One operation: what it takes, what it gives by status, and how it may be refused."""
+    """An operation: request bodies, responses by status, error statuses."""
 
     tag: str
     request_bodies: tuple[Body, ...] = ()
@@ -42,7 +42,7 @@ class Operation:
     token: bool = True
     optional_body: bool = False
     sends: tuple[str, ...] = ()
-    """Headers that it understands beside those that all do."""
+    """Additional headers."""
 
 
 def operation(
@@ -56,7 +56,7 @@ def operation(
     optional_body: bool = False,
     sends: tuple[str, ...] = (),
 ) -> dict[str, Operation]:
-    """The options of a route that describe it; the handler's docstring is its text."""
+    """Return route options with an operation; the handler's docstring is its description."""
     bodies = takes if isinstance(takes, tuple) else (takes,)
     common = ALWAYS if token else OPEN
     refused = {*common, *refuses, *((413,) if bodies else ())}

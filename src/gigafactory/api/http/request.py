@@ -1,4 +1,4 @@
-"""A request as handlers see it: who asks, for what, with which content."""
+"""The request class of the API's handlers."""
 
 import asyncio
 import re
@@ -21,32 +21,32 @@ _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 class ApiRequest(Request[Any, Any, State]):
-    """One request; it reads its body and headers by itself, which is several times faster."""
+    """An API request; reads body and headers itself, several times faster than Litestar."""
 
     @property
     def coordinator(self) -> Coordinator:
-        """What answers it."""
+        """The coordinator."""
         coordinator: Coordinator = self.app.state.coordinator
         return coordinator
 
     @property
     def authn(self) -> Authenticator:
-        """What knows who is calling."""
+        """The authenticator."""
         authn: Authenticator = self.app.state.authn
         return authn
 
     def header(self, name: bytes) -> bytes | None:
-        """One header by its lower-case name."""
+        """Return a header by its lower-case name."""
         return next((value for key, value in self.scope["headers"] if key == name), None)
 
     @property
     def address(self) -> str:
-        """Where the request comes from."""
+        """The client's address."""
         client = self.scope.get("client")
         return client[0] if client else "unknown"
 
     async def caller(self) -> Caller:
-        """Whoever makes the request, but an agent with the token of its job.
+        """Return the caller; refuse an agent with a job token.
 
         Raises Unauthenticated, Forbidden, TooManyRequests, Malformed, Invalid.
         """
@@ -59,14 +59,14 @@ class ApiRequest(Request[Any, Any, State]):
         return caller
 
     async def caller_or_agent(self) -> Caller:
-        """Whoever makes the request; an agent sees its own job and composite alone.
+        """Return the caller; an agent may access its own job and composite only.
 
         Raises Unauthenticated, Forbidden, TooManyRequests, Malformed, Invalid.
         """
         return await self.authn.caller(dict(self.scope["headers"]), self.address)
 
     def named(self, parameter: str, kind: str) -> str:
-        """The name or id in the path.
+        """Return a name or id from the path.
 
         Raises NotFound for what cannot be one.
         """
@@ -76,7 +76,7 @@ class ApiRequest(Request[Any, Any, State]):
         return reference
 
     def query(self, of: type[Value]) -> Value:
-        """The query as a value of a type.
+        """Decode the query to a type.
 
         Raises Invalid.
         """
@@ -84,12 +84,12 @@ class ApiRequest(Request[Any, Any, State]):
 
     @property
     def content_length(self) -> int | None:
-        """How many bytes the body is said to have; None where that is not said."""
+        """The Content-Length; None if not given."""
         length = self.header(b"content-length")
         return int(length) if length is not None and length.isdigit() else None
 
     async def body_chunks(self) -> AsyncIterator[bytes]:
-        """The body as it comes, for whoever counts it.
+        """Stream the body; the consumer enforces its size limit.
 
         Raises Malformed when the client leaves before its end.
         """
@@ -103,7 +103,7 @@ class ApiRequest(Request[Any, Any, State]):
             more = message.get("more_body", False)
 
     async def read_body(self, bytes_max: int) -> bytes:
-        """The whole body.
+        """Read the whole body.
 
         Raises TooLarge for more than `bytes_max`, before it is read where its size was announced.
         """
@@ -124,14 +124,14 @@ class ApiRequest(Request[Any, Any, State]):
             pieces.append(piece)
 
     async def json_body(self, of: type[Value], *, bytes_max: int = REQUEST_BYTES_MAX) -> Value:
-        """The JSON body as a value of a type.
+        """Decode the JSON body to a type.
 
         Raises Malformed, Invalid, TooLarge.
         """
         return decode_json(await self.read_body(bytes_max), of)
 
     async def until_disconnect(self, work: Awaitable[Value]) -> Value:
-        """What comes of some work that takes a while; it is given up when the client leaves.
+        """Return the result of long work; cancel it when the client disconnects.
 
         Raises Malformed then: the answer goes nowhere.
         """

@@ -1,4 +1,4 @@
-"""What a handler gives back: bytes that are ready to send, as an ASGI application of its own.
+"""Responses as small ASGI applications with encoded bytes.
 
 Litestar's own responses cost several times as much, and every hot path pays for them.
 """
@@ -15,7 +15,7 @@ encode = msgspec.json.Encoder(enc_hook=encode_hook).encode
 
 
 class HttpResponse:
-    """One whole answer."""
+    """A complete response."""
 
     __slots__ = ("body", "cache", "headers", "media_type", "status")
 
@@ -48,7 +48,7 @@ class HttpResponse:
 
 
 class NoContent:
-    """The answer that there is nothing to say."""
+    """The 204 response."""
 
     __slots__ = ()
 
@@ -62,5 +62,5 @@ NO_CONTENT = NoContent()
 
 
 def json_response(value: object, status: int = 200) -> HttpResponse:
-    """Give a view as JSON."""
+    """Return a JSON response with a record."""
     return HttpResponse(status, encode(value))

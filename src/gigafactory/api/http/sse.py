@@ -1,4 +1,4 @@
-"""Server-sent events: frames, a comment every 15 seconds, and an end that is marked."""
+"""Server-sent events: frames, keep-alive comments, end marker."""
 
 import asyncio
 from collections import OrderedDict
@@ -14,7 +14,7 @@ from gigafactory.domain.job.job import Event
 MEDIA_TYPE = "text/event-stream"
 PING_S = 15.0
 SEND_MAX_S = 60.0
-"""A client that takes nothing for so long is let go."""
+"""A client that reads nothing for this long is disconnected."""
 FRAMES_KEPT = 2000
 
 _HEADERS = [
@@ -25,20 +25,20 @@ _HEADERS = [
 
 
 def frame(data: object, *, event: str | None = None, id_: int | None = None) -> bytes:
-    """One message; its data is one line of JSON."""
+    """Encode one message with JSON data."""
     name = b"" if event is None else b"event: %s\n" % event.encode()
     number = b"" if id_ is None else b"id: %d\n" % id_
     return b"%s%sdata: %s\n\n" % (number, name, encode(data))
 
 
 class FrameCache:
-    """Events as bytes, made once for all who follow."""
+    """Cache of encoded events, shared by all followers."""
 
     def __init__(self) -> None:
         self._made: OrderedDict[int, bytes] = OrderedDict()
 
     def frame(self, event: Event) -> bytes:
-        """The name and data of an event's message."""
+        """Return the encoded message of an event, without its id."""
         made = self._made.get(event.position)
         if made is None:
             made = b"event: %s\ndata: %s\n\n" % (
@@ -54,7 +54,7 @@ class FrameCache:
 async def event_frames(
     batches: AsyncIterator[EventBatch], made: FrameCache, number: Callable[[Event], int]
 ) -> AsyncIterator[bytes]:
-    """The messages of followed events, each under its number; the last one says why it ends."""
+    """Encode followed events, each with its number; the last message gives the reason."""
     async for batch in batches:
         if batch.ended is not None:
             yield frame({"reason": batch.ended}, event=batch.ended)
@@ -63,31 +63,31 @@ async def event_frames(
 
 
 class OpenStreams:
-    """The streams that are open here, so that a server that stops can end them."""
+    """Registry of open streams, to end them when the server stops."""
 
     def __init__(self) -> None:
         self._ends: set[asyncio.Future[None]] = set()
 
     def register(self) -> asyncio.Future[None]:
-        """A future that is done when the server stops."""
+        """Register a stream; return a future that is done when the server stops."""
         end = asyncio.get_running_loop().create_future()
         self._ends.add(end)
         end.add_done_callback(self._ends.discard)
         return end
 
     def close(self) -> None:
-        """End them all."""
+        """End all streams."""
         for end in tuple(self._ends):
             if not end.done():
                 end.set_result(None)
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of open streams."""
         return len(self._ends)
 
 
 class EventStream:
-    """An answer that goes on: until its source ends, its reader leaves or the server stops."""
+    """A streaming response, until its source ends, the client leaves or the server stops."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class EventStream:
         then: Callable[[], Awaitable[object]] | None = None,
         ping_s: float = PING_S,
     ) -> None:
-        """Send these pieces, and do `then` at the end, whatever it was."""
+        """Send these chunks, and run `then` at the end in any case."""
         self._pieces = pieces
         self._open = open_streams
         self._then = then
@@ -132,7 +132,7 @@ class EventStream:
             self._sending_since = None
 
     async def _ping(self, send: Send) -> None:
-        """Say from time to time that it goes on; the end of a client that takes nothing.
+        """Send keep-alive comments, and detect a client that reads nothing.
 
         Raises TimeoutError then. Time limits of their own would cost more than the pieces.
         """

@@ -1,1 +1,1 @@
-"""The jobs room."""
+"""Endpoints on jobs and their files."""

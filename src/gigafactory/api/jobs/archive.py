@@ -1,4 +1,4 @@
-"""The archive: jobs that were finished for long, each as one compressed file."""
+"""Archive endpoints: old finished jobs, each as one compressed file."""
 
 from typing import Annotated
 
@@ -24,11 +24,11 @@ GZIP = "application/gzip"
 
 
 class ArchivePage(RequestDoc, frozen=True, kw_only=True):
-    """Which part of the archive."""
+    """Page of the archive."""
 
     limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 50
     cursor: Annotated[str, Meta(max_length=1000)] | None = None
-    """`nextCursor` of the page before."""
+    """`nextCursor` of the previous page."""
 
 
 def _view(of: ArchivedJob) -> ArchivedView:
@@ -69,7 +69,7 @@ EXAMPLE = {
     ),
 )
 async def list_archive(request: ApiRequest) -> ASGIApp:
-    """List the jobs that lie in the archive, oldest first."""
+    """List archived jobs, oldest first."""
     caller = await request.caller()
     page = request.query(ArchivePage)
     asked = ("archive", visible_products(caller), page.limit)
@@ -94,7 +94,7 @@ async def list_archive(request: ApiRequest) -> ASGIApp:
     ),
 )
 async def read_archived(request: ApiRequest) -> ASGIApp:
-    """Download an archived job: JSON lines of all that there was of it, compressed with gzip.
+    """Download an archived job as JSON lines, compressed with gzip.
 
     Each line is an object with one key, which says what it is: `archive`, `job`, `spec`, `event`,
     `run`, `log`, `artifact`, `bytes` (of the artifact, in base64).

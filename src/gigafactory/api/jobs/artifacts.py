@@ -1,4 +1,4 @@
-"""Artifacts: raw bytes in, checked against their hash; whole or in parts out, never to be run."""
+"""Artifact endpoints: upload with hash check, download, diff, links."""
 
 from datetime import timedelta
 from typing import Annotated
@@ -28,15 +28,15 @@ TAG = "Artifacts"
 
 
 class Upload(RequestDoc, frozen=True, kw_only=True):
-    """What the bytes of the body are."""
+    """Description of the uploaded bytes."""
 
     name: Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
     """A relative path, as in the worktree: `reports/coverage.html`."""
     sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$(?!\n)")]
-    """Of the bytes; others are refused."""
+    """Hash of the bytes; a mismatch is refused."""
     media_type: Annotated[str, Meta(min_length=3, max_length=250)] = DEFAULT_MEDIA_TYPE
     size: Annotated[int, Meta(ge=0, le=1 << 40)] | None = None
-    """Of the bytes, where it is known beforehand."""
+    """Size of the bytes, if known in advance."""
     lease_epoch: Epoch | None = None
     """For workers: the fencing epoch of the lease."""
     purpose: Purpose = Purpose.FILE
@@ -88,7 +88,7 @@ async def add_artifact(request: ApiRequest) -> ASGIApp:
     ),
 )
 async def list_artifacts(request: ApiRequest) -> ASGIApp:
-    """List the files of a job, of all of its runs, oldest first."""
+    """List the files of all runs of a job, oldest first."""
     caller = await request.caller()
     found = await request.coordinator.artifacts.list(caller, request.named("job_id", "job"))
     return json_response(ArtifactsView(artifacts=tuple(render_artifact(each) for each in found)))
@@ -126,7 +126,7 @@ TEXT = "text/x-diff"
     ),
 )
 async def read_diff(request: ApiRequest) -> ASGIApp:
-    """Read what the newest run of a job has changed: as JSON, or as text for who does not ask so.
+    """Return the diff of a job's newest run, as JSON if `Accept` asks for it, else as text.
 
     The factory has made it when it handed in the work, without what is secret; where it is very
     long, it ends in a line that says so, and `filesChanged`, `linesAdded` and `linesDeleted` count
@@ -145,7 +145,7 @@ async def read_diff(request: ApiRequest) -> ASGIApp:
 
 
 class Opened(RequestDoc, frozen=True, kw_only=True):
-    """By what right somebody reads, who sends no token."""
+    """Access without a token."""
 
     link: Word | None = None
     """The secret of a link to this artifact."""
@@ -177,7 +177,7 @@ async def read_artifact(request: ApiRequest) -> ASGIApp:
 
 
 async def download(request: ApiRequest, found: Artifact) -> Download:
-    """All of a file, or the part that the request asks for, as something that is saved.
+    """Return a file, or the requested range of it, as an attachment.
 
     Raises NotFound when its bytes are gone, RangeNotSatisfiable.
     """
@@ -206,7 +206,7 @@ async def _wanted(request: ApiRequest) -> Artifact:
     opt=operation(TAG, gives={204: None}, refuses=(404, 409)),
 )
 async def delete_artifact(request: ApiRequest) -> ASGIApp:
-    """Delete a file of a job; the job's story keeps that it was there."""
+    """Delete a file of a job; its events remain."""
     caller = await request.caller()
     await request.coordinator.artifacts.delete(caller, request.named("artifact_id", "artifact"))
     return NO_CONTENT
@@ -231,7 +231,7 @@ async def delete_artifact(request: ApiRequest) -> ASGIApp:
     ),
 )
 async def link_artifact(request: ApiRequest) -> ASGIApp:
-    """Make a link by which one file can be read without a token, for a quarter of an hour.
+    """Create a link that reads one file without a token, by default for 15 minutes.
 
     Or for as long as `expiresIn` says, a day at most; it ends with the token of its maker, too.
     """

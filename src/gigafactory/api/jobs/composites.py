@@ -1,4 +1,4 @@
-"""Composites: more children for one, and its sub-tree for the picture."""
+"""Composite endpoints: add children, read the tree."""
 
 from litestar import get, post
 from litestar.types import ASGIApp
@@ -57,7 +57,7 @@ async def add_children(request: ApiRequest) -> ASGIApp:
     opt=operation(TAG, gives={200: Body(of=DagView)}, refuses=(404,)),
 )
 async def get_dag(request: ApiRequest) -> ASGIApp:
-    """Show the sub-tree of a job with its states, each composite before its children."""
+    """Return the tree below a job, each composite before its children."""
     caller = await request.caller_or_agent()
     return json_response(
         _dag(await request.coordinator.dags.get(caller, request.named("job_id", "job")))

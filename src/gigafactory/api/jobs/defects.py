@@ -1,4 +1,4 @@
-"""Defects of what was shipped: told by people, found by factories, named by tickets."""
+"""Defect endpoint: report escaped defects."""
 
 from litestar import post
 from litestar.types import ASGIApp
@@ -27,7 +27,7 @@ TAG = "Review"
     ),
 )
 async def report_defect(request: ApiRequest) -> ASGIApp:
-    """Tell of a defect that a shipped job let through; the same one twice counts once.
+    """Report a defect of a shipped job; repeating one has no effect.
 
     It counts against the objective of escaped defects, and in the insights.
     """

@@ -1,4 +1,4 @@
-"""The story of jobs: events, runs, explanations, and streams of what happens."""
+"""Endpoints on a job's history: events, runs, explanation, event streams."""
 
 from typing import Annotated
 
@@ -38,10 +38,10 @@ EVENT = {
 
 
 class EventPage(RequestDoc, frozen=True, kw_only=True):
-    """Which part of the story."""
+    """Page of a job's events."""
 
     after: Number = 0
-    """Only events with a seq above this one."""
+    """Only events with a higher seq."""
     limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = PAGE_MAX
 
 
@@ -55,7 +55,7 @@ class EventPage(RequestDoc, frozen=True, kw_only=True):
     ),
 )
 async def list_events(request: ApiRequest) -> ASGIApp:
-    """Tell a job's story: every accepted change, in order, without gaps."""
+    """List a job's events: every accepted change, in order, without gaps."""
     caller = await request.caller()
     page = request.query(EventPage)
     jobs = request.coordinator.jobs
@@ -65,13 +65,13 @@ async def list_events(request: ApiRequest) -> ASGIApp:
 
 
 class Resume(RequestDoc, frozen=True, kw_only=True):
-    """Where to go on from; the header Last-Event-ID goes before it."""
+    """Where to resume; the header Last-Event-ID takes precedence."""
 
     after: Number | None = None
 
 
 def resume_position(request: ApiRequest) -> int | None:
-    """The number after which a stream goes on.
+    """Return the event number after which a stream resumes.
 
     Raises Invalid.
     """
@@ -81,7 +81,7 @@ def resume_position(request: ApiRequest) -> int | None:
 
 
 def last_event_id(request: ApiRequest) -> int | None:
-    """What the header Last-Event-ID says.
+    """Return the number in the header Last-Event-ID.
 
     Raises Invalid.
     """
@@ -143,7 +143,7 @@ async def stream_product_events(request: ApiRequest) -> ASGIApp:
     opt=operation(TAG, gives={200: Body(of=RunsView)}, refuses=(404,)),
 )
 async def list_runs(request: ApiRequest) -> ASGIApp:
-    """List every attempt at a job, oldest first, with what it used and how it came out."""
+    """List the runs of a job, oldest first, with usage and outcome."""
     caller = await request.caller_or_agent()
     jobs = request.coordinator.jobs
     runs = await jobs.runs(await jobs.lookup(caller, request.named("job_id", "job")))
@@ -155,7 +155,7 @@ async def list_runs(request: ApiRequest) -> ASGIApp:
     opt=operation(TAG, gives={200: Body(of=Explanation)}, refuses=(404,)),
 )
 async def explain_job(request: ApiRequest) -> ASGIApp:
-    """Say why a job is where it is, or why it does not run yet."""
+    """Explain a job's state, or why it does not run yet."""
     caller = await request.caller()
     jobs = request.coordinator.jobs
     job = await jobs.lookup(caller, request.named("job_id", "job"))

@@ -1,4 +1,4 @@
-"""Jobs: taking them in, reading them, and what people do to them."""
+"""Job endpoints: submit, list, read, act."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -80,7 +80,7 @@ async def _read_submission(request: ApiRequest) -> tuple[list[JobFile], bool]:
 
 
 def parse_batch(document: Mapping[str, object], most: int) -> list[JobFile]:
-    """Read all jobs of a batch.
+    """Parse all jobs of a batch.
 
     Raises Invalid with the faults of all of them, each under its place in the batch.
     """
@@ -150,7 +150,7 @@ async def list_jobs(request: ApiRequest) -> ASGIApp:
 
 
 def _ids_only(wanted: JobFilter) -> frozenset[str]:
-    """The jobs that are asked for by name.
+    """Return the requested job ids.
 
     Raises Invalid when they are to be searched as well.
     """
@@ -191,7 +191,7 @@ async def get_job(request: ApiRequest) -> ASGIApp:
     ),
 )
 async def act_on_job(request: ApiRequest) -> ASGIApp:
-    """Do something to a job.
+    """Apply an action to a job.
 
     Actions: ship, requeue, reject, approve, cancel, request-changes, request-review, promote,
     preempt, release, override-scope; 409 when the job's stage does not allow it.

@@ -1,4 +1,4 @@
-"""Logs: chunks that workers send, and parts, tails and streams for readers."""
+"""Log endpoints: append chunks; read parts, tails and streams."""
 
 import codecs
 from collections.abc import AsyncIterator
@@ -30,7 +30,7 @@ Offset = Annotated[int, Meta(ge=0, le=LOG_BYTES_MAX, description="bytes")]
 
 
 class Chunk(RequestDoc, frozen=True, kw_only=True):
-    """Where a chunk belongs."""
+    """Position of a log chunk."""
 
     lease_epoch: Epoch
     offset: Offset
@@ -47,7 +47,7 @@ class Chunk(RequestDoc, frozen=True, kw_only=True):
     ),
 )
 async def append_log(request: ApiRequest) -> ASGIApp:
-    """Send a chunk of the present run's log, of at most 1 MiB, fenced.
+    """Append a chunk of at most 1 MiB to the log of the current run, fenced.
 
     What was sent before is harmless; after a gap, 409 `log_gap` names the `expectedOffset`.
     """
@@ -69,17 +69,17 @@ PART = Body(media_type=TEXT, text="the range of bytes that was asked for")
 
 
 class LogPart(RequestDoc, frozen=True, kw_only=True):
-    """Which part of which run's log."""
+    """Part of a run's log."""
 
     run: Word | None = None
-    """The run's id or number; the newest by default."""
+    """Id or number of the run; default: the newest."""
     offset: Offset = 0
     limit: Annotated[int, Meta(ge=1, le=LOG_BYTES_MAX)] | None = None
-    """At most so many bytes."""
+    """Maximum number of bytes."""
     tail: Annotated[int, Meta(ge=1, le=LOG_BYTES_MAX)] | None = None
-    """The last so many bytes."""
+    """Number of bytes from the end."""
     follow: bool = False
-    """As server-sent events, on until the run ends."""
+    """Follow as server-sent events until the run ends."""
 
     @property
     def whole(self) -> bool:
@@ -98,7 +98,7 @@ class LogPart(RequestDoc, frozen=True, kw_only=True):
     ),
 )
 async def read_log(request: ApiRequest) -> ASGIApp:
-    """Read the log of a run: all of it, a part, its tail, or on while it grows.
+    """Read the log of a run: all, a part, its tail, or follow it.
 
     With `follow`, a run that is still to come is waited for; each message has `offset` and `text`,
     its id is the offset after it, and the last one is `end`. Otherwise the headers x-log-offset
@@ -128,7 +128,7 @@ async def read_log(request: ApiRequest) -> ASGIApp:
 async def _from_its_beginning(
     request: ApiRequest, caller: Caller, job: Job
 ) -> AsyncIterator[bytes]:
-    """The log of the run that a job waits for; nothing when it ends without any."""
+    """Follow the log of a job's next run; only an end if there is none."""
     readers = request.coordinator.log_readers
     run = await readers.wait_for_run(caller, job.id)
     if run is None:
@@ -147,7 +147,7 @@ def _range(request: ApiRequest) -> bytes | None:
 
 
 class LogDownload:
-    """The bytes of a log, sent as they are read; `of` so many, where a range was asked for."""
+    """A streamed log response; `of` is the total size if a range was requested."""
 
     def __init__(
         self, pieces: AsyncIterator[bytes], start: int, end: int, *, of: int | None = None
@@ -178,7 +178,7 @@ class LogDownload:
 
 
 async def log_frames(pieces: AsyncIterator[LogPiece], start: int) -> AsyncIterator[bytes]:
-    """A log as the messages of a stream, each with whole letters alone."""
+    """Encode a log as server-sent events, each with complete characters."""
     # A letter may be cut in two between pieces: its bytes are held back until it is whole.
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     async for piece in pieces:

@@ -1,4 +1,4 @@
-"""Profiles: the catalogue that jobs can name, and each product's own versions."""
+"""Profile endpoints: the catalogue and each product's versions."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ You write small, well tested services.
     opt=operation(TAG, gives={200: Body(of=ProfilesView, example={"profiles": [PROFILE]})}),
 )
 async def list_profiles(request: ApiRequest) -> ASGIApp:
-    """List the profiles that jobs of the chosen product can name, each in its newest version."""
+    """List the profiles of the chosen product, each in its newest version."""
     caller = await request.caller()
     found = await request.coordinator.profiles.all(caller.product or "")
     return json_response(ProfilesView(profiles=[profile_to_json(profile) for profile in found]))
@@ -79,7 +79,7 @@ async def _sent(request: ApiRequest) -> Profile:
     opt=operation(TAG, gives={200: Body(of=dict[str, Any], example=PROFILE)}, refuses=(404,)),
 )
 async def get_profile(request: ApiRequest) -> ASGIApp:
-    """Show a profile in its newest version."""
+    """Return a profile in its newest version."""
     caller = await request.caller()
     name = request.named("name", "profile")
     return json_response(profile_to_json(await request.coordinator.profiles.get(caller, name)))
@@ -90,7 +90,7 @@ async def get_profile(request: ApiRequest) -> ASGIApp:
     opt=operation(TAG, gives={200: Body(of=dict[str, Any], example=PROFILE)}, refuses=(404,)),
 )
 async def get_profile_version(request: ApiRequest) -> ASGIApp:
-    """Show one version of a profile."""
+    """Return one version of a profile."""
     caller = await request.caller()
     name, version = request.named("name", "profile"), request.named("version", "version")
     if not version.isdecimal() or len(version) > VERSION_DIGITS_MAX:

@@ -1,4 +1,4 @@
-"""Reviews: what waits for whom, who is asked, and decisions in the words of reviewers."""
+"""Review endpoints: pending reviews, decisions, requests."""
 
 from litestar import get, post
 from litestar.types import ASGIApp
@@ -17,7 +17,7 @@ TAG = "Review"
 
 @get("/reviews", opt=operation(TAG, gives={200: Body(of=ReviewsView)}))
 async def list_reviews(request: ApiRequest) -> ASGIApp:
-    """List what waits for the caller's review."""
+    """List jobs that wait for the caller's review."""
     caller = await request.caller()
     jobs = await request.coordinator.reviews.find_waiting(caller)
     return json_response(ReviewsView(reviews=tuple(views.render_job(job) for job in jobs)))
@@ -65,7 +65,7 @@ async def review_job(request: ApiRequest) -> ASGIApp:
     ),
 )
 async def request_review(request: ApiRequest) -> ASGIApp:
-    """Ask for a review of a job that is building or in review, of those named or of any reviewer.
+    """Request a review of a job that is building or in review.
 
     Work under way is then looked at by people when it is done, whatever its policy says. A request
     never asks for less than the job does: of named reviewers it may choose, and the quorum grows.

@@ -1,4 +1,4 @@
-"""The tracker: tickets become jobs, and hear how those come along."""
+"""Tracker endpoints: import tickets, update them, receive webhooks."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ TAG = "Tracker"
     ),
 )
 async def ingest(request: ApiRequest) -> ASGIApp:
-    """Make jobs of tickets: of one, or of all that were handed over to agents.
+    """Import tickets as jobs: one, or all that are assigned to agents.
 
     The same ticket twice is one job (200). A changed one takes the place of its job while that
     waits; 409 once it runs. 503 while the tracker is away.
@@ -70,7 +70,7 @@ async def ingest(request: ApiRequest) -> ASGIApp:
     ),
 )
 async def echo(request: ApiRequest) -> ASGIApp:
-    """Tell a job's ticket, now, what it has not been told yet; each thing once.
+    """Send pending updates to a job's ticket now; each update is sent once.
 
     503 while the tracker is away.
     """
@@ -82,10 +82,10 @@ async def echo(request: ApiRequest) -> ASGIApp:
 
 
 class WebhookPage(RequestDoc, frozen=True, kw_only=True):
-    """Whose tracker sends it."""
+    """The product whose tracker sends the webhook."""
 
     product: ProductId | None = None
-    """Without it, the tracker of all products that have none of their own."""
+    """Default: the tracker of all products without their own."""
 
 
 @post(
@@ -102,7 +102,7 @@ class WebhookPage(RequestDoc, frozen=True, kw_only=True):
     ),
 )
 async def webhook(request: ApiRequest) -> ASGIApp:
-    """Hear of a ticket from its tracker.
+    """Receive a webhook of a tracker.
 
     Signed with HMAC-SHA256 over the body in `X-Hub-Signature-256`, as GitHub does it; 401
     otherwise, 409 for a delivery that was here before.

@@ -1,1 +1,1 @@
-"""The render room."""
+"""Functions that render domain records as wire records."""

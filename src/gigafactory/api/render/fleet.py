@@ -1,4 +1,4 @@
-"""Factories, tokens, switches and the other records of the fleet, as the API shows them."""
+"""Rendering of fleet records: factories, tokens, products, switches."""
 
 from datetime import datetime
 from typing import Any
@@ -24,7 +24,7 @@ from gigafactory.wire.products import ProductView
 
 
 def render_engine(of: EngineSeats) -> EngineView:
-    """An engine's seats."""
+    """Render an engine's seats."""
     return EngineView(
         version=of.version,
         seats=of.seats,
@@ -41,7 +41,7 @@ def render_factory(
     health: float,
     jobs: tuple[JobView, ...] | UnsetType = UNSET,
 ) -> FactoryView:
-    """A factory, with what is known of it from moment to moment."""
+    """Render a factory with its vitals."""
     return FactoryView(
         id=of.id,
         instance_id=of.instance_id,
@@ -67,7 +67,7 @@ def render_factory(
 
 
 def render_enrollment(of: Enrollment) -> EnrollmentView:
-    """An invitation."""
+    """Render an enrollment."""
     return EnrollmentView(
         id=of.id,
         products=of.products,
@@ -80,7 +80,7 @@ def render_enrollment(of: Enrollment) -> EnrollmentView:
 
 
 def render_token(of: Token, *, secret: str | UnsetType = UNSET) -> TokenView:
-    """A token."""
+    """Render a token."""
     return TokenView(
         id=of.id,
         kind=of.for_,
@@ -96,7 +96,7 @@ def render_token(of: Token, *, secret: str | UnsetType = UNSET) -> TokenView:
 
 
 def render_product(of: Product) -> ProductView:
-    """A product."""
+    """Render a product."""
     return ProductView(
         id=of.id,
         repos=of.repos,
@@ -108,7 +108,7 @@ def render_product(of: Product) -> ProductView:
 
 
 def render_switch(of: HaltSwitch, *, stopping: int | UnsetType = UNSET) -> SwitchView:
-    """A switch."""
+    """Render a halt switch."""
     return SwitchView(
         product=of.product_id,
         halted=of.halted,
@@ -120,7 +120,7 @@ def render_switch(of: HaltSwitch, *, stopping: int | UnsetType = UNSET) -> Switc
 
 
 def render_attention_item(of: AttentionItem) -> AttentionItemView:
-    """A matter."""
+    """Render an attention item."""
     return AttentionItemView(
         kind=of.kind,
         subject=of.subject,
@@ -133,7 +133,7 @@ def render_attention_item(of: AttentionItem) -> AttentionItemView:
 
 
 def message(of: Message) -> dict[str, Any]:
-    """The data of an offer or a command."""
+    """Render the data of an offer or command."""
     return {
         key: timestamp(value) if isinstance(value, datetime) else value
         for key, value in of.data.items()

@@ -1,4 +1,4 @@
-"""Records as the API shows them: the only place where one is rendered."""
+"""Rendering of jobs, events, artifacts, grants and runs."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,7 +31,7 @@ def render_job(
     runs: Sequence[Run] = (),
     artifacts: Sequence[Artifact] = (),
 ) -> JobView:
-    """A job, with what was asked for beside it."""
+    """Render a job with the requested additional parts."""
     lease = of.lease
     return JobView(
         id=of.id,
@@ -76,7 +76,7 @@ def render_job(
 
 
 def render_event(of: Event) -> EventView:
-    """One event."""
+    """Render an event."""
     return EventView(
         seq=of.seq,
         type=of.type,
@@ -97,7 +97,7 @@ def _with_cost(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def render_artifact(of: Artifact) -> ArtifactView:
-    """An artifact, without its bytes."""
+    """Render an artifact."""
     return ArtifactView(
         id=of.id,
         job_id=of.job_id,
@@ -113,7 +113,7 @@ def render_artifact(of: Artifact) -> ArtifactView:
 
 
 def render_grant(of: Grant) -> GrantView:
-    """A grant."""
+    """Render a grant."""
     return GrantView(
         job=render_job(of.job),
         lease_epoch=of.lease.epoch,
@@ -130,7 +130,7 @@ def render_grant(of: Grant) -> GrantView:
 
 
 def render_usage(of: Usage) -> UsageView:
-    """The usage of a run."""
+    """Render the usage of a run."""
     nanos = of.cost_nano_usd
     return UsageView(
         engine=of.engine,
@@ -149,7 +149,7 @@ def render_usage(of: Usage) -> UsageView:
 
 
 def render_run(of: Run) -> RunView:
-    """A run."""
+    """Render a run."""
     return RunView(
         id=of.id,
         job_id=of.job_id,

@@ -1,1 +1,1 @@
-"""The workers room."""
+"""Endpoints for factories: claims, reports, heartbeats, scaling."""

@@ -1,4 +1,4 @@
-"""The worker's protocol: claim, accept, report, fail, renew, release."""
+"""Worker protocol endpoints: claim, accept, report, fail, renew, release."""
 
 from litestar import patch, post
 from litestar.types import ASGIApp
@@ -80,7 +80,7 @@ async def claim(request: ApiRequest) -> ASGIApp:
     ),
 )
 async def accept(request: ApiRequest) -> ASGIApp:
-    """Turn an offer into a lease, or decline it.
+    """Accept an offer, which becomes a lease, or decline it.
 
     409 `offer_gone` when it was withdrawn or the job went elsewhere. After a decline the answer is
     the job, and this factory is not asked about it for a while.
@@ -165,7 +165,7 @@ async def fail(request: ApiRequest) -> ASGIApp:
     ),
 )
 async def report_many(request: ApiRequest) -> ASGIApp:
-    """Send many reports at once, each fenced and with its own verdict.
+    """Send several reports, each fenced and with its own result.
 
     The answer is 200 even when some were refused: look at the `status` of each result.
     """
@@ -195,7 +195,7 @@ def _verdict(verdict: Job | Refused, request_id: str | None) -> ReportResultView
     ),
 )
 async def renew(request: ApiRequest) -> ASGIApp:
-    """Keep a lease for another while; an expired one too, until it was taken away."""
+    """Renew a lease; also an expired one, until it is reaped."""
     caller = await request.caller()
     epoch = (await request.json_body(RenewDoc)).lease_epoch
     until = await request.coordinator.claims.renew(caller, request.named("job_id", "job"), epoch)
@@ -212,7 +212,7 @@ async def renew(request: ApiRequest) -> ASGIApp:
     ),
 )
 async def release(request: ApiRequest) -> ASGIApp:
-    """Give a job back unharmed, to be queued again.
+    """Release a job to be queued again.
 
     After a cancel it says that the work has stopped, and frees the seat.
     """

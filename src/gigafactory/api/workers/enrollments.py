@@ -1,4 +1,4 @@
-"""Enrollments: one-time secrets by which machines become factories."""
+"""Enrollment endpoints: one-time secrets for new factories."""
 
 from datetime import timedelta
 
@@ -31,7 +31,7 @@ TAG = "Enrollments"
     ),
 )
 async def invite(request: ApiRequest) -> ASGIApp:
-    """Make a one-time secret by which one machine can join; it is shown this once."""
+    """Create a one-time secret to enroll one machine; it is shown once."""
     caller = await request.caller()
     asked = await request.json_body(InviteDoc)
     capabilities = asked.capabilities
@@ -63,7 +63,7 @@ async def list_enrollments(request: ApiRequest) -> ASGIApp:
     opt=operation(TAG, gives={204: None}, refuses=(404, 409)),
 )
 async def withdraw_enrollment(request: ApiRequest) -> ASGIApp:
-    """Take an invitation back."""
+    """Withdraw an enrollment."""
     caller = await request.caller()
     await request.coordinator.enrolment.withdraw(
         caller, request.named("enrollment_id", "enrollment")

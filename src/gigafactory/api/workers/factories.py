@@ -1,4 +1,4 @@
-"""Factories: joining, heartbeats, draining, leaving, and their offer streams."""
+"""Factory endpoints: enroll, list, drain, tokens, offer stream."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -41,7 +41,7 @@ TAG = "Factories"
     ),
 )
 async def enroll(request: ApiRequest) -> ASGIApp:
-    """Exchange a one-time secret for the factory's own token, which is shown this once."""
+    """Exchange an enrollment secret for the factory's token; it is shown once."""
     asked = await request.json_body(EnrollDoc)
     async with request.authn.counting_failures(request.address):
         member = await request.coordinator.enrolment.enroll(
@@ -64,7 +64,7 @@ async def list_factories(request: ApiRequest) -> ASGIApp:
     opt=operation(TAG, gives={200: Body(of=FactoryView)}, refuses=(404,)),
 )
 async def get_factory(request: ApiRequest) -> ASGIApp:
-    """Show one factory, with the jobs that it holds."""
+    """Return one factory with the jobs it holds."""
     caller = await request.caller()
     factory_id = request.named("factory_id", "factory")
     factories = request.coordinator.factories
@@ -88,7 +88,7 @@ def _shown(coordinator: Coordinator, factory: Factory) -> FactoryView:
     opt=operation(TAG, gives={204: None}, refuses=(404, 409)),
 )
 async def deregister_factory(request: ApiRequest) -> ASGIApp:
-    """Remove a factory that is gone, with its tokens; leases that it has run out."""
+    """Remove a factory and its tokens; its leases expire."""
     caller = await request.caller()
     await request.coordinator.enrolment.deregister(caller, request.named("factory_id", "factory"))
     return NO_CONTENT
@@ -105,7 +105,7 @@ async def deregister_factory(request: ApiRequest) -> ASGIApp:
     ),
 )
 async def drain_factory(request: ApiRequest) -> ASGIApp:
-    """Have a factory take nothing new; with `"draining": false`, take work again."""
+    """Drain a factory; with `"draining": false`, let it take work again."""
     caller = await request.caller()
     asked = await request.json_body(DrainDoc)
     factory = await request.coordinator.factories.drain(
@@ -119,7 +119,7 @@ async def drain_factory(request: ApiRequest) -> ASGIApp:
     opt=operation(TAG, gives={200: Body(of=Membership)}, refuses=(404, 409)),
 )
 async def rotate_factory_token(request: ApiRequest) -> ASGIApp:
-    """Give a factory a new token, shown this once, and end the old one in the same step."""
+    """Rotate a factory's token; the new one is shown once, the old one ends."""
     caller = await request.caller()
     member = await request.coordinator.enrolment.rotate(
         caller, request.named("factory_id", "factory")
@@ -132,7 +132,7 @@ async def rotate_factory_token(request: ApiRequest) -> ASGIApp:
     opt=operation(TAG, gives={200: Body(of=RevokedView)}, refuses=(404, 409)),
 )
 async def revoke_factory_token(request: ApiRequest) -> ASGIApp:
-    """End a factory's token: it gets nothing from then on, and its open streams are closed."""
+    """Revoke a factory's token and close its open streams."""
     caller = await request.caller()
     factory_id = request.named("factory_id", "factory")
     await request.coordinator.enrolment.revoke(caller, factory_id)

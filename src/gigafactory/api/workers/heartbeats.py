@@ -1,4 +1,4 @@
-"""Heartbeats: what a factory says of itself, and what it is told."""
+"""Heartbeat endpoint."""
 
 from litestar import post
 from litestar.types import ASGIApp
@@ -51,7 +51,7 @@ HEARTBEAT = {
     ),
 )
 async def heartbeat(request: ApiRequest) -> ASGIApp:
-    """Say that a factory is there, what it has and what it runs; hear what it must do."""
+    """Send a factory's heartbeat: its state, engines and running jobs; returns commands."""
     caller = await request.caller()
     told = await request.json_body(HeartbeatDoc)
     coordinator = request.coordinator

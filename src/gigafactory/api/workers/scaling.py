@@ -1,4 +1,4 @@
-"""Autoscaling: what waits by what it asks for, and how many factories of a shape that wants."""
+"""Scaling endpoint: demand, and number of factories wanted by shape."""
 
 from typing import Annotated, Any
 
@@ -29,10 +29,10 @@ SHAPES_MAX = 100
 
 
 class ScalingQuery(ShapeDoc, frozen=True, kw_only=True):
-    """One shape, described; or several, as JSON; or none, to see only what waits."""
+    """One shape as parameters, several as JSON, or none to get only the demand."""
 
     shapes: Annotated[str, Meta(min_length=2, max_length=50_000)] | None = None
-    """Several shapes, in the order in which jobs are counted for them: a JSON list of objects."""
+    """Several shapes as a JSON list; a job counts for the first that can run it."""
 
     def parse_shapes(self, *, described: bool) -> list[Shape]:
         """The shapes that are asked about; none where nothing describes one.
@@ -101,7 +101,7 @@ EXAMPLE = {
     opt=operation("Fleet", query=ScalingQuery, gives={200: Body(of=ScalingView, example=EXAMPLE)}),
 )
 async def scaling(request: ApiRequest) -> ASGIApp:
-    """Tell what waits by what it asks for and, of a shape that is described, how many are wanted.
+    """Return the demand by job class and the number of factories wanted for each shape.
 
     Of the chosen product, or of all that the token covers. A job counts for the first shape that
     can run it, and only where no free seat will have it anyway. `wanted` is the number of factories

@@ -1,1 +1,1 @@
-"""The transport room."""
+"""Transports of the client: blocking sockets, httpx, server-sent events."""

@@ -1,4 +1,4 @@
-"""The client of programs that do many things at once: factories and the terminal."""
+"""Asynchronous client, over httpx."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
@@ -30,7 +30,7 @@ ROTATED_WITHIN_S = (0.0, 0.2, 1.0, 3.0)
 
 
 class AsyncClient:
-    """A coordinator at an address, for one token; refusals are raised as the domain names them."""
+    """A connection to one coordinator with one token; raises refusals as domain errors."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class AsyncClient:
         patience: Sequence[float] = RETRY_DELAYS_S,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """Speak to this address; nothing is opened yet.
+        """Prepare for this address; opens no connection yet.
 
         `latest` gives the token that is kept by now, when the one in use is refused.
         """
@@ -69,25 +69,25 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Let the connections go."""
+        """Close all connections."""
         await self._http.aclose()
 
     async def send(self, call: ApiCall[T]) -> T:
-        """The answer to a call, as a record.
+        """Send a call and return its decoded response.
 
         Raises Refused.
         """
         return call.decode(await self.fetch(call))
 
     async def fetch(self, call: ApiCall[T]) -> bytes:
-        """The answer to a call, just as it came.
+        """Send a call and return the raw response body.
 
         Raises Refused.
         """
         return (await self.reply(call)).body
 
     async def reply(self, call: ApiCall[T]) -> Reply:
-        """The answer to a call with its headers, for what they say beside it.
+        """Send a call and return the whole reply with its headers.
 
         Raises Refused.
         """
@@ -100,7 +100,7 @@ class AsyncClient:
                     raise
 
     async def _rotated(self, used: str | None) -> bool:
-        """Whether there is a newer token than the one that was refused."""
+        """Return whether a newer token than the refused one was found."""
         for pause in ROTATED_WITHIN_S:
             await asyncio.sleep(pause)
             if self._token == used:
@@ -139,7 +139,7 @@ class AsyncClient:
         return Reply(response.status_code, response.content, response.headers)
 
     async def pieces(self, call: ApiCall[bytes]) -> AsyncIterator[bytes]:
-        """The answer to a call as it comes, for what may be large.
+        """Send a call and stream the response body, for large responses.
 
         Raises Refused; ConnectionBroken when the response is incomplete.
         """
@@ -161,7 +161,7 @@ class AsyncClient:
     async def follow(
         self, call: ApiCall[T], *, after: str | None = None
     ) -> AsyncGenerator[ServerEvent, None]:
-        """The events of a stream from the one after `after` on, until the reader has enough.
+        """Follow a stream of events, beginning after the event `after`; reconnects when it breaks.
 
         A connection that breaks is opened again where it broke. Raises Refused.
         """
@@ -197,7 +197,7 @@ class AsyncClient:
 
 
 async def _read(file: UploadSource) -> AsyncIterator[bytes]:
-    """The pieces of a file, read where it keeps nobody else waiting."""
+    """Read a file's chunks in a thread."""
     pieces = file.pieces()
     while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
         yield piece

@@ -1,4 +1,4 @@
-"""One request, described: what is sent, what its answer is read as, and when it is sent again."""
+"""Description of one API request: content, response type, retries."""
 
 import uuid
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from gigafactory.domain.errors import Refused, Unavailable
 T = TypeVar("T")
 
 RETRY_DELAYS_S = (0.2, 0.5, 1.0)
-"""Seconds to wait before each repetition of a request that got no answer."""
+"""Delays before each retry of a request without a response."""
 UNAVAILABLE = 503
 ERRORS = 400
 
@@ -22,11 +22,11 @@ Query = Mapping[str, str | int | bool | Sequence[str] | None]
 
 
 class UploadSource(Protocol):
-    """Bytes that can be sent more than once; whoever takes them compares the hash."""
+    """Bytes to upload, readable more than once; the server checks their hash."""
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """Return the number of open streams."""
 
     @property
     def sha256(self) -> str:
@@ -40,7 +40,7 @@ class UploadSource(Protocol):
 
 
 class ApiCall(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """A request that either client can send; its answer is read as `answer`."""
+    """A request for either client, with the type of its response."""
 
     method: str
     path: str
@@ -48,24 +48,24 @@ class ApiCall(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     query: Query = {}
     body: bytes | None = None
     file: UploadSource | None = None
-    """Sent in place of a body, piece by piece."""
+    """Streamed instead of `body`."""
     content_type: str = "application/json"
     product: str | None = None
-    """The product that this call is about, where it differs from the client's own."""
+    """Product of this call; default: the client's."""
     idempotency_key: str | None = None
-    """The idempotency key, where a repetition may come from a later start of the program."""
+    """Set when a retry may come from a later start of the program; default: a random one."""
     repeatable: bool = True
-    """False for an answer that shows a secret: it is never given twice."""
+    """False if the response contains a secret, which is given only once."""
 
     @property
     def target(self) -> str:
-        """The path and the query as they stand in the first line of the request."""
+        """The path and query of the request line."""
         given = [(key, value) for key, value in self.query.items() if value not in (None, "", ())]
         pairs = [(key, _text(each)) for key, value in given for each in _each(value)]
         return self.path + (f"?{urlencode(pairs)}" if pairs else "")
 
     def headers(self, token: str | None, product: str | None, key: str) -> dict[str, str]:
-        """The headers for one caller, with the key that makes a repetition harmless."""
+        """Return the request headers for a token, product and idempotency key."""
         headers = introduction(token, self.product or product)
         if self.body is not None or self.file is not None:
             headers["content-type"] = self.content_type
@@ -76,21 +76,21 @@ class ApiCall(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         return headers
 
     def decode(self, body: bytes) -> T:
-        """The answer as a record; no body is None, for calls that may answer nothing."""
+        """Decode a response body; an empty one is None."""
         if self.response_type is bytes:
             return cast("T", body)
         return msgspec.json.decode(body or b"null", type=self.response_type)
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """What came back over the wire."""
+    """A response: status, body, headers."""
 
     status: int
     body: bytes
     headers: Mapping[str, str]
 
     def require_ok(self) -> "Reply":
-        """This, when it is a good answer.
+        """Return this reply if it is no error.
 
         Raises the refusal that the coordinator named.
         """
@@ -100,17 +100,17 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """A pause before the next attempt."""
+    """A delay before the next attempt."""
 
     seconds: float
 
 
 CallSteps = Generator[str | Wait, Reply | ConnectionBroken | None, Reply]
-"""Asks to send the request under an idempotency key, or to wait; is told what came of it."""
+"""Yields an idempotency key to send the request with, or a Wait; receives the outcome."""
 
 
 def call_steps(call: ApiCall[T], patience: Sequence[float] = RETRY_DELAYS_S) -> CallSteps:
-    """How a call goes on until it is answered, whoever carries the bytes.
+    """Drive a call to its response, with retries, independent of the transport.
 
     Raises Refused: as the coordinator said it, or Unavailable when all patience was in vain.
     """
@@ -129,7 +129,7 @@ def call_steps(call: ApiCall[T], patience: Sequence[float] = RETRY_DELAYS_S) -> 
 
 
 def _passing(reply: Reply | ConnectionBroken) -> Refused | None:
-    """The trouble that may be over in a moment, if this is one."""
+    """Return the refusal that a retry may solve, or None."""
     if isinstance(reply, ConnectionBroken):
         return reply
     if reply.status == UNAVAILABLE:
@@ -139,7 +139,7 @@ def _passing(reply: Reply | ConnectionBroken) -> Refused | None:
 
 
 def path(*parts: str) -> str:
-    """The path of a resource, each part made safe."""
+    """Return the path of a resource with each part percent-encoded."""
     return "/".join((ROOT, *(quote(part, safe="") for part in parts)))
 
 

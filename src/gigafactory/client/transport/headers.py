@@ -1,4 +1,4 @@
-"""How a request looks on the wire, for whoever sends one over a socket.
+"""Format of a request on a socket.
 
 Even `aq jobs` at its quickest needs this, so it does without what takes long to import.
 """
@@ -11,7 +11,7 @@ THIS_MACHINE = ("127.", "localhost", "::1")
 
 
 class Unsendable(ValueError):  # noqa: N818 - named after what happened
-    """A header with characters that no header may have."""
+    """A header contains characters that are not allowed."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -20,12 +20,12 @@ class Unsendable(ValueError):  # noqa: N818 - named after what happened
 
 
 def is_here(host: str) -> bool:
-    """Whether a host is this machine, which nobody goes to through a proxy."""
+    """Return whether a host is this machine, which needs no proxy."""
     return host.lower().startswith(THIS_MACHINE)
 
 
 def introduction(token: str | None, product: str | None) -> dict[str, str]:
-    """The headers by which every request says who asks, and about what product."""
+    """Return the headers that every request has: token, product, user agent."""
     headers = {"accept": "application/json"}
     if token:
         headers["authorization"] = f"Bearer {token}"
@@ -35,7 +35,7 @@ def introduction(token: str | None, product: str | None) -> dict[str, str]:
 
 
 def head(first: str, headers: Mapping[str, str]) -> bytes:
-    """A request as far as its body begins.
+    """Return the request line and headers as bytes.
 
     Raises Unsendable.
     """

@@ -1,4 +1,4 @@
-"""HTTP/1.1 over one socket, for the client that waits: it loads far less than http.client."""
+"""HTTP/1.1 over one socket, for the blocking client; imports far less than http.client."""
 
 import os
 import socket
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 PORTS = {"http": 80, "https": 443}
 PIECE_BYTES = 65_536
 FINAL = 200
-"""What is answered below this status comes before the answer itself."""
+"""Responses below this status are interim ones."""
 
 
 class SocketResponse:
-    """What comes back for one request; the parser calls its `on_` methods."""
+    """The response to one request; the parser calls its `on_` methods."""
 
     def __init__(self, wire: socket.socket) -> None:
         """Read from this socket; nothing is read yet."""
@@ -33,7 +33,7 @@ class SocketResponse:
         self.status = 0
         self.headers: dict[str, str] = {}
         self.reusable = False
-        """Whether the connection can carry another request."""
+        """Whether the connection can be reused."""
 
     def begin(self) -> None:
         """Read as far as the end of the headers."""
@@ -41,15 +41,15 @@ class SocketResponse:
             self._receive()
 
     def read(self) -> bytes:
-        """The whole body."""
+        """Read the whole body."""
         return b"".join(self._body())
 
     def pieces(self) -> Iterator[bytes]:
-        """The body as it comes."""
+        """Stream the body."""
         return self._body()
 
     def lines(self) -> Iterator[str]:
-        """The lines of the body without their ends, each as soon as it is whole."""
+        """Stream the lines of the body, without line ends."""
         rest = b""
         for piece in self._body():
             *whole, rest = (rest + piece).split(b"\n")
@@ -74,7 +74,7 @@ class SocketResponse:
             raise ConnectionError(f"what came back is not HTTP: {error}") from None
 
     def _close(self) -> None:
-        """The other side has closed: that ends a body whose length it never said."""
+        """End a body of unknown length when the server closes the connection."""
         if not self._begun or self.headers.keys() & {"content-length", "transfer-encoding"}:
             raise ConnectionError("it was closed before the answer was whole")
         self._ended = True
@@ -103,7 +103,7 @@ class SocketResponse:
 
 
 class Connection:
-    """A way to a server, open until it is closed, for one request after the other."""
+    """An open connection to a server, for one request at a time."""
 
     def __init__(
         self, wire: socket.socket, host: str, path: str, headers: Mapping[str, str]
@@ -122,7 +122,7 @@ class Connection:
         headers: Mapping[str, str],
         pieces: Iterable[bytes] = (),
     ) -> SocketResponse:
-        """Send one request; its answer is to be read whole before the next.
+        """Send one request; its response must be read completely before the next.
 
         A body may also come in pieces, whose length the headers name.
 
@@ -140,7 +140,7 @@ class Connection:
         return answer
 
     def close(self) -> None:
-        """Let it go."""
+        """Close it."""
         self._wire.close()
 
 
@@ -179,7 +179,7 @@ def _proxy(scheme: str, host: str, port: int) -> "HttpProxy | None":
 
 
 def _tunnel(wire: socket.socket, authority: str, headers: Mapping[str, str]) -> None:
-    """Have a proxy lead to a server; from then on it only passes on."""
+    """Open a tunnel to a server through a proxy."""
     told = {"host": authority, **headers}
     first = _first(f"CONNECT {authority} HTTP/1.1", told)
     try:

@@ -1,4 +1,4 @@
-"""Refusals on their way back: a problem document becomes the class that it was raised as."""
+"""Conversion of problem documents to the domain errors that they were raised as."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -21,19 +21,19 @@ from gigafactory.domain.errors import (
 
 
 class Unreachable(Unavailable):
-    """Nobody answers at the address: nothing was sent."""
+    """No server answers at the address; nothing was sent."""
 
     code = "unreachable"
 
 
 class ConnectionBroken(Unavailable):
-    """The connection broke before the answer: it is not known what became of the request."""
+    """The connection broke before the response; the request may have been processed."""
 
     code = "lost"
 
 
 class RefusalMembers(msgspec.Struct, frozen=True, rename="camel"):
-    """The members of a problem document that every refusal has."""
+    """The members that every problem document has."""
 
     code: str = ""
     title: str = ""
@@ -53,11 +53,11 @@ BY_STATUS: dict[int, type[Refused]] = {
     503: Unavailable,
     504: Unavailable,
 }
-"""What an answer without a code of ours is taken for: a proxy may have given it."""
+"""Errors for responses without a known code, such as those of a proxy."""
 
 
 def parse_refusal(status: int, body: bytes) -> Refused:
-    """The refusal that the coordinator raised, with its sentence and what it carried."""
+    """Return the error that the coordinator raised, with its message and attributes."""
     try:
         members = msgspec.json.decode(body, type=dict[str, Any])
         problem = msgspec.convert(members, RefusalMembers)

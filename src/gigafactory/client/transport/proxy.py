@@ -1,4 +1,4 @@
-"""The proxy that the surroundings ask for, by the usual variables."""
+"""The HTTP proxy from the usual environment variables."""
 
 import base64
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from gigafactory.client.transport.problems import Unreachable
 
 
 class HttpProxy(NamedTuple):
-    """Where to go instead, and what to say there."""
+    """Address and credentials of a proxy."""
 
     host: str
     port: int
@@ -18,7 +18,7 @@ class HttpProxy(NamedTuple):
 
 
 def proxy_for(scheme: str, host: str, port: int, environ: Mapping[str, str]) -> HttpProxy | None:
-    """The proxy for a server; None to go there directly.
+    """Return the proxy for a server; None for a direct connection.
 
     Raises Unreachable for one that is no http proxy.
     """

@@ -1,4 +1,4 @@
-"""Server-sent events, read line by line, with the place to go on from after a break."""
+"""Parser of server-sent events that can resume after a broken connection."""
 
 from collections.abc import Sequence
 
@@ -8,11 +8,11 @@ from gigafactory.client.transport.call import RETRY_DELAYS_S
 from gigafactory.client.transport.problems import Unreachable
 
 SILENCE_S = 45.0
-"""The server says something every 15 s; after so long without a word the connection is dead."""
+"""The server sends something every 15 s; after this long without data the connection is dead."""
 
 
 ENDS = frozenset({"dropped", "revoked"})
-"""The server's last words on a connection: asking again shows what to make of them."""
+"""Final events of a connection; the client reconnects to learn why."""
 
 
 class ServerEvent(msgspec.Struct, frozen=True):
@@ -24,12 +24,12 @@ class ServerEvent(msgspec.Struct, frozen=True):
 
 
 class SseParser:
-    """Puts the lines of one or more connections together to events, none lost and none twice."""
+    """Assembles events from the lines of one or more connections, without loss or repetition."""
 
     def __init__(
         self, after: str | None = None, patience: Sequence[float] = RETRY_DELAYS_S
     ) -> None:
-        """Begin after the event with this id."""
+        """Start after the event with this id."""
         self.after = after
         self._patience = tuple(patience)
         self._failures = 0
@@ -41,13 +41,13 @@ class SseParser:
         self._id: str | None = None
 
     def headers(self) -> dict[str, str]:
-        """What a connection must ask for to go on where the last one broke off."""
+        """Return the headers that resume after the last event."""
         self._begin()
         resumed = {"last-event-id": self.after} if self.after is not None else {}
         return {"accept": "text/event-stream", "cache-control": "no-store"} | resumed
 
     def feed(self, line: str) -> ServerEvent | None:
-        """Take one line without its end; the event, when this line completes one."""
+        """Take one line without its end; return the event that it completes, or None."""
         if not line:
             return self._complete()
         name, _, value = line.partition(":")
@@ -73,7 +73,7 @@ class SseParser:
         return sent
 
     def pause(self, broke: str) -> float:
-        """How long to wait before the next connection.
+        """Return the delay before the next connection.
 
         Raises Unreachable, saying how it broke, after too many failures in a row.
         """

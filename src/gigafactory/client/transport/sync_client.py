@@ -1,4 +1,4 @@
-"""The client of programs that wait: commands and scripts; it is there at once."""
+"""Blocking client for commands and scripts; starts fast."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ OK = 200
 
 
 class Client:
-    """A coordinator at an address, for one token; refusals are raised as the domain names them."""
+    """A connection to one coordinator with one token; raises refusals as domain errors."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class Client:
         product: str | None = None,
         patience: Sequence[float] = RETRY_DELAYS_S,
     ) -> None:
-        """Speak to this address; nothing is opened yet."""
+        """Prepare for this address; opens no connection yet."""
         self.url = url.rstrip("/")
         self.product = product
         self._token = token
@@ -46,20 +46,20 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Let the connection go."""
+        """Close the connection."""
         if self._open is not None:
             self._open.close()
             self._open = None
 
     def send(self, call: ApiCall[T]) -> T:
-        """The answer to a call, as a record.
+        """Send a call and return its decoded response.
 
         Raises Refused.
         """
         return call.decode(self.fetch(call))
 
     def fetch(self, call: ApiCall[T]) -> bytes:
-        """The answer to a call, just as it came.
+        """Send a call and return the raw response body.
 
         Raises Refused.
         """
@@ -90,7 +90,7 @@ class Client:
         return reply
 
     def pieces(self, call: ApiCall[bytes]) -> Iterator[bytes]:
-        """The answer to a call as it comes, for what may be large.
+        """Send a call and stream the response body, for large responses.
 
         Raises Refused; ConnectionBroken when the response is incomplete.
         """
@@ -107,7 +107,7 @@ class Client:
             self.close()
 
     def follow(self, call: ApiCall[T], *, after: str | None = None) -> Iterator[ServerEvent]:
-        """The events of a stream from the one after `after` on, until the reader has enough.
+        """Follow a stream of events, beginning after the event `after`; reconnects when it breaks.
 
         A connection that breaks is opened again where it broke. Raises Refused.
         """

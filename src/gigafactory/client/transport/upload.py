@@ -1,4 +1,4 @@
-"""Files on their way to the coordinator: known by their hash, and never in memory as a whole."""
+"""Files to upload: hashed first, streamed, never in memory as a whole."""
 
 import hashlib
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ ANY_BYTES = "application/octet-stream"
 
 
 class File(msgspec.Struct, frozen=True):
-    """A file as it was when it was looked at."""
+    """A file with its size and hash at one time."""
 
     path: Path
     size: int
@@ -26,7 +26,7 @@ class File(msgspec.Struct, frozen=True):
 
 
 def look_at(path: Path) -> File:
-    """Read a file once, to know what it is.
+    """Read a file once and return its size and hash.
 
     Raises OSError.
     """
@@ -39,7 +39,7 @@ def look_at(path: Path) -> File:
 
 
 def media_type_of(name: str) -> str:
-    """What a file of this name is taken for, the same on every machine."""
+    """Return the media type of a file name, the same on every machine."""
     from mimetypes import MimeTypes
 
     known = MimeTypes()

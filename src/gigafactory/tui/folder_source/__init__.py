@@ -1,1 +1,1 @@
-"""The folder_source room."""
+"""Dashboard data of a folder queue."""

@@ -1,4 +1,4 @@
-"""What is known of a folder, in the words in which the API tells of a fleet."""
+"""Rendering of a folder queue as the records that the dashboard shows."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -27,7 +27,7 @@ DIED = "it died at work; `aq run` or `aq recover` goes on with its jobs"
 def snapshot(
     state: State, claims: Iterable[Claim], draining: frozenset[int], *, now: datetime
 ) -> Snapshot:
-    """The whole folder at a moment."""
+    """Return a snapshot of the whole folder."""
     runners = tuple(_runner(claim, draining=claim.pid in draining) for claim in claims)
     return Snapshot(
         jobs=tuple(map(render_job, state.jobs)),
@@ -39,7 +39,7 @@ def snapshot(
 
 
 def runner_name(pid: int) -> str:
-    """What a process that works on the folder is called."""
+    """Return the display name of a runner process."""
     return f"runner {pid}"
 
 
@@ -82,7 +82,7 @@ def render_runs(kept: Kept) -> tuple[RunView, ...]:
 
 
 def why(line: Line) -> str:
-    """Why a job is where it is, or does not run yet."""
+    """Explain a job's state, or why it does not run yet."""
     if line.waits:
         return line.waits
     if line.pid:
@@ -96,7 +96,7 @@ def why(line: Line) -> str:
 
 
 def _asked(state: State) -> Iterator[AttentionItemView]:
-    """What a person is asked for."""
+    """Attention items that need a decision."""
     if state.halted is not None:
         title, since = "the folder is halted", state.halted.at
         yield _note("halted", "*", title, state.halted.told, since, ("resume",))
@@ -112,7 +112,7 @@ def _asked(state: State) -> Iterator[AttentionItemView]:
 def _wrong(
     state: State, runners: Iterable[FactoryView], now: datetime
 ) -> Iterator[AttentionItemView]:
-    """What went wrong, or does not go on by itself."""
+    """Attention items about failures and stuck jobs."""
     for line in state.jobs:
         if line.job.stage in {Stage.FAILED, Stage.DEAD_LETTER}:
             yield _matter(line, "failed", line.job.reason or "failed")

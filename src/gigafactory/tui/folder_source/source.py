@@ -1,4 +1,4 @@
-"""A folder as the dashboard sees it: its files are looked at, and changed by the same rules."""
+"""Dashboard source of a folder queue."""
 
 import asyncio
 import codecs
@@ -44,7 +44,7 @@ HINTS = Hints(
 
 
 class FolderSource:
-    """A queue in a folder, and whoever works on it."""
+    """A folder queue and the processes that work on it."""
 
     hints = HINTS
     offers = frozenset({"drain", "halt"})
@@ -52,13 +52,13 @@ class FolderSource:
     def __init__(
         self, queue: Queue, settings: FactorySettings, folder: FolderSettings, *, by: str
     ) -> None:
-        """Decisions are made in the name of `by`; jobs are shipped with these settings."""
+        """Make decisions as user `by`; ship jobs with these settings."""
         self._queue = queue
         self._settings = settings
         self._folder = folder
         self._by = by
         self._draining: set[int] = set()
-        """The processes that were asked to end: asked twice, they would break off."""
+        """Processes that were asked to end; a second signal would abort them."""
         # What was read is remembered, which only one thread at a time may do.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="folder")
 
@@ -67,7 +67,7 @@ class FolderSource:
         return str(self._queue.board.root)
 
     async def _in_thread(self, do: Callable[[], T]) -> T:
-        """Read or change files where it keeps nobody waiting.
+        """Run file operations in the source's thread.
 
         Raises Refused.
         """
@@ -86,7 +86,7 @@ class FolderSource:
         return snapshot(state, self._claims(state), frozenset(self._draining), now=now)
 
     def _claims(self, state: State) -> list[Claim]:
-        """Who works on jobs, each process once."""
+        """Return the claims on jobs, one per process."""
         kept = self._queue.look()
         keys = [kept[line.job.id].key for line in state.jobs if line.pid and line.job.id in kept]
         found = (read_claim(self._queue.board, key) for key in keys)
@@ -102,7 +102,7 @@ class FolderSource:
                 yield
 
     def _modification_times(self) -> dict[str, int]:
-        """When each folder was last changed; records are replaced whole, which changes theirs."""
+        """Modification times of the folders; replacing a record changes its folder's."""
         board = self._queue.board
         places = (board.state, *(board.column(name) for name in ("inbox", "building", "failed")))
         return {place.name: _changed(place) for place in places}
@@ -150,7 +150,7 @@ class FolderSource:
         return done(action, render_job(Line(column="", file=kept.file, job=kept.job)))
 
     async def _ship(self, job: Job) -> None:
-        """Deliver a job at once: a folder has nobody else who would.
+        """Ship a job at once: a folder has no factory that would do it.
 
         Raises Refused.
         """
