@@ -95,7 +95,7 @@ class GroupCommit:
 
     `apply` writes a batch in one transaction and answers with a verdict for each group; `told`
     hears of the events once every caller has its verdict, so that those who wrote go on before
-    those who only follow. When it raises Unavailable, nobody knows what was kept, and every caller
+    those who only follow. When it raises Unavailable, it is unknown what was stored; every caller
     of the batch hears that; when it raises anything else nothing was kept, and the groups are tried
     one by one, so that the fault of one is not the others'. With `touches`, groups that share a
     name which one of them writes go into different batches, in their order.
@@ -118,7 +118,7 @@ class GroupCommit:
         self._closed = False
 
     async def commit(self, writes: Group) -> CommitResult:
-        """The verdict on these writes after their batch; a caller who leaves disturbs nobody.
+        """Return the verdict on these writes; a cancelled caller does not disturb its batch.
 
         Raises Unavailable when it is not known whether they were kept, or after `close`.
         """
@@ -196,7 +196,7 @@ class GroupCommit:
         except Unavailable as fault:
             for one in batch:
                 _tell(one, Unavailable(fault.detail))
-        except Exception as fault:  # noqa: BLE001 - told to whoever asked
+        except Exception as fault:  # noqa: BLE001 - passed on to the caller
             if len(batch) == 1:
                 _tell(batch[0], fault)
                 return

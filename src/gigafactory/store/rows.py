@@ -317,7 +317,7 @@ def subject(write: JobChange | RecordChange | JobDeletion) -> str:
 
 
 def find_duplicate(writes: Sequence[Write]) -> StaleRevision | None:
-    """A group is one step: whoever names the same job or record twice finds it moved."""
+    """Return a conflict if a group changes the same job or record twice."""
     names: set[str] = set()
     for write in writes:
         if isinstance(write, JobChange | RecordChange | JobDeletion):

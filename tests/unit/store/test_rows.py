@@ -136,7 +136,7 @@ def test_a_lease_that_is_shortened_is_written_whole() -> None:
 
 
 def test_dependencies_are_told_apart_by_what_is_new() -> None:
-    assert rows.dep_steps(a_submission(a_job())) is rows.DepSteps(frozenset(), frozenset())
+    assert rows.dep_steps(a_submission(a_job())) == rows.DepSteps(frozenset(), frozenset())
     job = a_job(deps=("a", "b", "a"))
     assert rows.dep_steps(a_submission(job)) == (frozenset(), frozenset({"a", "b"}))
     assert rows.dep_steps(a_step(job, deps=("b", "c"))) == (frozenset({"a"}), frozenset({"c"}))

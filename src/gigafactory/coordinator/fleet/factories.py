@@ -33,35 +33,37 @@ class Factories:
         self._workers = workers
 
     async def heartbeat(
-        self, caller: Caller, told: Factory, pressure: Pressure, running: Collection[str]
+        self, caller: Caller, report: Factory, pressure: Pressure, running: Collection[str]
     ) -> Sequence[Command]:
         """Record a heartbeat, and return the commands for the factory.
 
         Raises Forbidden for another's factory, NotFound.
         """
-        known = await self._workers.find_factory(caller, told.id)
+        known = await self._workers.find_factory(caller, report.id)
         now = self._clock.now()
         self._index.record_heartbeat(
-            told.id,
+            report.id,
             Vitals(
-                last_seen=now, pressure=pressure, faults=self._index.fault_rates.rate(told.id, now)
+                last_seen=now,
+                pressure=pressure,
+                faults=self._index.fault_rates.rate(report.id, now),
             ),
         )
-        self._workers.unsaved_last_seen[told.id] = now
-        restarted = known.instance_id != told.instance_id
-        if merge_heartbeat(known, told) != known:
-            await self._save_announcement(caller, told)
+        self._workers.unsaved_last_seen[report.id] = now
+        restarted = known.instance_id != report.instance_id
+        if merge_heartbeat(known, report) != known:
+            await self._save_announcement(caller, report)
         # Include what this factory was just granted or has just returned.
         await self._index.catch_up()
-        for job_id in self._index.assignments.leased_jobs(told.id):
-            await self._reconcile(caller, job_id, told, running, restarted=restarted)
+        for job_id in self._index.assignments.leased_jobs(report.id):
+            await self._reconcile(caller, job_id, report, running, restarted=restarted)
         await self._index.catch_up()
-        return self.commands(told.id)
+        return self.commands(report.id)
 
-    async def _save_announcement(self, caller: Caller, told: Factory) -> None:
+    async def _save_announcement(self, caller: Caller, report: Factory) -> None:
         async def decide() -> Plan[None]:
-            known = await self._store.record(Factory, told.id)
-            if known is None or (after := merge_heartbeat(known, told)) == known:
+            known = await self._store.record(Factory, report.id)
+            if known is None or (after := merge_heartbeat(known, report)) == known:
                 return Plan(None)
             event = audit_event(
                 event_types.FACTORY_CHANGED,
@@ -73,13 +75,13 @@ class Factories:
 
         anonymous = replace(caller, request_key=None)
         await self._committer.execute(anonymous, "announce", decide, type(None))
-        await self._index.refresh(Factory, told.id)
+        await self._index.refresh(Factory, report.id)
 
     async def _reconcile(
         self,
         caller: Caller,
         job_id: str,
-        told: Factory,
+        report: Factory,
         running: Collection[str],
         *,
         restarted: bool,
@@ -88,7 +90,7 @@ class Factories:
 
         async def decide() -> Plan[None]:
             job = await self._store.job(job_id)
-            return Plan(None, await self._reconcile_writes(job, told, running) if job else ())
+            return Plan(None, await self._reconcile_writes(job, report, running) if job else ())
 
         if restarted or job_id not in running:
             await self._committer.execute(
@@ -96,35 +98,39 @@ class Factories:
             )
 
     async def _reconcile_writes(
-        self, job: Job, told: Factory, running: Collection[str]
+        self, job: Job, report: Factory, running: Collection[str]
     ) -> tuple[Write, ...]:
         now = self._clock.now()
         for ending in job.ending:
-            if ending.factory_id == told.id and job.id not in running:
-                actor = f"factory:{told.id}"
+            if ending.factory_id == report.id and job.id not in running:
+                actor = f"factory:{report.id}"
                 return (leases.release_revoked(job, ending.epoch, now=now, actor=actor),)
         lease = job.lease
-        if lease is None or lease.factory_id != told.id or lease.instance_id == told.instance_id:
+        if (
+            lease is None
+            or lease.factory_id != report.id
+            or lease.instance_id == report.instance_id
+        ):
             return ()
         if job.id in running:
-            return (leases.resume_lease(job, told.instance_id, now=now),)
-        change = leases.expire(job, now=now, actor=f"factory:{told.id}", restarted=True)
+            return (leases.resume_lease(job, report.instance_id, now=now),)
+        change = leases.expire(job, now=now, actor=f"factory:{report.id}", restarted=True)
         ended = await self._workers.end_run_writes(lease, Result.LOST, change.after.reason)
         return (change, *ended)
 
     def commands(self, factory_id: str) -> Sequence[Command]:
         """Return the commands that follow from the current state."""
-        told = [
+        commands = [
             Command(kind, job_id) for job_id, kind in self._index.assignments.commands(factory_id)
         ]
         factory = self._index.factories.get(factory_id)
         if factory is None:
-            return told
+            return commands
         if factory.draining:
-            told.append(Command("drain"))
+            commands.append(Command("drain"))
         elif self._index.dispatch_modes.must_poll(factory.products):
-            told.append(Command("ask"))
-        return told
+            commands.append(Command("ask"))
+        return commands
 
     async def drain(self, caller: Caller, factory_id: str, *, draining: bool = True) -> Factory:
         """Start or end draining: a draining factory gets no new jobs.

@@ -43,8 +43,8 @@ class Scaling:
             and caller.product in {None, demand.job_class.product_id}
         )
         mine = replace(whole, demands=seen)
-        told = [self._shown(caller, one) for one in scale_targets(shapes, mine, self._index.fleet)]
-        return ScalingSnapshot(at=now, survey=mine, outlooks=told)
+        shown = [self._shown(caller, one) for one in scale_targets(shapes, mine, self._index.fleet)]
+        return ScalingSnapshot(at=now, survey=mine, outlooks=shown)
 
     def _shown(self, caller: Caller, outlook: ScaleTarget) -> ScaleTarget:
         known = self._index.factories

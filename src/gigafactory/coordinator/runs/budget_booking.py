@@ -92,9 +92,9 @@ class BudgetBooking:
         after = dict(budgets)
         writes: list[Write] = []
         runs: list[tuple[Run, Run]] = []
-        for before, told in steps:
+        for before, reported in steps:
             product = before.product_id
-            run = accrue_run_cost(before, told, budgeted=product in after)
+            run = accrue_run_cost(before, reported, budgeted=product in after)
             runs.append((before, run))
             if not affects_budget(before, run):
                 writes.append(RecordChange(before=before, after=run))

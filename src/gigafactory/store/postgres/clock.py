@@ -10,7 +10,7 @@ MILLISECOND_US = 1_000
 
 
 def since_boot() -> float:
-    """Seconds of a clock that nobody sets, and that counts the time in which the machine slept."""
+    """Return seconds of a clock that is never set and that counts while the machine sleeps."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()

@@ -101,11 +101,11 @@ class Readers:
             if answered and not self._closed:
                 self._idle.append(connection)
             else:
-                # Whoever leaves in the middle leaves an answer behind that nobody must read.
+                # A cancelled query leaves an unread answer on the connection: drop both.
                 connection.terminate()
 
     async def close(self) -> None:
-        """Close the connections; whoever is being answered still is, and then no more."""
+        """Close the connections; queries under way are still answered."""
         self._closed = True
         for connection in self._idle:
             connection.terminate()

@@ -221,7 +221,7 @@ class PostgresStore:
 
 
 def _storable(keys: Iterable[str]) -> list[str]:
-    """Those of the keys that a column can hold; the others are nobody's."""
+    """Return the keys that a column can hold; no row can have any other key."""
     return [key for key in keys if "\0" not in key]
 
 

@@ -49,7 +49,7 @@ WRITING = {
 
 
 class Writer:
-    """Writes one batch at a time; after a fault it connects anew for the next one."""
+    """Writes one batch at a time; after an error it reconnects for the next one."""
 
     def __init__(self, database: Database) -> None:
         """Connect to this database with the first batch."""
@@ -76,7 +76,7 @@ class Writer:
 
     async def _call(self, groups: Sequence[GroupRows]) -> BatchAnswer:
         alone = any(group.forgotten for group in groups)
-        assert not alone or len(groups) == 1, "whoever removes a job shares no batch"
+        assert not alone or len(groups) == 1, "a deletion has a batch of its own"
         values = parameters(groups)
         with self._database.map_db_errors():
             connection = await self._connect()

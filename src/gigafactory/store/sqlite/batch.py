@@ -68,7 +68,7 @@ class Overlay(Generic[K, V]):
         self._known[key] = self.left[key] = value
 
     def forget(self) -> None:
-        """Begin anew, after what was left has been written."""
+        """Start over, after everything has been written."""
         self._known.clear()
         self.left.clear()
 
@@ -289,7 +289,7 @@ class Batch:
             self._fetch(SQL["advance_feed"], (self._position,))
 
     def _flush_so_far(self) -> None:
-        """Write what the groups so far leave behind, and begin anew."""
+        """Write the result of the groups so far, and start over."""
         self.flush()
         self._forget()
 

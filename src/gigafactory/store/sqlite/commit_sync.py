@@ -36,7 +36,7 @@ class CommitSync:
     async def commit(self, writes: int) -> None:
         """Return when all of the open transaction is on the disk; raise when none of it is kept.
 
-        Until then the connection is not the caller's, also when nobody waits any more.
+        Until then the caller must not use the connection, even if it is cancelled meanwhile.
         """
         self._writes += writes
         checkpoint = self._writes >= CHECKPOINT_WRITES
@@ -59,7 +59,7 @@ class CommitSync:
             tell = asked.kept.get_loop().call_soon_threadsafe
             try:
                 self._commit()
-            except BaseException as fault:  # noqa: BLE001 - told to whoever asked
+            except BaseException as fault:  # noqa: BLE001 - passed on to the caller
                 tell(_fail, asked.kept, fault)
                 continue
             if asked.checkpoint:

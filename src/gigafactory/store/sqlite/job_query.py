@@ -10,7 +10,7 @@ from gigafactory.store.rows import json_list, words
 from gigafactory.store.sqlite.queries import SQL
 
 MANY = 5_000
-"""A condition that more jobs meet does not lead if another leaves fewer; nobody counts further."""
+"""Matches are counted up to here; a condition with more does not lead if another has fewer."""
 ARMS_MAX = 64
 """So many products times stages are read side by side; of more, the stages alone."""
 
