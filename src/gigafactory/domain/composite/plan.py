@@ -19,7 +19,8 @@ SUCCESS = frozenset({Stage.REVIEW, Stage.TESTING})
 FAULTS_SHOWN_MAX = 10
 REASON_CHARS_MAX = 4_000
 
-_SENT_BACK = f"Your plan in {PLAN_FILE} was refused; nothing of it was applied."
+_SENT_BACK_PREFIX = f"Your plan in {PLAN_FILE}"
+_SENT_BACK = f"{_SENT_BACK_PREFIX} was refused; nothing of it was applied."
 
 
 def planner_for(file: JobFile) -> JobFile | None:
@@ -94,11 +95,11 @@ def accept_plan(planner: Job, report: Report, jobs: int) -> Report:
 
 def refuse_plan(planner: Job, report: Report, why: Refused) -> Report:
     """Return the report of a planner with an invalid plan: a failed verify."""
-    said = _explain(why)
+    reason = _explain(why)
     if not planner.terms.verify:
-        verify = {"passed": False, "plan": PLAN_FILE, "reason": said}
+        verify = {"passed": False, "plan": PLAN_FILE, "reason": reason}
         report = replace(report, verify=verify)
-    return replace(report, stage=Stage.FAILED, result=Result.VERIFY_FAILED, reason=said)
+    return replace(report, stage=Stage.FAILED, result=Result.VERIFY_FAILED, reason=reason)
 
 
 def send_back(change: JobChange, why: str) -> JobChange:
@@ -106,7 +107,7 @@ def send_back(change: JobChange, why: str) -> JobChange:
     job = change.after
     if job.stage is not Stage.QUEUED:
         return change
-    others = (text for text in job.follow_ups if not text.startswith(_SENT_BACK))
+    others = (text for text in job.follow_ups if not text.startswith(_SENT_BACK_PREFIX))
     follow_ups = (*others, f"{_SENT_BACK}\n\n{why}")
     return replace(change, after=replace(job, follow_ups=follow_ups))
 
@@ -115,7 +116,7 @@ def _explain(why: Refused) -> str:
     if isinstance(why, Invalid) and len(why.faults) > FAULTS_SHOWN_MAX:
         more = Fault("", f"and {len(why.faults) - FAULTS_SHOWN_MAX} faults more")
         why = Invalid(why.what, (*why.faults[:FAULTS_SHOWN_MAX], more))
-    said = why.detail
+    reason = why.detail
     if not isinstance(why, Invalid):
-        said = f"the plan cannot be applied: {said}"
-    return said if len(said) <= REASON_CHARS_MAX else said[:REASON_CHARS_MAX] + "…"
+        reason = f"the plan cannot be applied: {reason}"
+    return reason if len(reason) <= REASON_CHARS_MAX else reason[:REASON_CHARS_MAX] + "…"

@@ -80,5 +80,5 @@ def truncate(text: str, chars_max: int, summary: str) -> str:
 
 def truncation_mark(kept: str, summary: str) -> str:
     """Return the last line of a truncated diff; tools that apply diffs ignore it."""
-    begun = kept.count("\ndiff --git ") + kept.startswith("diff --git ")
-    return f"\\ The diff is cut here, in file {begun}. In all: {summary}.\n"
+    files = kept.count("\ndiff --git ") + kept.startswith("diff --git ")
+    return f"\\ The diff is cut here, in file {files}. In all: {summary}.\n"

@@ -31,7 +31,7 @@ def offer(
     if job.offer is not None:
         hint = f"it is offered to {job.offer.factory_id} already"
         raise IllegalTransition(job.id, job.stage, "offered", hint)
-    made = Offer(
+    new = Offer(
         number=job.offers + 1,
         factory_id=factory_id,
         engine=engine,
@@ -40,11 +40,11 @@ def offer(
         decision=decision,
     )
     note = {
-        "offerId": offer_id(job.id, made),
+        "offerId": offer_id(job.id, new),
         "factoryId": factory_id,
         "engine": engine,
-        "step": made.step,
-        "expiresAt": format_time(made.expires_at),
+        "step": new.step,
+        "expiresAt": format_time(new.expires_at),
         "decision": decision,
     }
     return transition(
@@ -54,14 +54,14 @@ def offer(
         actor=actor,
         now=now,
         guards=guards,
-        offer=made,
-        offers=made.number,
+        offer=new,
+        offers=new.number,
     )
 
 
-def offer_id(job_id: str, made: Offer) -> str:
-    """Return the id of an offer: a new one each time the job is offered."""
-    return f"{job_id}.{made.number}"
+def offer_id(job_id: str, offer: Offer) -> str:
+    """Return the id of an offer: a offer one each time the job is offered."""
+    return f"{job_id}.{offer.number}"
 
 
 def withdraw(

@@ -163,8 +163,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 def newest_work(runs: Iterable[Run]) -> Run | None:
     """Return the newest run that was not a ship step, or None: it made the work under review."""
-    made = [run for run in runs if run.step is Step.RUN]
-    return max(made, key=lambda run: run.number, default=None)
+    work = [run for run in runs if run.step is Step.RUN]
+    return max(work, key=lambda run: run.number, default=None)
 
 
 def add_edited_lines(run: Run, lines: int) -> Run:

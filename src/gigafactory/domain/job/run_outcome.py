@@ -54,13 +54,13 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
     def notes(self, job: Job) -> tuple[tuple[str, dict[str, Any]], ...]:
         """Return the events of this progress as (type, data)."""
-        told: list[tuple[str, dict[str, Any]]] = []
+        notes: list[tuple[str, dict[str, Any]]] = []
         if self.checkpoint is not None and self.checkpoint != job.checkpoint:
-            told.append((event_types.CHECKPOINT, msgspec.to_builtins(self.checkpoint)))
+            notes.append((event_types.CHECKPOINT, msgspec.to_builtins(self.checkpoint)))
         if self.usage is not None:
-            told.append((event_types.USAGE, msgspec.to_builtins(self.usage)))
+            notes.append((event_types.USAGE, msgspec.to_builtins(self.usage)))
         if self.verify is not None:
-            told.append(
+            notes.append(
                 (
                     event_types.VERIFY_PASSED
                     if verify_passed(self.verify)
@@ -69,7 +69,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
                 )
             )
         if self.diff is not None:
-            told.append(
+            notes.append(
                 (
                     event_types.SCOPE_WARNING if self.diff.get("outOfScope") else event_types.DIFF,
                     self.diff,
@@ -77,10 +77,10 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
             )
         if self.note is not None:
             shipping = job.lease is not None and job.lease.step is Step.SHIP
-            told.append(
+            notes.append(
                 (event_types.SHIP_INTENT if shipping else event_types.NOTE, {"note": self.note})
             )
-        return tuple(told)
+        return tuple(notes)
 
     def has_other_commit(self, job: Job) -> bool:
         """Whether it reports another commit than the job's current one."""

@@ -50,16 +50,16 @@ def change_for(job: Job, factory_id: str, report: Report, *, now: datetime) -> J
 
     Raises Fenced, IllegalTransition, Invalid, Forbidden, Conflict, as the rule of its stage does.
     """
-    epoch, told = report.epoch, report.progress
+    epoch, progress = report.epoch, report.progress
     match report.stage:
         case None:
-            return outcome.record_progress(job, factory_id, epoch, told, now=now)
+            return outcome.record_progress(job, factory_id, epoch, progress, now=now)
         case Stage.BUILDING:
-            return outcome.start_building(job, factory_id, epoch, told, now=now)
+            return outcome.start_building(job, factory_id, epoch, progress, now=now)
         case Stage.REVIEW | Stage.TESTING:
-            return outcome.succeed(job, factory_id, epoch, told, wants=report.stage, now=now)
+            return outcome.succeed(job, factory_id, epoch, progress, wants=report.stage, now=now)
         case Stage.SHIPPED:
-            return outcome.complete_ship(job, factory_id, epoch, told, now=now)
+            return outcome.complete_ship(job, factory_id, epoch, progress, now=now)
         case Stage.FAILED | Stage.QUEUED:
             default = Result.CRASH if report.stage is Stage.FAILED else Result.RELEASED
             return outcome.fail(
@@ -68,7 +68,7 @@ def change_for(job: Job, factory_id: str, report: Report, *, now: datetime) -> J
                 epoch,
                 report.result or default,
                 report.reason or "no reason was given",
-                told,
+                progress,
                 now=now,
                 retry_after=report.retry_after,
             )
@@ -78,14 +78,14 @@ def change_for(job: Job, factory_id: str, report: Report, *, now: datetime) -> J
 
 def run_after(run: Run, change: JobChange, report: Report, *, now: datetime) -> Run:
     """Return the run with the reported values; it ends with the lease."""
-    told = {
+    values = {
         name: value
         for name in ("usage", "verify", "diff", "versions", "wall_sec", "cpu_sec")
         if (value := getattr(report, name)) is not None
     }
     if report.stage is Stage.BUILDING and run.started_at is None:
-        told["started_at"] = now
-    run = replace(run, **told)
+        values["started_at"] = now
+    run = replace(run, **values)
     if change.after.lease is not None:
         return replace(run, rev=run.rev + 1)
     result = report.result or (change.after.result or Result.OK)

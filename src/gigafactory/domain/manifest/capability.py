@@ -57,15 +57,15 @@ class AdvertisedCapability(msgspec.Struct, frozen=True):
 
 def parse_advertised(tokens: Iterable[str], *, what: str = "the advertisement") -> frozenset[str]:
     """Return a factory's tokens; raises Invalid with the faults of all."""
-    taken, faults = set(), []
+    accepted, faults = set(), []
     for index, token in enumerate(tokens):
         try:
-            taken.add(AdvertisedCapability.parse(token).token)
+            accepted.add(AdvertisedCapability.parse(token).token)
         except ValueError as wrong:
             faults.append(Fault(f"capabilities[{index}]", str(wrong)))
     if faults:
         raise Invalid(what, faults)
-    return frozenset(taken)
+    return frozenset(accepted)
 
 
 def meets(requirement: str | Requirement, advertised: frozenset[str]) -> bool:
@@ -97,8 +97,8 @@ def missing_requirements(
 def similar_tokens(token: str, known: Collection[str], *, limit: int = 3) -> tuple[str, ...]:
     """Return existing tokens similar to a misspelled one: the same key first."""
     key = _COMPARISON.sub(r"\1", token).partition(":")[0]
-    kin = [other for other in sorted(known) if other.partition(":")[0] == key]
-    found = difflib.get_close_matches(token, kin, n=limit, cutoff=0.0)
+    same_key = [other for other in sorted(known) if other.partition(":")[0] == key]
+    found = difflib.get_close_matches(token, same_key, n=limit, cutoff=0.0)
     if len(found) < limit:
         found += difflib.get_close_matches(token, sorted(known), n=limit, cutoff=0.6)
     return tuple(dict.fromkeys(found))[:limit]

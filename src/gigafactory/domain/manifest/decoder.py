@@ -46,8 +46,8 @@ class DecodeContext:
     def add_fault(self, field: str, line: int | None, message: str | Callable[[], str]) -> None:
         """Add a fault; beyond FAULTS_MAX they are only counted."""
         if len(self._faults) < FAULTS_MAX:
-            told = message if isinstance(message, str) else message()
-            self._faults.append(Fault(field, told, line))
+            text = message if isinstance(message, str) else message()
+            self._faults.append(Fault(field, text, line))
         else:
             self._unlisted += 1
 

@@ -107,8 +107,8 @@ def refuse_waiting_cycles(jobs: Sequence[Job], deps: Mapping[str, Sequence[str]]
     if circle is not None:
         names = {job.id: job.name for job in jobs}
         path = [names[node.partition(":")[2].partition("/")[0]] for node in circle]
-        told = [name for at, name in enumerate(path) if at == 0 or path[at - 1] != name]
-        raise Cycle(told if len(told) > 1 else [*told, *told])
+        names_once = [name for at, name in enumerate(path) if at == 0 or path[at - 1] != name]
+        raise Cycle(names_once if len(names_once) > 1 else [*names_once, *names_once])
 
 
 def _waiting_graph(jobs: Sequence[Job], deps: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:

@@ -84,10 +84,10 @@ def digest_of(ticket: Ticket) -> str:
     labels = sorted(
         label for label in ticket.labels if not label.startswith((STAGE_LABEL_PREFIX, TRIAGE_LABEL))
     )
-    told = msgspec.json.encode(
+    content = msgspec.json.encode(
         (ticket.id, ticket.title, ticket.description, ticket.priority, labels)
     )
-    return hashlib.sha256(told).hexdigest()
+    return hashlib.sha256(content).hexdigest()
 
 
 def with_key(file: JobFile, key: str) -> JobFile:
@@ -98,7 +98,7 @@ def with_key(file: JobFile, key: str) -> JobFile:
 
 def _fields_from_labels(labels: tuple[str, ...], faults: list[Fault]) -> dict[str, object]:
     """Return the manifest fields of labels such as `profile:qa`; duplicates are faults."""
-    told: dict[str, object] = {}
+    fields: dict[str, object] = {}
     many: dict[str, list[str]] = {}
     for label in dict.fromkeys(labels):
         name, colon, value = (part.strip() for part in label.partition(":"))
@@ -106,12 +106,12 @@ def _fields_from_labels(labels: tuple[str, ...], faults: list[Fault]) -> dict[st
             continue
         if name in _MANY:
             many.setdefault(_MANY[name], []).append(value)
-        elif name in _ONE and _ONE[name] in told:
+        elif name in _ONE and _ONE[name] in fields:
             message = f"found two labels {name}:…; expected one at most"
             faults.append(Fault(_ONE[name], message))
         elif name in _ONE:
-            told[_ONE[name]] = value
-    return {**told, **{key: sorted(values) for key, values in many.items()}}
+            fields[_ONE[name]] = value
+    return {**fields, **{key: sorted(values) for key, values in many.items()}}
 
 
 def _body(item: Ticket) -> str:

@@ -255,8 +255,8 @@ def _metrics(runs: Sequence[Run]) -> list[str]:
     wall = sum(run.wall_sec or 0.0 for run in runs)
     cost = [usage.cost_nano_usd for usage in used if usage.cost_nano_usd is not None]
     tokens = sum(usage.tokens for usage in used)
-    told = [f"{len(runs)} run{'s' if len(runs) > 1 else ''}"] if runs else []
-    told += [format_duration(timedelta(seconds=round(wall)))] if round(wall) else []
-    told += [f"{tokens:,} tokens"] if tokens else []
-    told += [f"{format_usd(sum(cost))} USD"] if cost else []
-    return [f"- {', '.join(told)}"] if told else []
+    parts = [f"{len(runs)} run{'s' if len(runs) > 1 else ''}"] if runs else []
+    parts += [format_duration(timedelta(seconds=round(wall)))] if round(wall) else []
+    parts += [f"{tokens:,} tokens"] if tokens else []
+    parts += [f"{format_usd(sum(cost))} USD"] if cost else []
+    return [f"- {', '.join(parts)}"] if parts else []
