@@ -9,7 +9,7 @@ import uvloop
 from litestar import Litestar, Request, get, post
 from litestar.response import Stream
 
-from gigafactory.server.server import BACKLOG, settle_down, uvicorn_config
+from gigafactory.server.server import BACKLOG, tune_garbage_collection, uvicorn_config
 
 listeners: list[asyncio.Queue[bytes]] = []
 
@@ -43,7 +43,7 @@ async def push(request: Request) -> None:  # type: ignore[type-arg]
 
 async def main() -> None:
     """Serve on any free port, with the settings of the coordinator's own server."""
-    settle_down()
+    tune_garbage_collection()
     config = uvicorn_config(
         Litestar([stream, push, hello], openapi_config=None, logging_config=None)
     )

@@ -20,7 +20,7 @@ from gigafactory.coordinator.core.ports import Blobs, Clock, Store
 from gigafactory.dispatch.local import LocalDispatch
 from gigafactory.domain.tenancy.access import Caller, Role
 from gigafactory.profiles import shipped
-from gigafactory.server.app import application
+from gigafactory.server.app import create_application
 from gigafactory.store.memory import MemoryStore
 from gigafactory.system.clock import SystemClock
 from gigafactory.system.ids import RandomIds
@@ -183,7 +183,7 @@ async def a_server(
     coordinator = a_coordinator(folder, store=store, clock=clock, blobs=blobs)
     async with coordinator.running():
         admin = await coordinator.tokens.issue(SYSTEM, "admin", Role.ADMIN, ("*",))
-        app = application(coordinator, **options)
+        app = create_application(coordinator, **options)
         async with serving(app) as url:
             yield Server(
                 url=url,

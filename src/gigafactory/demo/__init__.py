@@ -1,1 +1,1 @@
-"""`aq demo`: a small fleet at play, in a folder that is gone afterwards."""
+"""`aq demo`: a small fleet with scripted agents in a temporary folder."""

@@ -1,4 +1,4 @@
-"""One showing of the demo: three factories as processes, a repo, the jobs, and a death on stage."""
+"""Run the demo: three factory processes, a repo, the jobs, and a killed factory."""
 
 import asyncio
 import os
@@ -19,8 +19,8 @@ from gigafactory.demo.script import (
     STUDIO,
     SURVIVOR,
     VICTIM,
-    Machine,
-    plays,
+    DemoMachine,
+    demo_jobs,
 )
 from gigafactory.domain.job.job import Stage
 from gigafactory.domain.manifest.job_file import parse_job_file
@@ -29,46 +29,45 @@ from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.wire.jobs import JobFilter
 
 AQ = "import sys; from gigafactory.cli.main import main; sys.exit(main())"
-"""The command that people type, wherever it is installed."""
+"""Runs `aq` wherever it is installed."""
 ENDS_WITHIN_S = 10.0
-LOOK_EVERY_S = 0.5
+CHECK_EVERY_S = 0.5
 DEAD_FOR_S = 2.0
 AT_WORK = frozenset({Stage.ASSIGNED, Stage.BUILDING})
 
 
-class Showing:
-    """The fleet of the demo, below one folder."""
+class DemoFleet:
+    """The factories of the demo, below one folder."""
 
     def __init__(self, folder: Path, url: str, token: str, *, seed: int) -> None:
-        """Play for the coordinator at this address."""
         self._folder = folder
         self._url = url
         self._token = token
         self._seed = seed
         self._running: dict[str, asyncio.subprocess.Process] = {}
 
-    async def play(self, *, once: bool) -> None:
-        """Set everything up, hand the jobs in, and kill a factory; then go on until cancelled.
+    async def run(self, *, once: bool) -> None:
+        """Set up the fleet, submit the jobs, kill a factory, and continue until cancelled.
 
-        With `once`, end when nothing more happens by itself.
+        With `once`, return when nothing more happens by itself.
         """
-        repo = await asyncio.to_thread(a_repo, self._folder / "shop")
+        repo = await asyncio.to_thread(create_repo, self._folder / "shop")
         async with AsyncExitStack() as stack:
             admin = await stack.enter_async_context(AsyncClient(self._url, self._token))
-            stack.push_async_callback(self._end_all)
+            stack.push_async_callback(self._stop_all)
             for name, machine in FACTORIES.items():
                 await self._enrol(admin, name)
-                await asyncio.to_thread(a_tool, self._tools(name), machine)
+                await asyncio.to_thread(write_tool, self._tools(name), machine)
                 await self._start(name, machine)
             admin.product = STUDIO
             await admin.send(budgets.set_budget(STUDIO, CEILING))
-            for product, text in plays(self._seed, str(repo)):
+            for product, text in demo_jobs(self._seed, str(repo)):
                 admin.product = product
                 await admin.send(submissions.submit(parse_job_file(text.encode())))
-            await self._murder(admin)
+            await self._kill_and_restart(admin)
             if not once:
                 await asyncio.Event().wait()
-            await until(lambda: self._rests(admin))
+            await wait_until(lambda: self._is_idle(admin))
 
     async def _enrol(self, admin: AsyncClient, name: str) -> None:
         invited = await admin.send(fleet.invite(["*"]))
@@ -80,7 +79,7 @@ class Showing:
     def _tools(self, name: str) -> Path:
         return self._folder / name / "bin"
 
-    async def _start(self, name: str, machine: Machine) -> None:
+    async def _start(self, name: str, machine: DemoMachine) -> None:
         data = self._folder / name
         log = (data / "log").open("ab")
         environ = {**os.environ, "AQ_DATA": str(data), "HOME": str(self._folder)}
@@ -98,9 +97,8 @@ class Showing:
         finally:
             log.close()
 
-    async def _murder(self, admin: AsyncClient) -> None:
-        """Kill a factory in the middle of its work, and start it again: nothing is lost."""
-        await until(lambda: self._is_at_work(admin, SURVIVOR))
+    async def _kill_and_restart(self, admin: AsyncClient) -> None:
+        await wait_until(lambda: self._is_at_work(admin, SURVIVOR))
         await asyncio.sleep(DEAD_FOR_S)
         victim = self._running.pop(VICTIM)
         victim.kill()
@@ -112,8 +110,8 @@ class Showing:
         admin.product = PRODUCT
         return (await admin.send(jobs.get(name))).stage == Stage.BUILDING
 
-    async def _rests(self, admin: AsyncClient) -> bool:
-        """Whether nothing more happens by itself: what waits, waits for people or for money."""
+    async def _is_idle(self, admin: AsyncClient) -> bool:
+        """Return whether all waiting jobs wait for people or budget."""
         admin.product = None
         found = await admin.send(jobs.find(JobFilter(limit=100)))
         leaves = [job for job in found.jobs if job.kind != "composite"]
@@ -123,7 +121,7 @@ class Showing:
             for job in leaves
         )
 
-    async def _end_all(self) -> None:
+    async def _stop_all(self) -> None:
         for process in self._running.values():
             with suppress(ProcessLookupError):
                 process.send_signal(signal.SIGTERM)
@@ -137,24 +135,24 @@ class Showing:
                 await process.wait()
 
 
-async def until(look: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until something is so."""
+async def wait_until(check: Callable[[], Awaitable[bool]]) -> None:
+    """Wait until `check` returns true."""
     while True:
-        if await look():
+        if await check():
             return
-        await asyncio.sleep(LOOK_EVERY_S)
+        await asyncio.sleep(CHECK_EVERY_S)
 
 
-def a_tool(folder: Path, machine: Machine) -> None:
-    """Put the tool of a machine where only that one finds it."""
+def write_tool(folder: Path, machine: DemoMachine) -> None:
+    """Install the tool of a machine where only that machine finds it."""
     folder.mkdir(parents=True)
     script = folder / machine.tool
     script.write_text(f"#!/bin/sh\necho '{machine.says}'\n")
     script.chmod(0o755)
 
 
-def a_repo(folder: Path) -> Path:
-    """A remote with one commit, as a team would have it: several push to it at once."""
+def create_repo(folder: Path) -> Path:
+    """Create a bare repo with one commit and return its path."""
     folder.mkdir(parents=True)
     (folder / "README.md").write_text("# The shop\n\nThis shop sells what others make.\n")
     who = ("-c", "user.name=demo", "-c", "user.email=demo@localhost")

@@ -1,34 +1,34 @@
-"""What the demo plays: a dozen jobs for a shell that stands in for a coding agent."""
+"""The script of the demo: a dozen jobs for a shell that acts as a coding agent."""
 
 import random
 from typing import NamedTuple
 
 PRODUCT = "shop"
 STUDIO = "studio"
-"""The product that comes to the end of its budget."""
+"""The product that runs out of budget."""
 CEILING = "1.00"
 SURVIVOR = "survivor"
 VICTIM = "linux-2"
-"""The factory that is killed while it works on the survivor."""
+"""The factory that is killed while it runs the job `survivor`."""
 
 
-class Machine(NamedTuple):
-    """A factory: the word by which people tell it apart, and a tool that it alone has."""
+class DemoMachine(NamedTuple):
+    """A factory: its label, slots, and a tool that only it has."""
 
     label: str
     slots: int
     tool: str
-    """The name of a program that a script stands in for, as the engine's shell does."""
+    """Name of the tool; a script acts as it."""
     says: str
-    """What it says when it is asked who it is."""
+    """Output of the tool."""
 
 
 FACTORIES = {
-    "mac-1": Machine("design", 1, "swift", "Swift version 6.1"),
-    "linux-1": Machine("video", 2, "nvidia-smi", "GPU 0: a stand-in"),
-    VICTIM: Machine("build", 2, "terraform", "Terraform v1.9.0"),
+    "mac-1": DemoMachine("design", 1, "swift", "Swift version 6.1"),
+    "linux-1": DemoMachine("video", 2, "nvidia-smi", "GPU 0: a stand-in"),
+    VICTIM: DemoMachine("build", 2, "terraform", "Terraform v1.9.0"),
 }
-"""By their names."""
+"""Factories by name."""
 
 COLOURS = ("\\033[36mreading\\033[0m", "\\033[33mediting\\033[0m", "\\033[32mtesting\\033[0m")
 TERMS = (
@@ -39,27 +39,27 @@ TERMS = (
 PARTS = ("cart", "search", "login", "prices", "footer", "export")
 
 
-class Play(NamedTuple):
-    """A job file, and whose it is."""
+class DemoJob(NamedTuple):
+    """A job file and its product."""
 
     product: str
     text: str
 
 
-def plays(seed: int, repo: str) -> list[Play]:
-    """The jobs of one showing; the same seed gives the same ones."""
-    chance = random.Random(seed)  # noqa: S311 - a play, and no secret
+def demo_jobs(seed: int, repo: str) -> list[DemoJob]:
+    """Return the jobs of the demo; the same seed gives the same jobs."""
+    chance = random.Random(seed)  # noqa: S311 - not a secret
     parts = chance.sample(PARTS, k=4)
     simple = [_simple(part, repo, chance) for part in parts]
     return [
         *simple,
-        Play(PRODUCT, _roadmap(repo, chance)),
-        Play(PRODUCT, _flaky(repo)),
-        Play(PRODUCT, _reviewed(repo, chance)),
-        Play(PRODUCT, _lasting(repo)),
-        Play(PRODUCT, "---\nname: logo\ncapabilities: [has:figma]\n---\n# Draw the new logo\n"),
-        # The second may come to its end while the money does; then the third waits for more.
-        *(Play(STUDIO, _costly(number, repo)) for number in (1, 2, 3)),
+        DemoJob(PRODUCT, _roadmap(repo, chance)),
+        DemoJob(PRODUCT, _flaky(repo)),
+        DemoJob(PRODUCT, _reviewed(repo, chance)),
+        DemoJob(PRODUCT, _lasting(repo)),
+        DemoJob(PRODUCT, "---\nname: logo\ncapabilities: [has:figma]\n---\n# Draw the new logo\n"),
+        # The budget may end during the second film; then the third waits for budget.
+        *(DemoJob(STUDIO, _costly(number, repo)) for number in (1, 2, 3)),
     ]
 
 
@@ -78,10 +78,10 @@ def _work(file: str, chance: random.Random, *, usd: float = 0.02) -> str:
     return f"{steps}{spent}echo {file} >> {file}.txt\n"
 
 
-def _simple(part: str, repo: str, chance: random.Random) -> Play:
+def _simple(part: str, repo: str, chance: random.Random) -> DemoJob:
     title = f"# Make the {part} quicker\n"
     head = _head(name=part, repo=repo, verify=f"test -s {part}.txt", ship_policy="auto")
-    return Play(PRODUCT, head + title + _work(part, chance))
+    return DemoJob(PRODUCT, head + title + _work(part, chance))
 
 
 def _roadmap(repo: str, chance: random.Random) -> str:

@@ -1,1 +1,1 @@
-"""The server room."""
+"""The coordinator process."""

@@ -1,4 +1,4 @@
-"""All that a coordinator answers over HTTP: its API, and its pages."""
+"""The ASGI application: API and web pages."""
 
 from collections.abc import Collection
 
@@ -11,7 +11,7 @@ from gigafactory.web.routes import PAGES, nowhere
 from gigafactory.web.site.live import Parts
 
 
-def application(
+def create_application(
     coordinator: Coordinator,
     *,
     hosts: Collection[str] | None = None,
@@ -19,7 +19,7 @@ def application(
     guesses: FailedAttempts | None = None,
     metrics_open: bool = False,
 ) -> Litestar:
-    """The API and the pages over a coordinator, which the caller has running; see `create_app`."""
+    """Return the application for a running coordinator."""
     app = create_app(
         coordinator,
         hosts=hosts,

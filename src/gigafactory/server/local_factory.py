@@ -1,4 +1,4 @@
-"""The factory of `aq up`: this machine works for its own coordinator, without any ceremony."""
+"""The factory of `aq up`: enrols this machine with its own coordinator automatically."""
 
 from pathlib import Path
 
@@ -22,26 +22,28 @@ from gigafactory.wiring.factory import open_agent
 log = structlog.get_logger()
 
 
-async def work_here(config: Config, url: str, token_file: Path) -> None:
-    """Join the coordinator at this address as this machine, and work until cancelled."""
+async def run_local_factory(config: Config, url: str, token_file: Path) -> None:
+    """Enrol this machine with the coordinator at `url` and run jobs until cancelled."""
     data_dir = DataDir.under(config.data)
     try:
-        membership = await _member(config, data_dir, url, token_file)
-        # What is dropped on this machine goes to its coordinator, and not past it.
-        mine = replace(config.factory, inbox=None)
-        async with open_agent(mine, membership, data_dir) as agent:
-            log.info("this machine works", factory=membership.factory_id)
+        membership = await _ensure_membership(config, data_dir, url, token_file)
+        # The inbox of `aq up` submits to the coordinator; the factory must not read it too.
+        settings = replace(config.factory, inbox=None)
+        async with open_agent(settings, membership, data_dir) as agent:
+            log.info("local factory started", factory=membership.factory_id)
             await agent.run()
     except Refused as refused:
-        log.warning("this machine cannot work for its own coordinator", reason=refused.detail)
+        log.warning("cannot start the local factory", reason=refused.detail)
 
 
-async def _member(config: Config, data_dir: DataDir, url: str, token_file: Path) -> FleetMembership:
+async def _ensure_membership(
+    config: Config, data_dir: DataDir, url: str, token_file: Path
+) -> FleetMembership:
     known = load_membership(data_dir)
-    if known is not None and await _good(replace(known, url=url)):
+    if known is not None and await _is_accepted(replace(known, url=url)):
         here = replace(known, url=url)
         if here != known:
-            # Commands that speak for this factory look for its coordinator there.
+            # Commands of this factory read the coordinator's URL from there.
             save_membership(data_dir, here)
         return here
     name = config.factory.id or default_factory_name()
@@ -52,12 +54,12 @@ async def _member(config: Config, data_dir: DataDir, url: str, token_file: Path)
         else:
             invited = await admin.send(fleet.invite(["*"]))
             member = await admin.send(fleet.enroll(invited.secret, name))
-    made = FleetMembership(url, member.factory_id, member.token)
-    save_membership(data_dir, made)
-    return made
+    created = FleetMembership(url, member.factory_id, member.token)
+    save_membership(data_dir, created)
+    return created
 
 
-async def _good(known: FleetMembership) -> bool:
+async def _is_accepted(known: FleetMembership) -> bool:
     async with AsyncClient(known.url, known.token) as client:
         try:
             await client.send(fleet.factory(known.factory_id))

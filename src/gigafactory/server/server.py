@@ -1,4 +1,4 @@
-"""The coordinator as a process: its socket, its first token, its address, and how it stops."""
+"""The coordinator process: socket, first admin token, published URL, shutdown."""
 
 import asyncio
 import gc
@@ -23,93 +23,91 @@ from gigafactory.config.settings import Config, ServerSettings
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.domain.errors import Unauthenticated, Unavailable
 from gigafactory.domain.tenancy.access import Caller, Role
-from gigafactory.server.app import application
-from gigafactory.server.uvicorn_protocol import SingleWrite
+from gigafactory.server.app import create_application
+from gigafactory.server.uvicorn_protocol import SingleWriteProtocol
 from gigafactory.system import logging as log
 from gigafactory.system.atomic_file import write_atomically
 from gigafactory.wiring.coordinator import open_coordinator
 
 GARBAGE_AFTER = 20_000
-"""So many more objects than were freed set the collector going."""
+"""Net new objects that trigger a garbage collection."""
 STOP_WITHIN_S = 3
-"""How long a request or a stream may go on once the process was told to stop."""
+"""Seconds that open requests and streams get at shutdown."""
 BACKLOG = 2048
 
 
 @dataclass(frozen=True)
-class Ready:
-    """What somebody who waits for the server wants to know."""
+class ServerReady:
+    """Address and first token of a server that is ready."""
 
     url: str
     token_file: Path
     login: str
-    """An address that signs one browser in, once."""
+    """URL that signs one browser in, once."""
 
 
 def serve(
     config: Config,
-    announce: Callable[[Ready], None],
-    beside: Callable[[Ready], Coroutine[None, None, None]] | None = None,
+    announce: Callable[[ServerReady], None],
+    companion: Callable[[ServerReady], Coroutine[None, None, None]] | None = None,
     *,
-    ends_with_it: bool = False,
+    stop_with_companion: bool = False,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then let open requests end; `announce` is called when ready.
+    """Serve until SIGTERM or SIGINT; call `announce` when ready.
 
-    What `beside` gives is done from then on, for as long as the server serves; with `ends_with_it`,
-    the server ends when that does.
-    Raises Unavailable when the store or the port cannot be used.
+    `companion` runs beside the server; with `stop_with_companion` the server stops when it ends.
+    Raise Unavailable if the store or the port cannot be used.
     """
     log.configure(config.log.level, config.log.format)
-    for doubt in warnings(config):
-        structlog.get_logger().warning("settings", doubt=doubt)
+    for warning in warnings(config):
+        structlog.get_logger().warning("settings", warning=warning)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(config, announce, beside, ends_with_it=ends_with_it))
+        runner.run(_serve(config, announce, companion, stop_with_companion=stop_with_companion))
 
 
 async def _serve(
     config: Config,
-    announce: Callable[[Ready], None],
-    beside: Callable[[Ready], Coroutine[None, None, None]] | None,
+    announce: Callable[[ServerReady], None],
+    companion: Callable[[ServerReady], Coroutine[None, None, None]] | None,
     *,
-    ends_with_it: bool,
+    stop_with_companion: bool,
 ) -> None:
     async with open_coordinator(config) as coordinator:
         token_file = await ensure_admin_token(coordinator, config.data)
-        with _listening(config.server.host, config.server.port) as listener:
+        with _listen(config.server.host, config.server.port) as listener:
             url = _url(config.server.host, listener)
-            ready = Ready(url, token_file, await _login_address(coordinator, token_file, url))
-            with _advertised(config.data, ready.url) as advertise:
+            ready = ServerReady(url, token_file, await _login_url(coordinator, token_file, url))
+            with _publish_url(config.data, ready.url) as advertise:
                 app = _app(config, coordinator)
-                settle_down()
+                tune_garbage_collection()
                 server = _Server(uvicorn_config(app), stop=app.state.streams.close)
                 companions: list[asyncio.Task[None]] = []
 
-                def accompany() -> None:
-                    if beside is not None:
-                        companions.append(asyncio.create_task(beside(ready)))
-                        if ends_with_it:
+                def start_companion() -> None:
+                    if companion is not None:
+                        companions.append(asyncio.create_task(companion(ready)))
+                        if stop_with_companion:
                             companions[0].add_done_callback(lambda _: server.end())
 
-                server.when_ready(advertise, lambda: announce(ready), accompany)
-                server.before_stop(lambda: _end(companions))
+                server.when_ready(advertise, lambda: announce(ready), start_companion)
+                server.before_stop(lambda: _cancel_all(companions))
                 await server.serve(sockets=[listener])
 
 
-async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """End what was done beside the server, while the server still answers it."""
+async def _cancel_all(tasks: Sequence[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def settle_down() -> None:
-    """Look for garbage rarely, and never among what was loaded: requests leave few cycles."""
+def tune_garbage_collection() -> None:
+    """Collect garbage rarely, and never among loaded modules: requests leave few cycles."""
     gc.freeze()
     gc.set_threshold(GARBAGE_AFTER, 20, 100)
 
 
 async def ensure_admin_token(coordinator: Coordinator, data: Path) -> Path:
-    """Keep a token of the user who runs this in a file that only that user can read."""
+    """Ensure that the data folder has a valid admin token, readable only by its owner."""
     file = data / ADMIN_TOKEN
     secret = read_line(file)
     if secret is not None:
@@ -117,19 +115,19 @@ async def ensure_admin_token(coordinator: Coordinator, data: Path) -> Path:
             await coordinator.tokens.caller(secret, product=None)
             return file
     start = Caller(actor="system:first-start", role=Role.ADMIN, products=("*",))
-    made = await coordinator.tokens.issue(start, _login(), Role.ADMIN, ("*",))
+    made = await coordinator.tokens.issue(start, _user_name(), Role.ADMIN, ("*",))
     _write_line(file, made.secret)
     return file
 
 
-async def _login_address(coordinator: Coordinator, token_file: Path, url: str) -> str:
-    """Where a browser signs in as whoever may read the token's file; never with the token."""
+async def _login_url(coordinator: Coordinator, token_file: Path, url: str) -> str:
+    """Return a sign-in URL with a one-time code, never with the token."""
     caller = await coordinator.tokens.caller(read_line(token_file) or "", product=None)
     made = await coordinator.logins.issue_code(caller)
     return f"{url}/login?code={made.code}"
 
 
-def _login() -> str:
+def _user_name() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -137,12 +135,11 @@ def _login() -> str:
 
 
 def _write_line(file: Path, line: str) -> None:
-    """Write a file that only its owner can read, whole or not at all."""
     write_atomically(file, f"{line}\n".encode(), mode=0o600)
 
 
 @contextmanager
-def _listening(host: str, port: int) -> Iterator[socket.socket]:
+def _listen(host: str, port: int) -> Iterator[socket.socket]:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as listener:
         if sys.platform != "win32":
@@ -158,15 +155,15 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
 
 
 def _url(host: str, listener: socket.socket) -> str:
-    """The address at which programs on this machine reach the socket."""
+    """Return the URL of the socket for programs on this machine."""
     port = listener.getsockname()[1]
     reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - read, not bound
     return f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"
 
 
 @contextmanager
-def _advertised(data: Path, url: str) -> Iterator[Callable[[], None]]:
-    """A way to leave the address where commands on this machine find it, for this block."""
+def _publish_url(data: Path, url: str) -> Iterator[Callable[[], None]]:
+    """Yield a function that publishes the URL for local commands; remove it at the end."""
     file = data / SERVER_URL
     try:
         yield lambda: _write_line(file, url)
@@ -176,7 +173,7 @@ def _advertised(data: Path, url: str) -> Iterator[Callable[[], None]]:
 
 
 def _hosts(server: ServerSettings) -> set[str] | None:
-    """The names that it answers to: a page from elsewhere must not reach it under another one."""
+    """Return the accepted host names; prevents DNS rebinding."""
     on_loopback = server.host in {"127.0.0.1", "localhost", "::1"}
     return {*LOOPBACK, *server.hosts} if on_loopback or server.hosts else None
 
@@ -184,7 +181,7 @@ def _hosts(server: ServerSettings) -> set[str] | None:
 def _app(config: Config, coordinator: Coordinator) -> Litestar:
     limits = config.limits
     rates = RateLimiter(per_second=limits.requests_per_second, burst=limits.burst)
-    return application(
+    return create_application(
         coordinator,
         hosts=_hosts(config.server),
         rates=rates,
@@ -193,17 +190,17 @@ def _app(config: Config, coordinator: Coordinator) -> Litestar:
 
 
 def uvicorn_config(app: Litestar) -> uvicorn.Config:
-    """How the application is served; a bare one that is measured beside it is served so too."""
+    """Return the uvicorn settings; benchmarks use the same for a bare application."""
     return uvicorn.Config(
         app,
-        http=SingleWrite,
+        http=SingleWriteProtocol,
         ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
         date_header=False,
         proxy_headers=False,
-        # Longer than a heartbeat takes to come, so that factories keep their connections.
+        # Longer than the heartbeat interval, so that factories keep their connections.
         timeout_keep_alive=75,
         backlog=BACKLOG,
         timeout_graceful_shutdown=STOP_WITHIN_S,
@@ -211,7 +208,7 @@ def uvicorn_config(app: Litestar) -> uvicorn.Config:
 
 
 class _Server(uvicorn.Server):
-    """Tells when it is ready, and leaves ending the process to whoever opened the store."""
+    """A uvicorn server with start and stop hooks that leaves ending the process to us."""
 
     _ready: tuple[Callable[[], None], ...] = ()
     _before_stop: Callable[[], Coroutine[None, None, None]] | None = None
@@ -238,13 +235,13 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._before_stop is not None:
             await self._before_stop()
-        # Streams end by themselves only when they are told to.
+        # Streams do not end by themselves.
         self._stop()
         await super().shutdown(sockets)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        # The parent raises the signal again at the end, which would cut our own closing short.
+        # uvicorn raises the signal again at the end, which would interrupt our own shutdown.
         before = {
             each: signal.signal(each, self.handle_exit) for each in (signal.SIGINT, signal.SIGTERM)
         }

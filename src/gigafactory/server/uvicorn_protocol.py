@@ -1,6 +1,6 @@
-"""Answers that leave whole: uvicorn writes the head of one and then its body, here both go at once.
+"""Send the head and body of a response in one write.
 
-Each write is a call of the system, a packet, and a waking of whoever waits for the answer.
+Uvicorn writes them separately: two system calls, two packets and two wake-ups of the client.
 """
 
 import asyncio
@@ -11,18 +11,17 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 _HEAD = b"HTTP/1.1 "
 
 
-class SingleWrite(HttpToolsProtocol):
-    """Uvicorn's protocol over a transport that keeps a head back for its body."""
+class SingleWriteProtocol(HttpToolsProtocol):
+    """Uvicorn's protocol over a transport that buffers the head until the body follows."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Keep back heads from now on."""
-        super().connection_made(_Joining(transport, self.loop))  # type: ignore[arg-type]
+        super().connection_made(_HeadBuffer(transport, self.loop))  # type: ignore[arg-type]
 
 
-class _Joining:
-    """A transport whose writes are the other's, but for a head: that goes with what follows it.
+class _HeadBuffer:
+    """A transport that sends a buffered head together with the next write.
 
-    Where nothing follows in the same turn of the event loop, as on a stream, it goes alone.
+    If nothing follows in the same turn of the event loop, as on a stream, the head is sent alone.
     """
 
     __slots__ = ("_head", "_loop", "_transport")
@@ -51,5 +50,5 @@ class _Joining:
             head, self._head = self._head, b""
             self._transport.write(head)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the transport has
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - delegates to the transport
         return getattr(self._transport, name)

@@ -1,1 +1,1 @@
-"""The wiring room."""
+"""Assembly: chooses adapters and builds each part from the settings."""

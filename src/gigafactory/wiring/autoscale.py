@@ -1,4 +1,4 @@
-"""The autoscaler, put together from the settings: shapes, and who provides their machines."""
+"""Build the autoscaler: shapes and their providers."""
 
 import asyncio
 import os
@@ -23,40 +23,42 @@ from gigafactory.factory.machine.detect import DetectedMachine, detect
 from gigafactory.system import logging
 
 LOCK = "lock"
-ENDS_ALONE_S = 60.0
-"""A factory whose autoscaler is gone ends by itself so long after that one would have ended it."""
+ORPHAN_EXIT_S = 60.0
+"""Extra idle time after which a factory exits if its autoscaler is gone."""
 
 
 async def autoscale(
     config: Config,
     client: AsyncClient,
-    tell: Callable[[ScalingNotice], None],
+    notify: Callable[[ScalingNotice], None],
     *,
     file: Path | None = None,
     once: bool = False,
     dry_run: bool = False,
 ) -> int:
-    """Scale what the settings name until a signal; how often something went wrong.
+    """Scale the configured shapes until a signal; return the number of problems.
 
-    `file` is where the settings of its factories are, too. Raises Refused.
+    `file` is the settings file of its factories. Raise Refused.
     """
     if not config.autoscale.shapes:
-        fault = Fault("autoscale.shapes", "names no shape; there is nothing to start")
+        fault = Fault("autoscale.shapes", "names no shape, so there is nothing to start")
         raise Invalid("the configuration", [fault])
     logging.configure(config.log.level, config.log.format)
     folder = config.data / "autoscale"
-    scaler = Scaler(client, await _shapes(config, folder, client, file), tell, dry_run=dry_run)
-    with _alone(folder, dry_run=dry_run):
+    scaler = Scaler(
+        client, await _scaling_targets(config, folder, client, file), notify, dry_run=dry_run
+    )
+    with _single_instance(folder, dry_run=dry_run):
         if once:
             await scaler.step()
             await scaler.wait_until_idle()
         else:
-            await _until_told(scaler.run(config.autoscale.poll_every))
+            await _run_until_signal(scaler.run(config.autoscale.poll_every))
     return scaler.problems
 
 
-async def _until_told(running: Coroutine[None, None, None]) -> None:
-    """Go on until a signal; factories go on without us."""
+async def _run_until_signal(running: Coroutine[None, None, None]) -> None:
+    # Its factories continue without it.
     task = asyncio.create_task(running)
     if sys.platform != "win32":
         loop = asyncio.get_running_loop()
@@ -69,83 +71,88 @@ async def _until_told(running: Coroutine[None, None, None]) -> None:
 
 
 @contextmanager
-def _alone(folder: Path, *, dry_run: bool) -> Iterator[None]:
+def _single_instance(folder: Path, *, dry_run: bool) -> Iterator[None]:
     if dry_run:
         yield
         return
     lock = FileLock.try_acquire(folder / LOCK)
     if lock is None:
-        raise Conflict(f"another autoscaler works in {folder}; one is enough for all shapes")
+        raise Conflict(f"another autoscaler uses {folder}; one handles all shapes")
     with lock:
         yield
 
 
-async def _shapes(
+async def _scaling_targets(
     config: Config, folder: Path, client: AsyncClient, file: Path | None
 ) -> list[ScalingTarget]:
-    told = config.autoscale.shapes
-    here = await _found(config) if any(_like_here(one) for one in told.values()) else None
+    shapes = config.autoscale.shapes
+    local = any(_uses_local_machine(one) for one in shapes.values())
+    here = await _detect_machine(config) if local else None
     host = (config.autoscale.name or default_factory_name()).replace(".", "-")[:40]
-    made = []
-    for name, one in told.items():
-        shape = _shape(name, f"{host}.{name}.", one, here if _like_here(one) else None)
+    targets = []
+    for name, one in shapes.items():
+        shape = _shape(name, f"{host}.{name}.", one, here if _uses_local_machine(one) else None)
         provider = _provider(one, shape, folder, client, file)
         cool_down, start_within = (
             timedelta(seconds=one.cool_down),
             timedelta(seconds=one.start_within),
         )
-        made.append(ScalingTarget(shape, cool_down, start_within, provider))
-    return made
+        targets.append(ScalingTarget(shape, cool_down, start_within, provider))
+    return targets
 
 
-def _like_here(told: ShapeSettings) -> bool:
-    return told.provider == "process" and not (told.capabilities and told.engines)
+def _uses_local_machine(shape: ShapeSettings) -> bool:
+    return shape.provider == "process" and not (shape.capabilities and shape.engines)
 
 
-async def _found(config: Config) -> DetectedMachine:
-    """What this machine has, as its factories will find it."""
+async def _detect_machine(config: Config) -> DetectedMachine:
     settings = config.factory
     seats = settings.seats or None
     return await detect(load_engines(), environ=os.environ, repo_base=settings.repos, seats=seats)
 
 
-def _shape(name: str, prefix: str, told: ShapeSettings, here: DetectedMachine | None) -> Shape:
-    seats: dict[str, int] = dict(told.engines)
+def _shape(
+    name: str, prefix: str, configured: ShapeSettings, here: DetectedMachine | None
+) -> Shape:
+    seats: dict[str, int] = dict(configured.engines)
     if here is not None and not seats:
         usable = {key: one for key, one in here.engines.items() if one.problem is None}
         seats = {key: one.seats for key, one in usable.items()}
     return Shape(
         name=name,
         factories=prefix,
-        capabilities=told.capabilities or (here.capabilities if here is not None else ()),
+        capabilities=configured.capabilities or (here.capabilities if here is not None else ()),
         engines=seats,
-        slots=told.slots,
-        products=told.products,
-        repos=told.repos or (here.repos if here is not None else ()),
-        minimum=told.minimum,
-        maximum=told.maximum,
-        warm=told.warm,
-        backlog=told.backlog,
+        slots=configured.slots,
+        products=configured.products,
+        repos=configured.repos or (here.repos if here is not None else ()),
+        minimum=configured.minimum,
+        maximum=configured.maximum,
+        warm=configured.warm,
+        backlog=configured.backlog,
     )
 
 
 def _provider(
-    told: ShapeSettings, shape: Shape, folder: Path, client: AsyncClient, file: Path | None
+    configured: ShapeSettings, shape: Shape, folder: Path, client: AsyncClient, file: Path | None
 ) -> Provider:
-    if told.provider == "command":
-        return CommandProvider(told.command, shape, client, invited_s=told.start_within)
+    if configured.provider == "command":
+        return CommandProvider(configured.command, shape, client, invited_s=configured.start_within)
     if sys.platform == "win32":
         raise CannotProvide("processes need POSIX; on Windows, use the provider `command`")
     from gigafactory.autoscale.process_provider import ProcessProvider
 
-    return ProcessProvider(folder, shape, client, options=_options(told, file))
+    return ProcessProvider(folder, shape, client, options=_options(configured, file))
 
 
-def _options(told: ShapeSettings, file: Path | None) -> Sequence[str]:
-    """What each `aq factory run` is told beside its place."""
+def _options(configured: ShapeSettings, file: Path | None) -> Sequence[str]:
+    """Return the options of each `aq factory run`."""
     options = ["--config", str(file.absolute())] if file is not None else []
-    if told.engines:
-        options += ["--seats", ",".join(f"{name}={seats}" for name, seats in told.engines.items())]
-    if not (told.minimum or told.warm):
-        options += ["--idle-exit", f"{told.cool_down + ENDS_ALONE_S:g}s"]
+    if configured.engines:
+        options += [
+            "--seats",
+            ",".join(f"{name}={seats}" for name, seats in configured.engines.items()),
+        ]
+    if not (configured.minimum or configured.warm):
+        options += ["--idle-exit", f"{configured.cool_down + ORPHAN_EXIT_S:g}s"]
     return options

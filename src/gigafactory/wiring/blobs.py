@@ -1,4 +1,4 @@
-"""Which home of bytes an address means."""
+"""Open the blob storage of a URL."""
 
 import os
 from pathlib import Path
@@ -14,30 +14,30 @@ AZURE_ENDPOINTS = ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
 
 
 async def open_blobs(url: str) -> Blobs:
-    """The blobs at an address, which was asked whether it lets us in.
+    """Open the blob storage of a URL and check access.
 
-    Raises Invalid for an address that nothing serves, Unavailable.
+    Raise Invalid for an unsupported URL, Unavailable without access.
     """
     match urlsplit(url).scheme:
         case "file":
-            return FileBlobs(path_of(url))
+            return FileBlobs(url_path(url))
         case "s3" | "az" | "azure":
-            return await _objects(urlsplit(url))
+            return await _open_object_store(urlsplit(url))
         case scheme:
             raise _refusal(f"found {scheme or url!r}; expected {KINDS}")
 
 
-async def _objects(url: SplitResult) -> Blobs:
+async def _open_object_store(url: SplitResult) -> Blobs:
     if "@" in url.netloc or url.query or url.fragment:
-        # It is not repeated here, since it may hold a secret.
-        raise _refusal(f"it says more than where; expected {KINDS}, and the rest in variables")
+        # Do not repeat the URL: it may contain a secret.
+        raise _refusal(
+            f"must contain only scheme, bucket and prefix ({KINDS}); put credentials in variables"
+        )
     if not url.netloc:
-        raise _refusal(f"it names no bucket or container; expected {KINDS}")
+        raise _refusal(f"names no bucket or container; expected {KINDS}")
     prefix = unquote(url.path).strip("/")
     if not {"", ".", ".."}.isdisjoint(prefix.split("/")) and prefix:
-        raise _refusal(
-            f"found the prefix {prefix!r}; expected names with single slashes between them"
-        )
+        raise _refusal(f"found the prefix {prefix!r}; expected names separated by single slashes")
     try:
         from gigafactory.blobs.objects import azure_blobs, s3_blobs
     except ModuleNotFoundError as missing:
@@ -48,14 +48,14 @@ async def _objects(url: SplitResult) -> Blobs:
             f"blobs at {url.scheme}:// need an extra: pip install 'gigafactory[{extra}]'"
         ) from None
     if url.scheme == "s3":
-        blobs = s3_blobs(url.netloc, prefix, endpoint=_variable(S3_ENDPOINTS))
+        blobs = s3_blobs(url.netloc, prefix, endpoint=_first_set(S3_ENDPOINTS))
     else:
-        blobs = azure_blobs(url.netloc, prefix, endpoint=_variable(AZURE_ENDPOINTS))
+        blobs = azure_blobs(url.netloc, prefix, endpoint=_first_set(AZURE_ENDPOINTS))
     await blobs.check()
     return blobs
 
 
-def _variable(names: tuple[str, ...]) -> str | None:
+def _first_set(names: tuple[str, ...]) -> str | None:
     return next((value for name in names if (value := os.environ.get(name))), None)
 
 
@@ -63,8 +63,8 @@ def _refusal(message: str) -> Invalid:
     return Invalid("the configuration", [Fault("blobs", message)])
 
 
-def path_of(url: str) -> Path:
-    """The path of `sqlite:///a/b`; four slashes, as some write them, mean the same."""
+def url_path(url: str) -> Path:
+    """Return the path of a URL such as `sqlite:///a/b`; four slashes mean the same."""
     path = "/" + unquote(url.partition("://")[2]).lstrip("/")
-    # On Windows the address of C:\\a is sqlite:///C:/a.
+    # On Windows the URL of C:\\a is sqlite:///C:/a.
     return Path(path[1:] if path[2:3] == ":" else path)

@@ -1,4 +1,4 @@
-"""The only module that picks adapters: it opens what is configured, and puts it together."""
+"""Build the coordinator: open the configured store, blobs, trackers and channels."""
 
 import asyncio
 import os
@@ -20,29 +20,30 @@ from gigafactory.profiles import shipped
 from gigafactory.system.clock import SystemClock
 from gigafactory.system.ids import RandomIds
 from gigafactory.system.loops import every
-from gigafactory.wiring.blobs import open_blobs, path_of
-from gigafactory.wiring.notify import channels, open_messenger
+from gigafactory.wiring.blobs import open_blobs, url_path
+from gigafactory.wiring.notify import build_channels, open_messenger
 from gigafactory.wiring.trackers import open_trackers
 
 STORES = "sqlite:///…, postgresql://… or memory:"
 EMBEDDED = frozenset({"sqlite", "memory"})
-"""The stores that belong to one coordinator at a time."""
+"""Stores that only one coordinator can use."""
 CLOCK_EVERY_S = 60.0
 
 
 @asynccontextmanager
 async def open_coordinator(config: Config) -> AsyncIterator[Coordinator]:
-    """The coordinator of this configuration, loaded and doing its duties until the block ends.
+    """Yield the configured coordinator with its duties running.
 
-    Raises Unavailable when store or blobs cannot be used, Invalid for an address that nothing
-    serves.
+    Raise Unavailable if store or blobs cannot be used, Invalid for an unsupported URL.
     """
-    make_folder(config.data)
-    me = f"{socket.gethostname()}-{secrets.token_hex(4)}"
+    create_data_dir(config.data)
+    instance = f"{socket.gethostname()}-{secrets.token_hex(4)}"
     async with AsyncExitStack() as stack:
         store, clock = await stack.enter_async_context(_store(config.store))
         blobs = await open_blobs(config.blobs)
-        history = stack.enter_context(history_file(config.history, me)) if config.history else None
+        history = (
+            stack.enter_context(history_file(config.history, instance)) if config.history else None
+        )
         trackers = await stack.enter_async_context(open_trackers(config.tracker, os.environ))
         coordinator = Coordinator(
             store,
@@ -50,35 +51,32 @@ async def open_coordinator(config: Config) -> AsyncIterator[Coordinator]:
             blobs,
             clock,
             RandomIds(),
-            settings=_settings(config, me, trackers),
+            settings=_settings(config, instance, trackers),
             builtin_profiles=shipped(),
             history=history,
         )
         if config.notify.channels:
             messenger = open_messenger(config.notify, os.environ)
-            coordinator.notify_through(messenger, channels(config.notify))
+            coordinator.notify_through(messenger, build_channels(config.notify))
         await stack.enter_async_context(coordinator.running())
         yield coordinator
 
 
-def make_folder(folder: Path) -> None:
-    """Make the data folder, for its owner alone.
-
-    Raises Unavailable when it cannot be made.
-    """
+def create_data_dir(folder: Path) -> None:
+    """Create the data folder, accessible only by its owner; raise Unavailable on failure."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise Unavailable(
-            f"the data folder {folder} cannot be made: {error.strerror}; name another with --data"
+            f"cannot create the data folder {folder}: {error.strerror}; choose another with --data"
         ) from None
 
 
 def _settings(
-    config: Config, me: str, trackers: Mapping[str, TrackerBinding]
+    config: Config, instance: str, trackers: Mapping[str, TrackerBinding]
 ) -> CoordinatorSettings:
     return CoordinatorSettings(
-        coordinator_id=me,
+        coordinator_id=instance,
         lease_ttl=timedelta(seconds=config.lease.ttl),
         renew_every=timedelta(seconds=config.lease.renew_every),
         heartbeat_every=timedelta(seconds=config.fleet.heartbeat_every),
@@ -102,7 +100,7 @@ async def _store(url: str) -> AsyncIterator[tuple[Store, Clock]]:
         case "sqlite":
             from gigafactory.store.sqlite.store import SqliteStore
 
-            async with SqliteStore.open(path_of(url)) as store:
+            async with SqliteStore.open(url_path(url)) as store:
                 yield store, SystemClock()
         case "postgresql" | "postgres":
             async with _postgres(url) as (shared, clock):

@@ -1,4 +1,4 @@
-"""A factory, put together: what it has is found out, and the agent is ready to run."""
+"""Build the factory agent: detect the machine and assemble the parts."""
 
 import os
 import uuid
@@ -11,7 +11,7 @@ import structlog
 
 from gigafactory import __version__
 from gigafactory.client.transport.async_client import AsyncClient
-from gigafactory.config.settings import FactorySettings as Settings
+from gigafactory.config.settings import FactorySettings
 from gigafactory.domain.errors import Conflict, Unavailable
 from gigafactory.domain.fleet.matching import SANDBOX_BROKEN, SANDBOX_PREFIX
 from gigafactory.engines.catalogue import load_engines
@@ -44,36 +44,35 @@ from gigafactory.folder.queue.store import Queue
 from gigafactory.system.clock import SystemClock
 from gigafactory.system.ids import RandomIds
 from gigafactory.system.loops import meanwhile
-from gigafactory.wiring.folder_inbox import machine_of, open_inbox
-from gigafactory.wiring.gc import house, house_of_folder
-from gigafactory.wiring.git import git_of
+from gigafactory.wiring.folder_inbox import build_machine, open_inbox
+from gigafactory.wiring.gc import build_folder_gc, build_gc
+from gigafactory.wiring.git import build_git
 
 log = structlog.get_logger()
 
 
 @asynccontextmanager
 async def open_agent(
-    settings: Settings,
+    settings: FactorySettings,
     membership: FleetMembership,
     data_dir: DataDir,
     *,
     environ: Mapping[str, str] = os.environ,
     ends: ExitCondition = NEVER_EXIT,
 ) -> AsyncIterator[Agent]:
-    """The agent of this machine, joined to its fleet; it works while `run` is awaited.
+    """Yield the agent of this machine, joined to its fleet; it works while `run` is awaited.
 
-    With a local inbox it need not reach its coordinator to begin. Raises Refused when the
-    coordinator does not take it, or without a sandbox that the settings demand, and Conflict when a
-    factory works in these places already.
+    With a local inbox it can start without the coordinator. Raise Refused if the coordinator
+    refuses it or a required sandbox is missing, Conflict if another factory uses the data folder.
     """
     data_dir.create()
-    with _alone(data_dir):
-        async with _opened(settings, membership, data_dir, environ, ends) as agent:
+    with _single_instance(data_dir):
+        async with _open_agent(settings, membership, data_dir, environ, ends) as agent:
             yield agent
 
 
 @contextmanager
-def _alone(data_dir: DataDir) -> Iterator[None]:
+def _single_instance(data_dir: DataDir) -> Iterator[None]:
     lock = FileLock.try_acquire(data_dir.root / "lock")
     if lock is None:
         raise Conflict(
@@ -84,8 +83,8 @@ def _alone(data_dir: DataDir) -> Iterator[None]:
         yield
 
 
-async def equip(
-    settings: Settings,
+async def build_equipment(
+    settings: FactorySettings,
     data_dir: DataDir,
     *,
     factory_id: str,
@@ -93,10 +92,10 @@ async def equip(
     secrets: Sequence[str] = (),
     hidden: Sequence[Path] = (),
 ) -> Equipment:
-    """What runs on this machine use; for the fleet and a folder alike.
+    """Build what runs on this machine need, for the fleet and for a folder.
 
-    What is `hidden` no run sees, but for its own part. Raises Refused without a sandbox that the
-    settings demand, or on a system that cannot run jobs.
+    The sandbox hides the folders in `hidden`. Raise Refused without a required sandbox, or on an
+    unsupported system.
     """
     require_posix()
     known = load_engines()
@@ -119,7 +118,7 @@ async def equip(
         )
         return detected.with_tokens(*confined)
 
-    git = git_of(settings, data_dir, environ)
+    git = build_git(settings, data_dir, environ)
     return Equipment(
         data_dir=data_dir,
         engines=known,
@@ -140,7 +139,7 @@ async def equip(
     )
 
 
-def _allowance(settings: Settings) -> Allowance:
+def _allowance(settings: FactorySettings) -> Allowance:
     memory = settings.run_memory
     return Allowance(
         memory_bytes=None if memory is None else int(memory * health.GIB),
@@ -150,8 +149,8 @@ def _allowance(settings: Settings) -> Allowance:
 
 
 @asynccontextmanager
-async def _opened(
-    settings: Settings,
+async def _open_agent(
+    settings: FactorySettings,
     membership: FleetMembership,
     data_dir: DataDir,
     environ: Mapping[str, str],
@@ -159,7 +158,7 @@ async def _opened(
 ) -> AsyncIterator[Agent]:
     slots = settings.slots or max(1, health.cpus() // 2)
     board = Board(settings.inbox.absolute()) if settings.inbox is not None else None
-    equipment = await equip(
+    equipment = await build_equipment(
         settings,
         data_dir,
         factory_id=membership.factory_id,
@@ -171,13 +170,13 @@ async def _opened(
     executor = Executor(equipment, slots=slots)
     room = MachineCapacity(slots, executor.seats)
     clock = SystemClock()
-    machine = machine_of(membership.factory_id, equipment.inventory, now=clock.now())
+    machine = build_machine(membership.factory_id, equipment.inventory, now=clock.now())
     instance_id = uuid.uuid4().hex
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(
             AsyncClient(membership.url, membership.token, latest=lambda: load_token(data_dir))
         )
-        me = _Described(membership, instance_id, settings, equipment, room, machine, clock)
+        me = _HeartbeatBuilder(membership, instance_id, settings, equipment, room, machine, clock)
         beats = Heartbeats(client, me.heartbeat)
         room.is_disconnected = lambda: beats.disconnected
         source = WorkSource(
@@ -185,7 +184,7 @@ async def _opened(
             membership.factory_id,
             instance_id,
             mode=DeliveryMode(settings.source),
-            can_start=lambda engine: agent.can_start(engine),  # noqa: PLW0108 - it is made below
+            can_start=lambda engine: agent.can_start(engine),  # noqa: PLW0108 - created below
         )
         courier = OutboxSender(
             Outbox(data_dir.outbox),
@@ -215,44 +214,44 @@ async def _opened(
             beats.send_soon()
 
         await stack.enter_async_context(meanwhile(watch_inventory(equipment.inventory, changed)))
-        for one in _houses(equipment, agent, client, board):
+        for one in _garbage_collectors(equipment, agent, client, board):
             await stack.enter_async_context(kept_in_order(one, settings.gc_every))
         yield agent
 
 
-def _houses(
+def _garbage_collectors(
     equipment: Equipment, agent: Agent, client: AsyncClient, board: Board | None
 ) -> Iterator[Housekeeping]:
-    """What this factory looks after: its own places, and those of its inbox."""
+    """Yield the garbage collectors of the factory and its inbox."""
     data_dir, mirrors, repos = equipment.data_dir, equipment.mirrors, equipment.repos
     fates = FleetFates(client)
-    yield house(data_dir, mirrors, repos, fates, is_live=lambda job: job in agent.running_jobs)
+    yield build_gc(data_dir, mirrors, repos, fates, is_live=lambda job: job in agent.running_jobs)
     if board is not None:
         queue = Queue(board, SystemClock(), RandomIds())
-        yield house_of_folder(queue, mirrors.at(board.data_dir.mirrors), repos)
+        yield build_folder_gc(queue, mirrors.at(board.data_dir.mirrors), repos)
 
 
 async def _join(agent: Agent, *, alone: bool) -> None:
-    """Join now; whoever has other work need not wait for the coordinator.
+    """Join the fleet; with a local inbox an unreachable coordinator is no error.
 
-    Raises Refused.
+    Raise Refused.
     """
     try:
         await agent.join()
     except Unavailable as away:
         if alone:
             raise
-        log.warning("cut off; begins with the local inbox", reason=away.detail)
+        log.warning("coordinator unreachable; starting with the local inbox", reason=away.detail)
 
 
-class _Described:
-    """What a heartbeat says, from how things are at that moment."""
+class _HeartbeatBuilder:
+    """Builds heartbeats from the current state of the machine."""
 
     def __init__(
         self,
         membership: FleetMembership,
         instance_id: str,
-        settings: Settings,
+        settings: FactorySettings,
         equipment: Equipment,
         room: MachineCapacity,
         machine: Machine,
@@ -280,7 +279,7 @@ class _Described:
         self._room.closed = full is not None
         slots, seats = self._room.offered_to_fleet(self._detected.engines)
         if full is not None:
-            log.warning("takes nothing new", reason=full)
+            log.warning("takes no new jobs", reason=full)
         return {
             "factoryId": self._membership.factory_id,
             "instanceId": self._instance_id,
@@ -302,12 +301,12 @@ class _Described:
 
     def _engine(self, name: str, seats: int) -> dict[str, Any]:
         found = self._detected.engines[name]
-        told = {"version": found.version, "seats": seats, "unavailable": found.problem}
-        # What local work has found out about an engine holds for the fleet's too.
+        status = {"version": found.version, "seats": seats, "unavailable": found.problem}
+        # A rate limit found by local work applies to fleet jobs too.
         rests = self._machine.state(name, now=self._clock.now())
         if rests is None:
-            return told
-        return told | {
+            return status
+        return status | {
             "unavailable": (rests.unavailable or "")[:500] or None,
             "coolingUntil": rests.cooling_until,
         }

@@ -1,4 +1,4 @@
-"""`aq factory run` as a process: settings and options in, an agent that ends on its signals."""
+"""The process of `aq factory run`."""
 
 import asyncio
 import signal
@@ -24,25 +24,25 @@ log = structlog.get_logger()
 
 
 def run_factory(config: Config, options: Mapping[str, Any]) -> None:
-    """Work as the factory that this machine was enrolled as.
+    """Run the factory that this machine was enrolled as.
 
-    Raises NotFound when it was not, and Refused when the coordinator does not take it.
+    Raise NotFound if it is not enrolled, Refused if the coordinator refuses it.
     """
     logging.configure(config.log.level, config.log.format)
     data_dir = DataDir.under(config.data)
     membership = load_membership(data_dir)
     if membership is None:
-        hint = "ask for an invitation (`aq factory invite`), and use it here (`aq factory enroll`)"
+        hint = "create an invitation (`aq factory invite`) and use it here (`aq factory enroll`)"
         raise NotFound("membership", str(data_dir.token_file), hint)
     once = 1 if options.get("once") else options.get("max_jobs")
     ends = ExitCondition(jobs_max=once, idle_s=options.get("idle_exit"))
-    asyncio.run(_work(_with(config.factory, options), membership, data_dir, ends))
+    asyncio.run(_work(_apply_options(config.factory, options), membership, data_dir, ends))
     if options.get("leave"):
         asyncio.run(_leave(data_dir))
 
 
-def _with(settings: FactorySettings, options: Mapping[str, Any]) -> FactorySettings:
-    """The settings with what was said on the command line."""
+def _apply_options(settings: FactorySettings, options: Mapping[str, Any]) -> FactorySettings:
+    """Return the settings with the command-line options applied."""
     given: dict[str, Any] = {
         name: options[name] for name in ("slots", "repos", "source", "inbox") if options.get(name)
     }
@@ -59,15 +59,15 @@ async def _work(
     settings: FactorySettings, membership: FleetMembership, data_dir: DataDir, ends: ExitCondition
 ) -> None:
     async with open_agent(settings, membership, data_dir, ends=ends) as agent:
-        heed_signals(agent)
+        drain_on_signals(agent)
         await agent.run()
     log.info("done")
 
 
 async def _leave(data_dir: DataDir) -> None:
-    """Leave the fleet: all that this factory had to say was heard."""
+    """Deregister this factory after its last report."""
     membership = load_membership(data_dir)
-    assert membership is not None, "it has worked as a member"
+    assert membership is not None, "it ran as a member"
     async with AsyncClient(membership.url, membership.token) as client:
         try:
             await client.send(fleet.deregister(membership.factory_id))
@@ -78,8 +78,8 @@ async def _leave(data_dir: DataDir) -> None:
     log.info("left the fleet", factory=membership.factory_id)
 
 
-def heed_signals(agent: Agent) -> None:
-    """Let signals end the work in an orderly way."""
+def drain_on_signals(agent: Agent) -> None:
+    """Drain the agent on SIGTERM and SIGINT."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, agent.drain)

@@ -1,4 +1,4 @@
-"""The local inbox of a factory, put together from what the factory has."""
+"""Build the local inbox of a factory."""
 
 import os
 from collections.abc import Callable
@@ -23,8 +23,8 @@ from gigafactory.system.clock import SystemClock
 from gigafactory.system.ids import RandomIds
 
 
-def machine_of(factory_id: str, inventory: Inventory, *, now: datetime) -> Machine:
-    """This machine, with the seats that it has for the fleet and a folder together."""
+def build_machine(factory_id: str, inventory: Inventory, *, now: datetime) -> Machine:
+    """Return this machine with the seats that fleet and folder share."""
     detected = inventory.detected
     seats = {name: found.seats for name, found in detected.engines.items()}
     return Machine(factory_id, detected, seats, now=now)
@@ -40,9 +40,9 @@ def open_inbox(
     stir: Callable[[], None],
     wanted: Wanted,
 ) -> Inbox:
-    """The work on a folder, which is made a queue if it is none; its runs live in the folder.
+    """Open a folder queue beside the fleet, creating it if needed; its runs work in the folder.
 
-    Raises Invalid for settings of the folder that are none.
+    Raise Invalid for wrong settings of the folder.
     """
     board.create()
     data_dir = board.data_dir
@@ -61,6 +61,6 @@ def open_inbox(
 
 
 def _settings(board: Board) -> FolderSettings:
-    """What the folder itself says; the rest of its settings is for those who work in it alone."""
+    """Return the folder's own settings from its `aq.toml`."""
     file = board.root / FILE_NAME
     return load(os.environ, file=file).config.folder if file.is_file() else FolderSettings()

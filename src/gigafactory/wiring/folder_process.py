@@ -1,4 +1,4 @@
-"""`aq run` as a process: a folder, this machine and a runner that ends on its signals."""
+"""The process of `aq run`, and tickets of a folder."""
 
 import asyncio
 import os
@@ -32,9 +32,9 @@ from gigafactory.profiles import shipped
 from gigafactory.system import logging
 from gigafactory.system.clock import SystemClock
 from gigafactory.system.ids import RandomIds
-from gigafactory.wiring.factory import equip
-from gigafactory.wiring.gc import house_of_folder
-from gigafactory.wiring.git import git_of
+from gigafactory.wiring.factory import build_equipment
+from gigafactory.wiring.gc import build_folder_gc
+from gigafactory.wiring.git import build_git
 from gigafactory.wiring.trackers import open_trackers
 
 JOBS_MAX = "AGENT_QUEUE_MAX"
@@ -44,28 +44,25 @@ log = structlog.get_logger()
 
 
 def open_queue(folder: Path) -> Queue:
-    """The queue of a folder, which is made one if it is none."""
+    """Open the queue of a folder, creating it if needed."""
     board = Board(folder.absolute())
     board.create()
     return Queue(board, SystemClock(), RandomIds())
 
 
 def run_folder(config: Config, folder: Path, *, once: bool, only: str | None = None) -> Summary:
-    """Work on a folder until told to stop, or with `once` until its jobs are done.
+    """Run the jobs of a folder until a signal, or with `once` until they are done.
 
-    `only` is the id of the one job to work on. Raises Invalid for a wrong AGENT_QUEUE_MAX, and
-    Refused without a sandbox that the settings demand.
+    `only` is the id of a single job to run. Raise Invalid for a wrong AGENT_QUEUE_MAX, Refused
+    without a required sandbox.
     """
     logging.configure(config.log.level, config.log.format)
-    jobs_max = at_once(os.environ)
+    jobs_max = max_concurrent_jobs(os.environ)
     return asyncio.run(_work(config, open_queue(folder), jobs_max, once=once, only=only))
 
 
-def at_once(environ: Mapping[str, str]) -> int:
-    """How many jobs of a folder may run at the same time.
-
-    Raises Invalid.
-    """
+def max_concurrent_jobs(environ: Mapping[str, str]) -> int:
+    """Return the maximum number of concurrent jobs of a folder; raise Invalid."""
     written = environ.get(JOBS_MAX) or str(JOBS_AT_ONCE)
     if not re.fullmatch(r"[1-9][0-9]{0,3}", written):
         fault = Fault(JOBS_MAX, f"found {written!r}; expected a whole number from 1 to 9999")
@@ -89,8 +86,8 @@ async def _work(
         loop.add_signal_handler(number, runner.drain)
     async with AsyncExitStack() as stack:
         if not once:
-            git = git_of(settings, queue.board.data_dir, os.environ)
-            house = house_of_folder(queue, git.mirrors, git.repos)
+            git = build_git(settings, queue.board.data_dir, os.environ)
+            house = build_folder_gc(queue, git.mirrors, git.repos)
             await stack.enter_async_context(kept_in_order(house, settings.gc_every))
         return await runner.run(once=once)
 
@@ -104,14 +101,14 @@ async def open_runner(
     environ: Mapping[str, str] = os.environ,
     wanted: Wanted = lambda _: True,
 ) -> Runner:
-    """A runner for a folder, put together; it works while `run` is awaited.
+    """Return a runner for a folder; it works while `run` is awaited.
 
-    Raises Refused without a sandbox that the settings demand.
+    Raise Refused without a required sandbox.
     """
     data_dir = queue.board.data_dir
     data_dir.create()
     name = settings.id or default_factory_name()
-    equipment = await equip(settings, data_dir, factory_id=name, environ=environ)
+    equipment = await build_equipment(settings, data_dir, factory_id=name, environ=environ)
     machine = Machine(
         name, equipment.inventory.detected, dict(settings.seats), now=queue.clock.now()
     )
@@ -119,15 +116,12 @@ async def open_runner(
     return Runner(queue, Executor(equipment, slots=jobs_max), machine, rules, wanted=wanted)
 
 
-def take_tickets(config: Config, folder: Path, items: Sequence[str]) -> tickets.TakenIn:
-    """Put these tickets, or all that were handed over, into the inbox of a folder.
-
-    Raises NotFound, TrackerUnavailable, TrackerRefused.
-    """
+def import_tickets(config: Config, folder: Path, items: Sequence[str]) -> tickets.TakenIn:
+    """Import these tickets, or all tickets for agents, into the inbox of a folder."""
 
     async def read() -> tuple[Sequence[Ticket], str | None]:
         async with open_trackers(config.tracker, os.environ) as places:
-            place = _place(config, places)
+            place = _choose_tracker(config, places)
             if not items:
                 return await place.tracker.items_for_agents(), place.default_repo
             return [await _item(place, item_id) for item_id in items], place.default_repo
@@ -136,24 +130,21 @@ def take_tickets(config: Config, folder: Path, items: Sequence[str]) -> tickets.
     return tickets.put(open_queue(folder), found, repo=repo)
 
 
-def tell_tickets(config: Config, queue: Queue, jobs: Sequence[str]) -> list[UpdateResult]:
-    """Tell the tickets of these jobs, or of all that have one, what they have not been told yet.
-
-    Raises NotFound, Invalid, TrackerUnavailable.
-    """
+def update_tickets(config: Config, queue: Queue, jobs: Sequence[str]) -> list[UpdateResult]:
+    """Send pending updates to the tickets of these jobs, or of all jobs with a ticket."""
     named = jobs or [k.job.id for k in queue.look().values() if k.job.tracker_item is not None]
-    me = f"{default_factory_name()}-{os.getpid()}-{secrets.token_hex(4)}"
+    sender = f"{default_factory_name()}-{os.getpid()}-{secrets.token_hex(4)}"
 
-    async def tell() -> list[UpdateResult]:
+    async def update() -> list[UpdateResult]:
         async with open_trackers(config.tracker, os.environ) as places:
-            tracker = _place(config, places).tracker
-            return [await tickets.echo(queue, tracker, job, me=me) for job in sorted(named)]
+            tracker = _choose_tracker(config, places).tracker
+            return [await tickets.echo(queue, tracker, job, me=sender) for job in sorted(named)]
 
-    return asyncio.run(tell())
+    return asyncio.run(update())
 
 
-def _place(config: Config, places: Mapping[str, TrackerBinding]) -> TrackerBinding:
-    """The tracker of the chosen product; else the only one that there is."""
+def _choose_tracker(config: Config, places: Mapping[str, TrackerBinding]) -> TrackerBinding:
+    """Return the tracker of the chosen product, or the only one."""
     product = config.client.product or DEFAULT_PRODUCT
     only = next(iter(places.values())) if len(places) == 1 else None
     place = places.get(product) or places.get(FLEET) or only
@@ -165,5 +156,5 @@ def _place(config: Config, places: Mapping[str, TrackerBinding]) -> TrackerBindi
 async def _item(place: TrackerBinding, item_id: str) -> Ticket:
     found = await place.tracker.item(item_id)
     if found is None:
-        raise NotFound("item", item_id, "look at its number in the tracker")
+        raise NotFound("item", item_id, "check its number in the tracker")
     return found

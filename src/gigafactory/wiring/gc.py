@@ -1,4 +1,4 @@
-"""Housekeeping, put together for a factory's places and for those of a folder."""
+"""Build garbage collection for a factory and for a folder."""
 
 import asyncio
 import os
@@ -21,10 +21,10 @@ from gigafactory.factory.git.repos import Repos
 from gigafactory.factory.run import run_registry
 from gigafactory.folder.queue.job_status import FolderFates, is_live
 from gigafactory.folder.queue.store import Queue
-from gigafactory.wiring.git import git_of
+from gigafactory.wiring.git import build_git
 
 
-def house(
+def build_gc(
     data_dir: DataDir,
     mirrors: Mirrors,
     repos: Repos,
@@ -33,7 +33,7 @@ def house(
     is_live: Callable[[str], bool],
     limits: Limits = KEPT_FOR,
 ) -> Housekeeping:
-    """All that is looked after in these places."""
+    """Return the garbage collector of a data folder."""
     known = KnownMirrors(mirrors, repos, lambda: run_registry.load_runs(data_dir))
     return Housekeeping(
         data_dir,
@@ -48,32 +48,34 @@ def house(
     )
 
 
-def house_of_folder(queue: Queue, mirrors: Mirrors, repos: Repos) -> Housekeeping:
-    """The places in which the runs of a folder work; its records know the jobs."""
+def build_folder_gc(queue: Queue, mirrors: Mirrors, repos: Repos) -> Housekeeping:
+    """Return the garbage collector of a folder queue."""
     data_dir = queue.board.data_dir
-    return house(
+    return build_gc(
         data_dir, mirrors, repos, FolderFates(queue), is_live=lambda job: is_live(queue, job)
     )
 
 
 def sweep_folder(config: Config, queue: Queue, *, dry_run: bool) -> Sweep:
-    """One round through the places of a folder."""
-    git = git_of(config.factory, queue.board.data_dir, os.environ)
-    kept_house = house_of_folder(queue, git.mirrors, git.repos)
+    """Collect the garbage of a folder queue once."""
+    git = build_git(config.factory, queue.board.data_dir, os.environ)
+    kept_house = build_folder_gc(queue, git.mirrors, git.repos)
     return asyncio.run(kept_house.sweep(datetime.now(UTC), dry_run=dry_run))
 
 
 def sweep_factory(config: Config, *, dry_run: bool) -> Sweep:
-    """One round through the places of the factory on this machine, whether it runs or not."""
+    """Collect the garbage of the factory on this machine once, running or not."""
     return asyncio.run(_sweep_factory(config.factory, DataDir.under(config.data), dry_run=dry_run))
 
 
 async def _sweep_factory(settings: FactorySettings, data_dir: DataDir, *, dry_run: bool) -> Sweep:
-    git = git_of(settings, data_dir, os.environ)
+    git = build_git(settings, data_dir, os.environ)
     membership = load_membership(data_dir)
 
     async def swept(fates: Fates) -> Sweep:
-        round_ = house(data_dir, git.mirrors, git.repos, fates, is_live=_noted(data_dir))
+        round_ = build_gc(
+            data_dir, git.mirrors, git.repos, fates, is_live=_registered_jobs(data_dir)
+        )
         return await round_.sweep(datetime.now(UTC), dry_run=dry_run)
 
     if membership is None:
@@ -82,6 +84,6 @@ async def _sweep_factory(settings: FactorySettings, data_dir: DataDir, *, dry_ru
         return await swept(FleetFates(client))
 
 
-def _noted(data_dir: DataDir) -> Callable[[str], bool]:
-    """From outside of the factory every run that is noted may be under way."""
+def _registered_jobs(data_dir: DataDir) -> Callable[[str], bool]:
+    # From another process, every registered run may be running.
     return lambda job_id: any(run.job_id == job_id for run in run_registry.load_runs(data_dir))

@@ -1,4 +1,4 @@
-"""The git of a factory, put together: its credentials, its mirrors, and which repos it serves."""
+"""Build the git tools of a factory: credentials, mirrors and allowed repos."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,16 +13,16 @@ from gigafactory.factory.git.remote_url import Allowed
 from gigafactory.factory.git.repos import Repos
 
 
-class GitSide(NamedTuple):
-    """What a factory needs to reach repos."""
+class GitTools(NamedTuple):
+    """Access to repos: mirrors, allowed repos and forges."""
 
     mirrors: Mirrors
     repos: Repos
     forges: Forges
 
 
-def git_of(settings: FactorySettings, data_dir: DataDir, environ: Mapping[str, str]) -> GitSide:
-    """The git side of a factory with these settings."""
+def build_git(settings: FactorySettings, data_dir: DataDir, environ: Mapping[str, str]) -> GitTools:
+    """Return the git tools for these settings."""
     folders = (settings.repos, *settings.roots, Path.home())
     roots = tuple(str(root) for root in folders if root is not None)
     forges = Forges(
@@ -30,4 +30,4 @@ def git_of(settings: FactorySettings, data_dir: DataDir, environ: Mapping[str, s
     )
     git = Git(local=True, credentials=forges.git_credentials, environ=environ)
     served = Repos(settings.repos, settings.addresses, settings.allow_repo, Allowed(folders=roots))
-    return GitSide(Mirrors(data_dir.mirrors, git), served, forges)
+    return GitTools(Mirrors(data_dir.mirrors, git), served, forges)

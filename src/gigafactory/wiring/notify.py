@@ -1,4 +1,4 @@
-"""Puts the channels of the settings together: their addresses, and who hears of what."""
+"""Build the notification channels."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -9,47 +9,47 @@ from gigafactory.coordinator.duties.notifier import ALL_KINDS, Channel, Messenge
 from gigafactory.domain.errors import Fault, Invalid
 
 
-def channels(notify: Settings) -> tuple[Channel, ...]:
-    """Who wants to hear of what."""
+def build_channels(notify: Settings) -> tuple[Channel, ...]:
+    """Return the channels with their products and kinds."""
     return tuple(
         Channel(
             name=name,
-            products=told.products,
-            kinds=told.kinds or ALL_KINDS,
+            products=channel.products,
+            kinds=channel.kinds or ALL_KINDS,
             quiet=timedelta(seconds=notify.quiet),
         )
-        for name, told in notify.channels.items()
+        for name, channel in notify.channels.items()
     )
 
 
 def open_messenger(notify: Settings, environ: Mapping[str, str]) -> Messenger:
-    """The way to these channels; an address is read where the settings say, and never shown.
+    """Return a messenger for the channels; URLs are read from variables or files.
 
-    Raises Invalid for a channel without a usable address, Unavailable without the extra `notify`.
+    Raise Invalid for a channel without a usable URL, Unavailable without the extra `notify`.
     """
     faults: list[Fault] = []
-    addresses = {
-        name: _addresses(name, channel, environ, faults)
+    urls = {
+        name: _read_urls(name, channel, environ, faults)
         for name, channel in notify.channels.items()
     }
     if faults:
         raise Invalid("the configuration", faults)
     from gigafactory.notify.apprise import AppriseMessenger
 
-    return AppriseMessenger(addresses)
+    return AppriseMessenger(urls)
 
 
-def _addresses(
+def _read_urls(
     name: str, channel: ChannelSettings, environ: Mapping[str, str], faults: list[Fault]
 ) -> list[str]:
     where = f"notify.channels.{name}"
     if channel.url_env is not None:
         field, found = "url-env", environ.get(channel.url_env, "")
-        missing = f"the variable {channel.url_env} is not set, or empty"
+        missing = f"the variable {channel.url_env} is not set or empty"
     else:
         assert channel.url_file is not None, "the settings have one of the two"
         field, found = "url-file", ""
-        missing = f"there is no address in {channel.url_file}"
+        missing = f"{channel.url_file} contains no URL"
         try:
             found = channel.url_file.expanduser().read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:

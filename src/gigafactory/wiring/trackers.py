@@ -1,12 +1,11 @@
-"""Which trackers there are: opened as the settings say, each with a token of its own."""
+"""Open the configured trackers."""
 
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from urllib.parse import urlsplit
 
-from gigafactory.config.settings import ProductTrackerSettings as Told
-from gigafactory.config.settings import TrackerSettings as Settings
+from gigafactory.config.settings import ProductTrackerSettings, TrackerSettings
 from gigafactory.coordinator.core.ports import Tracker, TrackerBinding
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.job.change import FLEET
@@ -21,51 +20,61 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 @asynccontextmanager
 async def open_trackers(
-    settings: Settings, environ: Mapping[str, str]
+    settings: TrackerSettings, environ: Mapping[str, str]
 ) -> AsyncIterator[Mapping[str, TrackerBinding]]:
-    """The trackers by product while the block lasts.
+    """Yield the trackers by product.
 
-    Raises Invalid for one whose token is not there, or that would get it unprotected.
+    Raise Invalid for a missing token, or one that would be sent without TLS.
     """
     async with AsyncExitStack() as stack:
-        places = {}
-        for product, told in settings.products.items():
-            places[product] = await _opened(stack, product, told, settings.agent, environ)
-        yield places
+        trackers = {}
+        for product, configured in settings.products.items():
+            trackers[product] = await _open_tracker(
+                stack, product, configured, settings.agent, environ
+            )
+        yield trackers
 
 
-async def _opened(
-    stack: AsyncExitStack, product: str, told: Told, agent: str, environ: Mapping[str, str]
+async def _open_tracker(
+    stack: AsyncExitStack,
+    product: str,
+    configured: ProductTrackerSettings,
+    agent: str,
+    environ: Mapping[str, str],
 ) -> TrackerBinding:
     field = f"tracker.products.{product}"
-    token = _variable(told.token_env, environ, field)
-    secret = _variable(told.secret_env, environ, field)
-    kind = told.kind or _kind(told.url)
-    repo = told.repo
+    token = _variable(configured.token_env, environ, field)
+    secret = _variable(configured.secret_env, environ, field)
+    kind = configured.kind or _kind(configured.url)
+    repo = configured.repo
     tracker: Tracker
-    if kind == "webhook" or told.url is None:
+    if kind == "webhook" or configured.url is None:
         from gigafactory.trackers.webhook_only import WebhookOnlyTracker
 
         if kind != "webhook" or secret is None:
-            raise _wrong(field, "has no url: give it one, or a secret-env for webhooks alone")
+            raise _invalid(field, "has no url: set one, or a secret-env for webhooks only")
         tracker = WebhookOnlyTracker()
     elif kind == "github":
         from gigafactory.trackers.github_issues import open_issues
 
-        slug = _SLUG.fullmatch(urlsplit(told.url).path)
+        slug = _SLUG.fullmatch(urlsplit(configured.url).path)
         if slug is None:
-            raise _wrong(field, f"url is {told.url!r}; expected https://github.com/owner/name")
-        repo = repo or told.url
-        api = _protected(told.api or _api(told.url), field)
+            raise _invalid(
+                field, f"url is {configured.url!r}; expected https://github.com/owner/name"
+            )
+        repo = repo or configured.url
+        api = _require_https(configured.api or _api(configured.url), field)
         tracker = await stack.enter_async_context(
             open_issues(api, token, slug["slug"], agent=agent)
         )
     else:
         from gigafactory.trackers.items import open_items
 
-        whose = None if product == FLEET else product
+        product_id = None if product == FLEET else product
         tracker = await stack.enter_async_context(
-            open_items(_protected(told.url, field), token, product=whose, agent=agent)
+            open_items(
+                _require_https(configured.url, field), token, product=product_id, agent=agent
+            )
         )
     return TrackerBinding(
         name=product,
@@ -92,16 +101,18 @@ def _variable(name: str | None, environ: Mapping[str, str], field: str) -> str |
         return None
     value = environ.get(name, "").strip()
     if not _VISIBLE.fullmatch(value):
-        raise _wrong(field, f"the variable {name} must hold a secret; it is empty, or has spaces")
+        raise _invalid(
+            field, f"the variable {name} must contain a secret; it is empty or has spaces"
+        )
     return value
 
 
-def _protected(url: str, field: str) -> str:
+def _require_https(url: str, field: str) -> str:
     parts = urlsplit(url)
     if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in _LOOPBACK):
-        raise _wrong(field, f"{url!r} does not protect a token on its way: use an https address")
+        raise _invalid(field, f"{url!r} would send the token without TLS: use an https URL")
     return url
 
 
-def _wrong(field: str, message: str) -> Invalid:
+def _invalid(field: str, message: str) -> Invalid:
     return Invalid("the settings", [Fault(field, message)])

@@ -16,7 +16,7 @@ import pytest
 from gigafactory.client import fleet, jobs
 from gigafactory.client.transport.sync_client import Client
 from gigafactory.config.data_dir import ADMIN_TOKEN
-from gigafactory.demo.script import plays
+from gigafactory.demo.script import demo_jobs
 from gigafactory.domain.errors import Refused
 from gigafactory.wire.jobs import JobFilter, JobView
 from tests.services import bubblewrap
@@ -28,9 +28,9 @@ SECONDS = 30.0
 
 
 def test_a_seed_plays_the_same_again() -> None:
-    assert plays(7, "/repo") == plays(7, "/repo")
-    assert plays(7, "/repo") != plays(8, "/repo")
-    assert len(plays(7, "/repo")) >= 11
+    assert demo_jobs(7, "/repo") == demo_jobs(7, "/repo")
+    assert demo_jobs(7, "/repo") != demo_jobs(8, "/repo")
+    assert len(demo_jobs(7, "/repo")) >= 11
 
 
 def said(out: IO[str]) -> str:

@@ -296,7 +296,7 @@ async def test_an_address_that_cannot_be_used_is_refused_without_being_told(
     assert "secret" not in told
     assert "cannot be read" in opened({}, url_file=tmp_path / "none")
     (tmp_path / "empty").write_text("# nothing yet\n")
-    assert "there is no address in" in opened({}, url_file=tmp_path / "empty")
+    assert "contains no URL" in opened({}, url_file=tmp_path / "empty")
 
 
 async def test_a_person_tries_the_channels(tmp_path: Path, receiver: Receiver) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest_asyncio
 
 from gigafactory.client.transport.async_client import AsyncClient
-from gigafactory.server.inbox import BYTES_MAX, DropFolder
+from gigafactory.server.inbox import BYTES_MAX, InboxWatcher
 from tests.support.api_server import Server, a_server
 
 LONG_AGO = 1_700_000_000
@@ -20,9 +20,9 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
 
 
 @pytest_asyncio.fixture
-async def inbox(tmp_path: Path, server: Server) -> AsyncIterator[DropFolder]:
+async def inbox(tmp_path: Path, server: Server) -> AsyncIterator[InboxWatcher]:
     async with AsyncClient(server.url, server.admin_token, product="notes") as client:
-        yield DropFolder(tmp_path / "inbox", client)
+        yield InboxWatcher(tmp_path / "inbox", client)
 
 
 def drop(folder: Path, name: str, text: str) -> Path:
@@ -39,23 +39,23 @@ async def names(server: Server) -> list[str]:
 
 
 async def test_a_file_that_was_handed_in_before_a_crash_is_not_handed_in_again(
-    tmp_path: Path, server: Server, inbox: DropFolder
+    tmp_path: Path, server: Server, inbox: InboxWatcher
 ) -> None:
     path = drop(tmp_path / "inbox", "fix.md", "# Fix it\n")
-    await inbox.look()
+    await inbox.submit_files()
     taken = tmp_path / "inbox" / "taken" / "fix.md"
     taken.rename(path)  # as if it had died before it was put away
-    await inbox.look()
+    await inbox.submit_files()
     assert await names(server) == ["fix"]
     assert taken.exists()
 
 
 async def test_what_is_no_job_is_put_aside_with_the_reason(
-    tmp_path: Path, server: Server, inbox: DropFolder
+    tmp_path: Path, server: Server, inbox: InboxWatcher
 ) -> None:
     drop(tmp_path / "inbox", "large.md", "x" * (BYTES_MAX + 1))
     drop(tmp_path / "inbox", "broken.md", "---\nname: [\n---\n")
-    await inbox.look()
+    await inbox.submit_files()
     refused = tmp_path / "inbox" / "refused"
     assert "at most" in (refused / "large.errors.txt").read_text()
     assert (refused / "broken.errors.txt").read_text()
@@ -66,17 +66,17 @@ async def test_what_is_no_job_is_put_aside_with_the_reason(
 async def test_while_the_coordinator_is_away_everything_stays(tmp_path: Path) -> None:
     path = drop(tmp_path / "inbox", "fix.md", "# Fix it\n")
     async with AsyncClient("http://127.0.0.1:1", "none", patience=()) as nobody:
-        await DropFolder(tmp_path / "inbox", nobody).look()
+        await InboxWatcher(tmp_path / "inbox", nobody).submit_files()
     assert path.exists()
 
 
 async def test_what_is_no_file_stands_in_nobody_s_way(
-    tmp_path: Path, server: Server, inbox: DropFolder
+    tmp_path: Path, server: Server, inbox: InboxWatcher
 ) -> None:
     folder = tmp_path / "inbox"
     drop(folder, "fix.md", "# Fix it\n")
     (folder / "dangling.md").symlink_to(tmp_path / "nowhere")
     (folder / "folder.md").mkdir()
-    await inbox.look()
+    await inbox.submit_files()
     assert await names(server) == ["fix"]
     assert sorted(path.name for path in folder.glob("*.md")) == ["dangling.md", "folder.md"]

@@ -171,7 +171,7 @@ def test_aq_serve_keeps_bytes_where_its_address_and_the_usual_variables_say(
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("s3://me:hunter2@bucket/x", "it says more than where"),
+        ("s3://me:hunter2@bucket/x", "must contain only scheme, bucket and prefix"),
         ("s3:///x", "names no bucket or container"),
         ("az://box/a//b", "found the prefix 'a//b'"),
         ("ftp://there", "found 'ftp'; expected file:///…, s3://bucket/prefix or az://"),

@@ -24,7 +24,7 @@ from gigafactory.factory.executor import Executor
 from gigafactory.factory.reporting.log_sender import RunLog
 from gigafactory.factory.reporting.reporter import UploadableFile
 from gigafactory.wire.reports import ReportDoc
-from gigafactory.wiring.factory import equip
+from gigafactory.wiring.factory import build_equipment
 
 JOB = "01full"
 PAGE = 4096
@@ -129,7 +129,9 @@ async def main(folder: Path, remote: Path) -> None:
     data_dir = DataDir.under(folder)
     data_dir.create()
     settings = FactorySettings(repos=remote.parent, sandbox="none")
-    equipment = await equip(settings, data_dir, factory_id="mac-1", environ={"PATH": PATH})
+    equipment = await build_equipment(
+        settings, data_dir, factory_id="mac-1", environ={"PATH": PATH}
+    )
     disk = Disk(folder, remote, Executor(equipment, slots=1))
     disk.fill()
     await disk.run("at the start", "echo precious > work")

@@ -16,7 +16,7 @@ from gigafactory.factory.git.remote_url import Allowed
 from gigafactory.factory.git.repos import Repos
 from gigafactory.factory.git.worktree import Worktree
 from gigafactory.factory.run import run_registry
-from gigafactory.wiring.gc import house
+from gigafactory.wiring.gc import build_gc
 from tests.support.factory.git_repo import Remote, World, plain_git
 
 NOW = datetime.now(UTC)
@@ -64,7 +64,7 @@ class Machine:
 
     @property
     def house(self) -> Housekeeping:
-        return house(
+        return build_gc(
             self.data_dir,
             self.mirrors,
             self.repos,

@@ -7,7 +7,7 @@ from litestar.types import Receive, Scope, Send
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from gigafactory.server.uvicorn_protocol import SingleWrite
+from gigafactory.server.uvicorn_protocol import SingleWriteProtocol
 
 QUESTION = b"GET / HTTP/1.1\r\nhost: here\r\n\r\n"
 HEAD_ALONE = b"HEAD / HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n"
@@ -65,7 +65,7 @@ def asked(app: App, question: bytes = QUESTION) -> Line:
     """The connection of somebody who has just asked."""
     config = Config(app, log_config=None, access_log=False)
     config.load()
-    protocol = SingleWrite(config, ServerState(), app_state={})
+    protocol = SingleWriteProtocol(config, ServerState(), app_state={})
     line = Line()
     protocol.connection_made(line)
     protocol.data_received(question)

@@ -41,9 +41,9 @@ def from_tracker(session: Session, items: tuple[str, ...], *, folder: Path | Non
 
 
 def _import_into_folder(session: Session, folder: Path, items: tuple[str, ...]) -> int:
-    from gigafactory.wiring.folder_process import take_tickets
+    from gigafactory.wiring.folder_process import import_tickets
 
-    taken = take_tickets(session.config, folder.absolute(), items)
+    taken = import_tickets(session.config, folder.absolute(), items)
     if session.as_json:
         added = {"added": [str(path) for path in taken.added], "known": list(taken.known)}
         say_json(msgspec.json.encode({**added, "refused": taken.refused}))
@@ -77,9 +77,9 @@ def to_tracker(session: Session, jobs: tuple[str, ...], *, folder: Path | None) 
 
 
 def _update_from_folder(session: Session, folder: Path, jobs: tuple[str, ...]) -> None:
-    from gigafactory.wiring.folder_process import tell_tickets
+    from gigafactory.wiring.folder_process import update_tickets
 
-    results = tell_tickets(session.config, queue_in(session, folder), jobs)
+    results = update_tickets(session.config, queue_in(session, folder), jobs)
     if session.as_json:
         say_json(msgspec.json.encode({"told": results}))
         return

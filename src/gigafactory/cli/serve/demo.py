@@ -15,7 +15,7 @@ from gigafactory.cli.session import Session, with_settings
 from gigafactory.config.data_dir import read_line
 
 if TYPE_CHECKING:
-    from gigafactory.server.server import Ready
+    from gigafactory.server.server import ServerReady
 
 BANNER = """\
 The demo runs at {url}  (seed {seed})
@@ -40,7 +40,7 @@ Ctrl-C ends it, and everything that it has made is removed.
 @with_settings
 def demo(session: Session, *, seed: int | None, once: bool) -> None:
     """Run a demo fleet with scripted agents; leaves nothing behind."""
-    from gigafactory.demo.runner import Showing
+    from gigafactory.demo.runner import DemoFleet
     from gigafactory.server.server import serve
 
     number = random.randrange(10_000) if seed is None else seed  # noqa: S311 - a demo
@@ -56,15 +56,15 @@ def demo(session: Session, *, seed: int | None, once: bool) -> None:
         log=replace(session.config.log, level="warning"),
     )
 
-    async def beside(ready: "Ready") -> None:
+    async def beside(ready: "ServerReady") -> None:
         token = read_line(ready.token_file) or ""
-        await Showing(folder, ready.url, token, seed=number).play(once=once)
+        await DemoFleet(folder, ready.url, token, seed=number).run(once=once)
 
-    def announce(ready: "Ready") -> None:
+    def announce(ready: "ServerReady") -> None:
         say(BANNER.format(url=ready.url, login=ready.login, data=data, seed=number))
 
     try:
-        serve(config, announce, beside, ends_with_it=True)
+        serve(config, announce, beside, stop_with_companion=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     note("The demo has ended; its files are removed.")

@@ -33,10 +33,10 @@ def serve(session: Session) -> None:
     """
     import msgspec
 
-    from gigafactory.server.server import Ready
+    from gigafactory.server.server import ServerReady
     from gigafactory.server.server import serve as run
 
-    def announce(ready: Ready) -> None:
+    def announce(ready: ServerReady) -> None:
         address = {"url": ready.url, "tokenFile": str(ready.token_file)}
         if session.as_json:
             click.echo(msgspec.json.encode(address))

@@ -14,7 +14,7 @@ from gigafactory.config.loading import mask
 from gigafactory.domain.errors import Unavailable
 
 if TYPE_CHECKING:
-    from gigafactory.server.server import Ready
+    from gigafactory.server.server import ServerReady
 
 BANNER = """\
 Gigafactory is up at {url}
@@ -50,20 +50,20 @@ Ctrl-C stops it. Nothing is lost: `aq up` continues where it stopped.
 def up(session: Session, *, no_factory: bool) -> None:
     """Run a coordinator, the web pages and a factory on this machine."""
     from gigafactory.server.inbox import serve_inbox
-    from gigafactory.server.local_factory import work_here
+    from gigafactory.server.local_factory import run_local_factory
     from gigafactory.server.server import serve
 
     config = session.config
     inbox = config.factory.inbox or config.data / "inbox"
 
-    async def beside(ready: "Ready") -> None:
+    async def beside(ready: "ServerReady") -> None:
         async with asyncio.TaskGroup() as going:
             token = read_line(ready.token_file)
             going.create_task(serve_inbox(inbox, ready.url, token))
             if not no_factory:
-                going.create_task(work_here(config, ready.url, ready.token_file))
+                going.create_task(run_local_factory(config, ready.url, ready.token_file))
 
-    def announce(ready: "Ready") -> None:
+    def announce(ready: "ServerReady") -> None:
         banner = BANNER.format(
             url=ready.url,
             login=ready.login,

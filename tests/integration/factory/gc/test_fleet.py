@@ -11,7 +11,7 @@ import pytest_asyncio
 from gigafactory.config.settings import FactorySettings
 from gigafactory.factory.agent.membership import FleetMembership, save_membership
 from gigafactory.factory.git.worktree import Worktree
-from gigafactory.wiring.git import git_of
+from gigafactory.wiring.git import build_git
 from tests.services.aq import Ran, Shell
 from tests.support.factory.git_repo import write
 from tests.support.factory.local_fleet import YardHere, a_yard
@@ -137,7 +137,7 @@ async def test_a_stopped_factory_s_worktree_goes_when_its_work_is_elsewhere(
         job_id = await yard.submit("echo hello > hello.txt")
         await yard.rests(job_id)
         await until(lambda: not agent.running_jobs)
-    git = git_of(FactorySettings(repos=yard.folder), yard.data_dir(), os.environ)
+    git = build_git(FactorySettings(repos=yard.folder), yard.data_dir(), os.environ)
     mirror = await git.mirrors.open(git.repos.address(str(yard.remote.path)))
     for name in ("stale", "unsaved"):
         left = await Worktree.add(mirror, yard.data_dir().worktree(name), yard.start)

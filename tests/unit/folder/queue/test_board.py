@@ -17,7 +17,7 @@ from gigafactory.folder.queue.scheduler import order
 from gigafactory.folder.queue.store import Queue
 from gigafactory.system.clock import SystemClock
 from gigafactory.system.ids import RandomIds
-from gigafactory.wiring.folder_process import at_once
+from gigafactory.wiring.folder_process import max_concurrent_jobs
 from tests.support.builders import NOON, a_job, after
 
 BUSY: dict[str, int] = {}
@@ -164,7 +164,7 @@ def test_files_are_added_whole_and_never_over_others(board: Board, tmp_path: Pat
 
 
 def test_how_many_run_at_once_is_a_setting() -> None:
-    assert at_once({}) == 3
-    assert at_once({"AGENT_QUEUE_MAX": "7"}) == 7
+    assert max_concurrent_jobs({}) == 3
+    assert max_concurrent_jobs({"AGENT_QUEUE_MAX": "7"}) == 7
     with pytest.raises(Invalid, match="AGENT_QUEUE_MAX"):
-        at_once({"AGENT_QUEUE_MAX": "0"})
+        max_concurrent_jobs({"AGENT_QUEUE_MAX": "0"})
