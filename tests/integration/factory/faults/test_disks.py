@@ -53,7 +53,7 @@ async def test_a_full_disk_hands_the_job_back_or_is_waited_out_and_the_work_is_k
     assert remote.text(again["commit"], "work") == "precious", "it went on with what was kept"
     assert remote.text(again["commit"], "whole") == "done"
     assert middle["result"] == "ok", middle
-    assert "not saved, and tried again in 0.1 s: the disk of this factory is full" in middle["log"]
+    assert "not saved; retrying in 0.1 s: the disk of this factory is full" in middle["log"]
     assert "bytes of the log are missing here: the disk was full]\n" in middle["log"]
     assert "aq: checkpoint: saved again\n" in middle["log"]
     assert "and on\n" in middle["log"], "the log goes on with the run"
