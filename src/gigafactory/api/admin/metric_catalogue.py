@@ -67,7 +67,7 @@ class Exposition:
             "queue_oldest_seconds",
             "How long the job has waited that waits longest, those behind locks apart.",
             ("product",),
-            _alone(told.oldest_s),
+            _by_name(told.oldest_s),
         )
         yield _gauge(
             "jobs_unroutable", "Waiting jobs that no factory could ever run.", told.unroutable
@@ -76,11 +76,11 @@ class Exposition:
             "seat_time_seconds",
             "Recent seat-time over the product's share; fair is equal, where there is work.",
             ("product",),
-            _alone(told.seat_seconds),
+            _by_name(told.seat_seconds),
         )
         halted = {name: float(on) for name, on in told.halted.items()}
         yield _gauges(
-            "halted", "1 while a product, or all (*), is halted.", ("product",), _alone(halted)
+            "halted", "1 while a product, or all (*), is halted.", ("product",), _by_name(halted)
         )
 
     def _engines(self) -> Iterator[Metric]:
@@ -169,7 +169,7 @@ _FEED = "From an event's commit until this coordinator took it in."
 _DISPATCH = "From an offer's commit until it was passed on to its factory."
 
 
-def _alone(values: Mapping[str, float]) -> Values:
+def _by_name(values: Mapping[str, float]) -> Values:
     return [((name,), value) for name, value in values.items()]
 
 

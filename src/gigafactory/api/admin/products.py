@@ -67,7 +67,7 @@ def path_product(request: ApiRequest) -> str:
 
     Raises NotFound for what cannot be one.
     """
-    product_id = request.named("product_id", "product")
+    product_id = request.path_name("product_id", "product")
     try:
         return slug(product_id)
     except ValueError as expected:

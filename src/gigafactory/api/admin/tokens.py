@@ -52,7 +52,7 @@ async def list_tokens(request: ApiRequest) -> ASGIApp:
 async def revoke_token(request: ApiRequest) -> ASGIApp:
     """Revoke a token and close its open streams."""
     caller = await request.caller()
-    ended = await request.coordinator.tokens.revoke(caller, request.named("token_id", "token"))
+    ended = await request.coordinator.tokens.revoke(caller, request.path_name("token_id", "token"))
     return json_response(views.render_token(ended))
 
 
@@ -73,7 +73,9 @@ async def issue_job_token(request: ApiRequest) -> ASGIApp:
     """
     caller = await request.caller()
     epoch = (await request.json_body(JobTokenDoc)).lease_epoch
-    made = await request.coordinator.job_tokens.issue(caller, request.named("job_id", "job"), epoch)
+    made = await request.coordinator.job_tokens.issue(
+        caller, request.path_name("job_id", "job"), epoch
+    )
     assert made.token.expires_at is not None, "the token of a job ends"
     ends = timestamp(made.token.expires_at).text
     return json_response(

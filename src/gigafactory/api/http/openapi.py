@@ -127,7 +127,10 @@ def _described(
             *_header_parameters(method, operation),
         ],
         "responses": {
-            **{str(status): _given(body, schemas) for status, body in operation.responses.items()},
+            **{
+                str(status): _response(body, schemas)
+                for status, body in operation.responses.items()
+            },
             **{str(status): _refusal(status, schemas) for status in operation.error_statuses},
         },
     }
@@ -184,7 +187,7 @@ HEADERS: dict[str, dict[str, Any]] = {
 }
 
 
-def _given(body: Body | None, schemas: dict[Any, Any]) -> dict[str, Any]:
+def _response(body: Body | None, schemas: dict[Any, Any]) -> dict[str, Any]:
     if body is None:
         return {"description": "done; there is nothing to say"}
     content = {body.media_type: _content(body, schemas)}

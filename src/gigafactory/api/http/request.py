@@ -65,7 +65,7 @@ class ApiRequest(Request[Any, Any, State]):
         """
         return await self.authn.caller(dict(self.scope["headers"]), self.address)
 
-    def named(self, parameter: str, kind: str) -> str:
+    def path_name(self, parameter: str, kind: str) -> str:
         """Return a name or id from the path.
 
         Raises NotFound for what cannot be one.

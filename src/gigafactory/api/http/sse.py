@@ -108,7 +108,10 @@ class EventStream:
         """Send it."""
         stopped = self._open.register()
         pump = asyncio.create_task(self._pump(send))
-        others = [asyncio.create_task(self._ping(send)), asyncio.create_task(_left(receive))]
+        others = [
+            asyncio.create_task(self._ping(send)),
+            asyncio.create_task(_wait_for_disconnect(receive)),
+        ]
         try:
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             await asyncio.wait({pump, stopped, *others}, return_when=asyncio.FIRST_COMPLETED)
@@ -150,6 +153,6 @@ def _piece(body: bytes) -> HTTPResponseBodyEvent:
     return {"type": "http.response.body", "body": body, "more_body": True}
 
 
-async def _left(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

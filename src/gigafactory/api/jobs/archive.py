@@ -100,7 +100,7 @@ async def read_archived(request: ApiRequest) -> ASGIApp:
     `run`, `log`, `artifact`, `bytes` (of the artifact, in base64).
     """
     caller = await request.caller()
-    found = await request.coordinator.archives.get(caller, request.named("job_id", "job"))
+    found = await request.coordinator.archives.get(caller, request.path_name("job_id", "job"))
     file = _file(found)
     condition = request.header(b"if-range")
     asked = request.header(b"range") if condition in (None, etag(file)) else None

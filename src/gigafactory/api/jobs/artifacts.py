@@ -71,7 +71,7 @@ async def add_artifact(request: ApiRequest) -> ASGIApp:
     )
     taken = await request.coordinator.artifacts.add(
         caller,
-        request.named("job_id", "job"),
+        request.path_name("job_id", "job"),
         offered,
         request.body_chunks(),
         epoch=asked.lease_epoch,
@@ -90,7 +90,7 @@ async def add_artifact(request: ApiRequest) -> ASGIApp:
 async def list_artifacts(request: ApiRequest) -> ASGIApp:
     """List the files of all runs of a job, oldest first."""
     caller = await request.caller()
-    found = await request.coordinator.artifacts.list(caller, request.named("job_id", "job"))
+    found = await request.coordinator.artifacts.list(caller, request.path_name("job_id", "job"))
     return json_response(ArtifactsView(artifacts=tuple(render_artifact(each) for each in found)))
 
 
@@ -133,7 +133,7 @@ async def read_diff(request: ApiRequest) -> ASGIApp:
     all. The commit is the one to name in a decision.
     """
     caller = await request.caller()
-    diff = await request.coordinator.diffs.get(caller, request.named("job_id", "job"))
+    diff = await request.coordinator.diffs.get(caller, request.path_name("job_id", "job"))
     if JSON in (request.header(b"accept") or b""):
         return json_response(diff)
     headers = (
@@ -192,7 +192,7 @@ async def download(request: ApiRequest, found: Artifact) -> Download:
 
 
 async def _wanted(request: ApiRequest) -> Artifact:
-    wanted = request.named("artifact_id", "artifact")
+    wanted = request.path_name("artifact_id", "artifact")
     secret = request.query(Opened).link
     if secret is None:
         return await request.coordinator.artifacts.get(await request.caller(), wanted)
@@ -208,7 +208,7 @@ async def _wanted(request: ApiRequest) -> Artifact:
 async def delete_artifact(request: ApiRequest) -> ASGIApp:
     """Delete a file of a job; its events remain."""
     caller = await request.caller()
-    await request.coordinator.artifacts.delete(caller, request.named("artifact_id", "artifact"))
+    await request.coordinator.artifacts.delete(caller, request.path_name("artifact_id", "artifact"))
     return NO_CONTENT
 
 
@@ -239,7 +239,7 @@ async def link_artifact(request: ApiRequest) -> ASGIApp:
     asked = await request.json_body(LinkDoc)
     made = await request.coordinator.artifact_links.create(
         caller,
-        request.named("artifact_id", "artifact"),
+        request.path_name("artifact_id", "artifact"),
         timedelta(seconds=int(asked.expires_in)),
     )
     at = request.scope["path"].removesuffix("/links")

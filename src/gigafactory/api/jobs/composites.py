@@ -46,7 +46,7 @@ async def add_children(request: ApiRequest) -> ASGIApp:
     document = decode_json(await request.read_body(BATCH_BYTES_MAX), dict[str, object])
     files = parse_batch(document, CHILDREN_MAX)
     coordinator = request.coordinator
-    reference = request.named("job_id", "job")
+    reference = request.path_name("job_id", "job")
     taken = await coordinator.submissions.add_children(caller, reference, files)
     shown = tuple(views.render_job(coordinator.jobs.with_fleet_flags(job)) for job in taken.jobs)
     return json_response(JobsView(jobs=shown), 201 if taken.created else 200)
@@ -60,7 +60,7 @@ async def get_dag(request: ApiRequest) -> ASGIApp:
     """Return the tree below a job, each composite before its children."""
     caller = await request.caller_or_agent()
     return json_response(
-        _dag(await request.coordinator.dags.get(caller, request.named("job_id", "job")))
+        _dag(await request.coordinator.dags.get(caller, request.path_name("job_id", "job")))
     )
 
 

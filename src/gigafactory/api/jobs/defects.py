@@ -35,7 +35,7 @@ async def report_defect(request: ApiRequest) -> ASGIApp:
     asked = await request.json_body(DefectDoc)
     job = await request.coordinator.defects.report(
         caller,
-        request.named("job_id", "job"),
+        request.path_name("job_id", "job"),
         Defect(source=asked.source, reference=asked.reference),
     )
     return json_response(views.render_job(request.coordinator.jobs.with_fleet_flags(job)))

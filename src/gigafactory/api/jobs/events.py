@@ -59,7 +59,7 @@ async def list_events(request: ApiRequest) -> ASGIApp:
     caller = await request.caller()
     page = request.query(EventPage)
     jobs = request.coordinator.jobs
-    job = await jobs.lookup(caller, request.named("job_id", "job"))
+    job = await jobs.lookup(caller, request.path_name("job_id", "job"))
     events = await jobs.events(job, after=page.after, limit=page.limit)
     return json_response(EventsView(events=tuple(views.render_event(event) for event in events)))
 
@@ -112,7 +112,7 @@ async def stream_job_events(request: ApiRequest) -> ASGIApp:
     """
     caller = await request.caller()
     batches = await request.coordinator.event_streams.follow_job(
-        caller, request.named("job_id", "job"), after=resume_position(request) or 0
+        caller, request.path_name("job_id", "job"), after=resume_position(request) or 0
     )
     state = request.app.state
     return sse.EventStream(sse.event_frames(batches, state.frames, lambda e: e.seq), state.streams)
@@ -146,7 +146,7 @@ async def list_runs(request: ApiRequest) -> ASGIApp:
     """List the runs of a job, oldest first, with usage and outcome."""
     caller = await request.caller_or_agent()
     jobs = request.coordinator.jobs
-    runs = await jobs.runs(await jobs.lookup(caller, request.named("job_id", "job")))
+    runs = await jobs.runs(await jobs.lookup(caller, request.path_name("job_id", "job")))
     return json_response(RunsView(runs=tuple(views.render_run(run) for run in runs)))
 
 
@@ -158,7 +158,7 @@ async def explain_job(request: ApiRequest) -> ASGIApp:
     """Explain a job's state, or why it does not run yet."""
     caller = await request.caller()
     jobs = request.coordinator.jobs
-    job = await jobs.lookup(caller, request.named("job_id", "job"))
+    job = await jobs.lookup(caller, request.path_name("job_id", "job"))
     return json_response(await jobs.explain(job))
 
 

@@ -170,7 +170,7 @@ async def get_job(request: ApiRequest) -> ASGIApp:
     caller = await request.caller_or_agent()
     include = request.query(JobIncludes).include.split(",")
     jobs = request.coordinator.jobs
-    job = await jobs.get(caller, request.named("job_id", "job"))
+    job = await jobs.get(caller, request.path_name("job_id", "job"))
     spec = await jobs.spec(job) if {"manifest", "body"} & set(include) else None
     events = await jobs.events(job) if "events" in include else ()
     runs = await jobs.runs(job) if "runs" in include else ()
@@ -202,7 +202,7 @@ async def act_on_job(request: ApiRequest) -> ASGIApp:
         reason=asked.reason or asked.comment, commit=asked.commit, fresh=asked.fresh
     )
     job = await request.coordinator.actions.act(
-        caller, request.named("job_id", "job"), request.named("action", "action"), wish
+        caller, request.path_name("job_id", "job"), request.path_name("action", "action"), wish
     )
     return json_response(views.render_job(request.coordinator.jobs.with_fleet_flags(job)))
 

@@ -55,7 +55,7 @@ async def append_log(request: ApiRequest) -> ASGIApp:
     chunk = request.query(Chunk)
     data = await request.read_body(CHUNK_BYTES_MAX)
     end = await request.coordinator.logs.append(
-        caller, request.named("job_id", "job"), chunk.lease_epoch, chunk.offset, data
+        caller, request.path_name("job_id", "job"), chunk.lease_epoch, chunk.offset, data
     )
     return json_response(LogEnd(offset=end))
 
@@ -108,7 +108,7 @@ async def read_log(request: ApiRequest) -> ASGIApp:
     caller = await request.caller_or_agent()
     wanted = request.query(LogPart)
     readers, streams = request.coordinator.log_readers, request.app.state.streams
-    reference, after = request.named("job_id", "job"), last_event_id(request)
+    reference, after = request.path_name("job_id", "job"), last_event_id(request)
     if wanted.follow and wanted.run is None and after is None:
         job = await request.coordinator.jobs.lookup(caller, reference)
         if awaits_run(job):

@@ -61,11 +61,11 @@ async def save_profile(request: ApiRequest) -> ASGIApp:
     An unchanged profile stays the version that it is; older versions are never changed.
     """
     caller = await request.caller()
-    saved = await request.coordinator.profiles.save(caller, await _sent(request))
+    saved = await request.coordinator.profiles.save(caller, await _read_profile(request))
     return json_response(profile_to_json(saved), 201)
 
 
-async def _sent(request: ApiRequest) -> Profile:
+async def _read_profile(request: ApiRequest) -> Profile:
     data = await request.read_body(REQUEST_BYTES_MAX)
     if (request.header(b"content-type") or b"").startswith(b"text/"):
         return parse_profile_file(data)
@@ -81,7 +81,7 @@ async def _sent(request: ApiRequest) -> Profile:
 async def get_profile(request: ApiRequest) -> ASGIApp:
     """Return a profile in its newest version."""
     caller = await request.caller()
-    name = request.named("name", "profile")
+    name = request.path_name("name", "profile")
     return json_response(profile_to_json(await request.coordinator.profiles.get(caller, name)))
 
 
@@ -92,7 +92,7 @@ async def get_profile(request: ApiRequest) -> ASGIApp:
 async def get_profile_version(request: ApiRequest) -> ASGIApp:
     """Return one version of a profile."""
     caller = await request.caller()
-    name, version = request.named("name", "profile"), request.named("version", "version")
+    name, version = request.path_name("name", "profile"), request.path_name("version", "version")
     if not version.isdecimal() or len(version) > VERSION_DIGITS_MAX:
         raise NotFound("profile", f"{name}@{version}", "versions are whole numbers")
     found = await request.coordinator.profiles.get(caller, name, int(version))

@@ -44,7 +44,7 @@ async def review_job(request: ApiRequest) -> ASGIApp:
     asked = await request.json_body(ReviewDoc)
     job = await request.coordinator.actions.act(
         caller,
-        request.named("job_id", "job"),
+        request.path_name("job_id", "job"),
         asked.decision,
         ActionRequest(reason=asked.comment, commit=asked.commit),
     )
@@ -74,7 +74,7 @@ async def request_review(request: ApiRequest) -> ASGIApp:
     asked = await request.json_body(ReviewRequestDoc)
     job = await request.coordinator.actions.act(
         caller,
-        request.named("job_id", "job"),
+        request.path_name("job_id", "job"),
         "request-review",
         ActionRequest(reason=asked.comment, reviewers=asked.reviewers, quorum=asked.quorum),
     )

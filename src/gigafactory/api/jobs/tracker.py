@@ -52,11 +52,11 @@ async def ingest(request: ApiRequest) -> ASGIApp:
     if asked.item is not None:
         given = Ticket(**msgspec.structs.asdict(asked.item))
         made = await tickets.ingest_item(caller, given)
-        return _taken(request, ImportResult(made.jobs, made.created))
+        return _import_response(request, ImportResult(made.jobs, made.created))
     if asked.item_id is not None:
         made = await tickets.ingest(caller, asked.item_id)
-        return _taken(request, ImportResult(made.jobs, made.created))
-    return _taken(request, await tickets.ingest_waiting(caller))
+        return _import_response(request, ImportResult(made.jobs, made.created))
+    return _import_response(request, await tickets.ingest_waiting(caller))
 
 
 @post(
@@ -125,7 +125,7 @@ def _text(header: bytes | None) -> str | None:
     return None if header is None else header.decode("latin-1")
 
 
-def _taken(request: ApiRequest, taken: ImportResult) -> ASGIApp:
+def _import_response(request: ApiRequest, taken: ImportResult) -> ASGIApp:
     return json_response(_view(request, taken), 201 if taken.created else 200)
 
 

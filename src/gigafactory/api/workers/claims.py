@@ -119,7 +119,7 @@ async def report(request: ApiRequest) -> ASGIApp:
     caller = await request.caller()
     told = await request.json_body(ReportDoc)
     job = await request.coordinator.reports.report(
-        caller, told.read(request.named("job_id", "job"))
+        caller, told.read(request.path_name("job_id", "job"))
     )
     return json_response(views.render_job(job))
 
@@ -198,7 +198,9 @@ async def renew(request: ApiRequest) -> ASGIApp:
     """Renew a lease; also an expired one, until it is reaped."""
     caller = await request.caller()
     epoch = (await request.json_body(RenewDoc)).lease_epoch
-    until = await request.coordinator.claims.renew(caller, request.named("job_id", "job"), epoch)
+    until = await request.coordinator.claims.renew(
+        caller, request.path_name("job_id", "job"), epoch
+    )
     return json_response(RenewedView(lease_epoch=epoch, expires_at=timestamp(until)))
 
 
@@ -219,7 +221,7 @@ async def release(request: ApiRequest) -> ASGIApp:
     caller = await request.caller()
     asked = await request.json_body(ReleaseDoc)
     job = await request.coordinator.claims.release(
-        caller, request.named("job_id", "job"), asked.lease_epoch, asked.reason
+        caller, request.path_name("job_id", "job"), asked.lease_epoch, asked.reason
     )
     return json_response(views.render_job(job))
 

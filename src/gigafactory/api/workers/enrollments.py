@@ -66,7 +66,7 @@ async def withdraw_enrollment(request: ApiRequest) -> ASGIApp:
     """Withdraw an enrollment."""
     caller = await request.caller()
     await request.coordinator.enrolment.withdraw(
-        caller, request.named("enrollment_id", "enrollment")
+        caller, request.path_name("enrollment_id", "enrollment")
     )
     return NO_CONTENT
 

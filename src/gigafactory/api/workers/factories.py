@@ -55,7 +55,7 @@ async def list_factories(request: ApiRequest) -> ASGIApp:
     """List the factories that the caller may see, by id."""
     caller = await request.caller()
     found = await request.coordinator.factories.all(caller)
-    shown = tuple(_shown(request.coordinator, factory) for factory in found)
+    shown = tuple(_render(request.coordinator, factory) for factory in found)
     return json_response(FactoriesView(factories=shown))
 
 
@@ -66,16 +66,16 @@ async def list_factories(request: ApiRequest) -> ASGIApp:
 async def get_factory(request: ApiRequest) -> ASGIApp:
     """Return one factory with the jobs it holds."""
     caller = await request.caller()
-    factory_id = request.named("factory_id", "factory")
+    factory_id = request.path_name("factory_id", "factory")
     factories = request.coordinator.factories
     factory = await factories.get(caller, factory_id)
     held = await factories.leased_jobs(caller, factory_id)
-    shown = _shown(request.coordinator, factory)
+    shown = _render(request.coordinator, factory)
     visible = [render_job(each) for each in held if caller.can_see(each.product_id)]
     return json_response(msgspec.structs.replace(shown, jobs=visible))
 
 
-def _shown(coordinator: Coordinator, factory: Factory) -> FactoryView:
+def _render(coordinator: Coordinator, factory: Factory) -> FactoryView:
     now = coordinator.clock.now()
     vitals = coordinator.factories.vitals(factory.id)
     well = health_score(vitals, now) if vitals else 0.0
@@ -90,7 +90,9 @@ def _shown(coordinator: Coordinator, factory: Factory) -> FactoryView:
 async def deregister_factory(request: ApiRequest) -> ASGIApp:
     """Remove a factory and its tokens; its leases expire."""
     caller = await request.caller()
-    await request.coordinator.enrolment.deregister(caller, request.named("factory_id", "factory"))
+    await request.coordinator.enrolment.deregister(
+        caller, request.path_name("factory_id", "factory")
+    )
     return NO_CONTENT
 
 
@@ -109,9 +111,9 @@ async def drain_factory(request: ApiRequest) -> ASGIApp:
     caller = await request.caller()
     asked = await request.json_body(DrainDoc)
     factory = await request.coordinator.factories.drain(
-        caller, request.named("factory_id", "factory"), draining=asked.draining
+        caller, request.path_name("factory_id", "factory"), draining=asked.draining
     )
-    return json_response(_shown(request.coordinator, factory))
+    return json_response(_render(request.coordinator, factory))
 
 
 @post(
@@ -122,7 +124,7 @@ async def rotate_factory_token(request: ApiRequest) -> ASGIApp:
     """Rotate a factory's token; the new one is shown once, the old one ends."""
     caller = await request.caller()
     member = await request.coordinator.enrolment.rotate(
-        caller, request.named("factory_id", "factory")
+        caller, request.path_name("factory_id", "factory")
     )
     return json_response(member)
 
@@ -134,7 +136,7 @@ async def rotate_factory_token(request: ApiRequest) -> ASGIApp:
 async def revoke_factory_token(request: ApiRequest) -> ASGIApp:
     """Revoke a factory's token and close its open streams."""
     caller = await request.caller()
-    factory_id = request.named("factory_id", "factory")
+    factory_id = request.path_name("factory_id", "factory")
     await request.coordinator.enrolment.revoke(caller, factory_id)
     return json_response(RevokedView(factory_id=factory_id))
 
@@ -159,7 +161,7 @@ async def stream_offers(request: ApiRequest) -> ASGIApp:
     Those that stand already come first. The stream ends when the factory's token is revoked.
     """
     caller = await request.caller()
-    factory_id = request.named("factory_id", "factory")
+    factory_id = request.path_name("factory_id", "factory")
     stack = AsyncExitStack()
     messages = await stack.enter_async_context(
         request.coordinator.offer_streams.stream(caller, factory_id)

@@ -40,7 +40,7 @@ def readable(artifact: Artifact) -> bool:
 async def save_artifact(request: ApiRequest) -> ASGIApp:
     """Send a file for the browser to save."""
     visitor = await visit(request)
-    wanted = request.named("artifact_id", "artifact")
+    wanted = request.path_name("artifact_id", "artifact")
     return await download(request, await request.coordinator.artifacts.get(visitor.caller, wanted))
 
 
@@ -49,7 +49,7 @@ async def artifact_page(request: ApiRequest) -> ASGIApp:
     """Show a small file as the text that it is, whatever it says of itself."""
     visitor = await visit(request)
     coordinator = request.coordinator
-    wanted = request.named("artifact_id", "artifact")
+    wanted = request.path_name("artifact_id", "artifact")
     found = await coordinator.artifacts.get(visitor.caller, wanted)
     if not readable(found):
         raise NotFound("text of artifact", wanted, "download it instead")
@@ -71,7 +71,7 @@ async def add_artifact(request: ApiRequest) -> ASGIApp:
     visitor = await sending(request)
     caller, artifacts = visitor.caller, request.coordinator.artifacts
     caller.require("artifacts")
-    job = await request.coordinator.jobs.get(caller, request.named("job_id", "job"))
+    job = await request.coordinator.jobs.get(caller, request.path_name("job_id", "job"))
     name = request.query(Named).name
     try:
         artifact_name(name)
@@ -93,7 +93,7 @@ async def share_artifact(request: ApiRequest) -> ASGIApp:
     """Show an address by which anybody reads this one file, for a while."""
     visitor, _ = await sent(request, Sent)
     made = await request.coordinator.artifact_links.create(
-        visitor.caller, request.named("artifact_id", "artifact"), LINK_TTL
+        visitor.caller, request.path_name("artifact_id", "artifact"), LINK_TTL
     )
     path = f"{ROOT}/artifacts/{made.artifact.id}?link={made.secret}"
     return page(
@@ -110,7 +110,7 @@ async def share_artifact(request: ApiRequest) -> ASGIApp:
 async def delete_artifact(request: ApiRequest) -> ASGIApp:
     """Remove a file; the job's story keeps that it was there."""
     visitor, _ = await sent(request, Sent)
-    wanted = request.named("artifact_id", "artifact")
+    wanted = request.path_name("artifact_id", "artifact")
     gone = await request.coordinator.artifacts.delete(visitor.caller, wanted)
     return see_other(f"/jobs/{gone.job_id}")
 

@@ -35,7 +35,7 @@ async def _composite(request: ApiRequest, caller: Caller) -> Job:
     Raises Forbidden, NotFound.
     """
     caller.require("submit")
-    job = await request.coordinator.jobs.get(caller, request.named("job_id", "job"))
+    job = await request.coordinator.jobs.get(caller, request.path_name("job_id", "job"))
     if not job.composite:
         raise NotFound("composite", job.id, "it is a leaf, and has no children")
     return job

@@ -19,7 +19,7 @@ async def diff_page(request: ApiRequest) -> ASGIApp:
     """Show what the newest run has changed; a job without a diff says why."""
     visitor = await visit(request)
     caller, coordinator = visitor.caller, request.coordinator
-    job = await coordinator.jobs.get(caller, request.named("job_id", "job"))
+    job = await coordinator.jobs.get(caller, request.path_name("job_id", "job"))
     try:
         diff, why = await coordinator.diffs.get(caller, job.id), ""
     except NotFound as none:

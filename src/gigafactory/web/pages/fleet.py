@@ -109,7 +109,7 @@ async def invite(request: ApiRequest) -> ASGIApp:
 async def withdraw(request: ApiRequest) -> ASGIApp:
     """Take an invitation back before a machine has joined by it."""
     visitor, _ = await sent(request, Sent)
-    enrollment_id = request.named("enrollment_id", "enrollment")
+    enrollment_id = request.path_name("enrollment_id", "enrollment")
     await request.coordinator.enrolment.withdraw(visitor.caller, enrollment_id)
     return see_other("/fleet?did=withdraw")
 
@@ -118,7 +118,10 @@ async def withdraw(request: ApiRequest) -> ASGIApp:
 async def change(request: ApiRequest) -> ASGIApp:
     """Drain a factory, let it go on, end its token, or take it out of the fleet."""
     visitor, _ = await sent(request, Sent)
-    factory_id, verb = request.named("factory_id", "factory"), request.named("verb", "action")
+    factory_id, verb = (
+        request.path_name("factory_id", "factory"),
+        request.path_name("verb", "action"),
+    )
     coordinator, caller = request.coordinator, visitor.caller
     match verb:
         case "drain" | "resume":

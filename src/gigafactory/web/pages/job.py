@@ -82,7 +82,7 @@ async def _part(request: ApiRequest, visitor: Visit, job_id: str) -> Part:
 async def job_page(request: ApiRequest) -> ASGIApp:
     """Show a job."""
     visitor = await visit(request)
-    reference = request.named("job_id", "job")
+    reference = request.path_name("job_id", "job")
     job = await request.coordinator.jobs.get(visitor.caller, reference)
     spec = await request.coordinator.jobs.spec(job)
     return page(
@@ -103,7 +103,7 @@ async def job_page(request: ApiRequest) -> ASGIApp:
 async def live_job(request: ApiRequest) -> ASGIApp:
     """Keep it up to date."""
     visitor = await visit(request)
-    job_id = request.named("job_id", "job")
+    job_id = request.path_name("job_id", "job")
     await request.coordinator.jobs.get(visitor.caller, job_id)
     key = _key(visitor, job_id)
     return stream(request, visitor.caller, key, lambda: _part(request, visitor, job_id))
@@ -121,8 +121,8 @@ class Decision(Sent, frozen=True, kw_only=True):
 async def act(request: ApiRequest) -> ASGIApp:
     """Do what the visitor asks of a job, then show it."""
     visitor, form = await sent(request, Decision)
-    job_id = request.named("job_id", "job")
-    action = request.named("action", "action")
+    job_id = request.path_name("job_id", "job")
+    action = request.path_name("action", "action")
     # Browsers end the lines of a form as old printers did.
     words = form.reason.replace("\r\n", "\n").strip()
     wish = ActionRequest(reason=words, commit=form.commit or None)
@@ -142,7 +142,7 @@ async def found_wanting(request: ApiRequest) -> ASGIApp:
     visitor, form = await sent(request, Wrong)
     defect = Defect(source=Source.PERSON, reference=form.words)
     job = await request.coordinator.defects.report(
-        visitor.caller, request.named("job_id", "job"), defect
+        visitor.caller, request.path_name("job_id", "job"), defect
     )
     return see_other(f"/jobs/{job.id}")
 

@@ -27,7 +27,7 @@ async def live_log(request: ApiRequest) -> ASGIApp:
     visitor = await visit(request)
     wanted = request.query(Wanted)
     readers = request.coordinator.log_readers
-    job = await request.coordinator.jobs.get(visitor.caller, request.named("job_id", "job"))
+    job = await request.coordinator.jobs.get(visitor.caller, request.path_name("job_id", "job"))
     if not job.runs:
         # A refusal would be a fault in the browser's eyes, and there is none.
         return sse.EventStream(_none_yet(), request.app.state.streams)
@@ -53,7 +53,7 @@ async def whole_log(request: ApiRequest) -> ASGIApp:
     """All of a run's log as a file; it is sent as it is read, and no browser holds it."""
     visitor = await visit(request)
     readers = request.coordinator.log_readers
-    job_id = request.named("job_id", "job")
+    job_id = request.path_name("job_id", "job")
     run = await readers.find_run(visitor.caller, job_id, request.query(OneRun).run)
     start, end = await readers.resolve_range(run, offset=0, tail=None, limit=None)
     return AsFile(logs.LogDownload(readers.read(run, start, end), start, end), f"{run.id}.log")

@@ -98,7 +98,7 @@ async def profile_page(request: ApiRequest) -> ASGIApp:
     asked = request.query(Asked)
     product = product_of(visitor, asked.product)
     caller = _in(visitor.caller, product)
-    name = request.named("name", "profile")
+    name = request.path_name("name", "profile")
     found = await request.coordinator.profiles.get(caller, name, asked.version)
     newest = await request.coordinator.profiles.get(caller, name)
     opened = Opened(

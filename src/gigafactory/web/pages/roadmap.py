@@ -37,7 +37,7 @@ async def _part(request: ApiRequest, visitor: Visit, job_id: str) -> Part:
 async def roadmap_page(request: ApiRequest) -> ASGIApp:
     """Show what is below a job."""
     visitor = await visit(request)
-    job = await request.coordinator.jobs.get(visitor.caller, request.named("job_id", "job"))
+    job = await request.coordinator.jobs.get(visitor.caller, request.path_name("job_id", "job"))
     part = await _part(request, visitor, job.id)
     return page(request, visitor, "live.html", part=part, live=f"/live/jobs/{job.id}/roadmap")
 
@@ -46,7 +46,7 @@ async def roadmap_page(request: ApiRequest) -> ASGIApp:
 async def live_roadmap(request: ApiRequest) -> ASGIApp:
     """Keep it up to date."""
     visitor = await visit(request)
-    job_id = request.named("job_id", "job")
+    job_id = request.path_name("job_id", "job")
     await request.coordinator.jobs.get(visitor.caller, job_id)
     key = ("roadmap", job_id, visitor.csrf)
     return stream(request, visitor.caller, key, lambda: _part(request, visitor, job_id))
