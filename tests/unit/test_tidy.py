@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.simulation.mutants import MUTANTS
+from tests.support.crash.factory_kill_points import REPLACED
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "src" / "gigafactory"
@@ -233,6 +234,7 @@ def test_every_planted_bug_replaces_something_that_exists() -> None:
     for mutant in MUTANTS:
         with mutant.plant():
             pass
+    assert [name for module, name, _ in REPLACED if not hasattr(module, name)] == []
 
 
 def test_every_module_says_what_it_is_for() -> None:

@@ -13,6 +13,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from gigafactory.domain.job.job import Step
@@ -30,6 +31,7 @@ from tests.support.polling import until
 MOMENTS = frozenset({"before", "during", "at", "past", "after"})
 HALF = "half"
 """The file whose presence says that a program is in the middle of its work."""
+Push = Callable[..., Awaitable[None]]
 HALVED = frozenset({"setup", "engine", "verify"})
 
 
@@ -58,15 +60,15 @@ class Doom:
 def install(at: str) -> None:
     """Doom the factory that this process is about to be."""
     doom = Doom.read(at)
-    for steps in ("WORK", "SHIP"):
-        vars(executor)[steps] = tuple(_doomed(phase, doom) for phase in vars(executor)[steps])
-    for name, phase in (("push", "checkpoint"), ("push_together", "push")):
-        vars(workplaces)[name] = _pushing(vars(workplaces)[name], phase, doom)
-    vars(executor)["clear"] = _clearing(doom)
-    vars(agent)["FleetReporter"] = _reporter(doom)
+    for module, name, replacement in REPLACED:
+        vars(module)[name] = replacement(vars(module)[name], doom)
     # Whoever started us waits for a first line.
     sys.stdout.write(f"{at}\n")
     sys.stdout.flush()
+
+
+def _doomed_all(phases: tuple[Phase, ...], doom: Doom) -> tuple[Phase, ...]:
+    return tuple(_doomed(phase, doom) for phase in phases)
 
 
 def _doomed(phase: Phase, doom: Doom) -> Phase:
@@ -91,9 +93,15 @@ async def _half_done(run: ActiveRun, phase: Phase, doom: Doom) -> RunOutcome | N
     return await going
 
 
-def _pushing(
-    push: Callable[..., Awaitable[None]], phase: str, doom: Doom
-) -> Callable[..., Awaitable[None]]:
+def _checkpointing(push: Push, doom: Doom) -> Push:
+    return _pushing(push, "checkpoint", doom)
+
+
+def _pushing_result(push: Push, doom: Doom) -> Push:
+    return _pushing(push, "push", doom)
+
+
+def _pushing(push: Push, phase: str, doom: Doom) -> Push:
     async def pushing(*moved: Any, **more: Any) -> None:  # noqa: ANN401 - passed on as they are
         doom.comes("at", phase)
         await push(*moved, **more)
@@ -104,10 +112,10 @@ def _pushing(
 
 async def _delivered(run: ActiveRun) -> None:
     """Come back when all that was reported has been heard."""
-    await vars(run.reporter)["_courier"].empty()
+    await vars(run.reporter)["_sender"].wait_empty()
 
 
-def _clearing(doom: Doom) -> Callable[[ActiveRun, RunOutcome], Awaitable[bool]]:
+def _clearing(_: object, doom: Doom) -> Callable[[ActiveRun, RunOutcome], Awaitable[bool]]:
     async def clearing(run: ActiveRun, outcome: RunOutcome) -> bool:
         await _delivered(run)
         doom.comes("before", "clean-up")
@@ -118,7 +126,7 @@ def _clearing(doom: Doom) -> Callable[[ActiveRun, RunOutcome], Awaitable[bool]]:
     return clearing
 
 
-def _reporter(doom: Doom) -> type[FleetReporter]:
+def _reporter(_: object, doom: Doom) -> type[FleetReporter]:
     class DoomedReporter(FleetReporter):
         def __init__(self, *given: Any) -> None:  # noqa: ANN401 - passed on as they are
             super().__init__(*given)
@@ -139,3 +147,14 @@ def _reporter(doom: Doom) -> type[FleetReporter]:
             return confirmed
 
     return DoomedReporter
+
+
+REPLACED: tuple[tuple[ModuleType, str, Callable[[Any, Doom], object]], ...] = (
+    (executor, "RUN_PHASES", _doomed_all),
+    (executor, "SHIP_PHASES", _doomed_all),
+    (executor, "remove_checkout", _clearing),
+    (workplaces, "push", _checkpointing),
+    (workplaces, "push_together", _pushing_result),
+    (agent, "FleetReporter", _reporter),
+)
+"""What a doomed factory has replaced: the module, the name there, and how it is replaced."""
