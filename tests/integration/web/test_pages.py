@@ -6,8 +6,9 @@ import httpx
 import pytest
 
 from gigafactory.coordinator.insights.routing import RoutingAdvice
+from gigafactory.domain.insights.effect_estimate import EffectEstimate
 from gigafactory.domain.insights.observation import RoutingChoice
-from gigafactory.domain.insights.recommendation import EffectEstimate, Recommendation
+from gigafactory.domain.insights.recommendation import Recommendation
 from gigafactory.domain.insights.slo import Objective
 from gigafactory.domain.job.job import Stage
 from gigafactory.domain.tenancy.access import Caller, Role

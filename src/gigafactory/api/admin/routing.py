@@ -8,9 +8,10 @@ from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import ApiRequest
 from gigafactory.api.http.response import json_response
 from gigafactory.domain.insights.confidence import Interval
+from gigafactory.domain.insights.effect_estimate import EffectEstimate
 from gigafactory.domain.insights.guardrail import TrialArm, judge
 from gigafactory.domain.insights.off_policy import PolicyEstimate
-from gigafactory.domain.insights.recommendation import EffectEstimate, Recommendation
+from gigafactory.domain.insights.recommendation import Recommendation
 from gigafactory.domain.insights.routing_rollout import RoutingRollout
 from gigafactory.wire.fields import optional_timestamp, timestamp
 from gigafactory.wire.routing import (

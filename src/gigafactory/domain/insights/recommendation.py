@@ -1,9 +1,17 @@
 """Recommendations: choices that do significantly better than the present mix, with evidence."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from gigafactory.domain.insights.effect_estimate import (
+    LIKELY_LOG,
+    LIKELY_SHARE,
+    TO,
+    EffectEstimate,
+    SampleSums,
+    estimate_effect,
+)
 from gigafactory.domain.insights.observation import (
     NO_OBSERVATION,
     Cell,
@@ -11,27 +19,6 @@ from gigafactory.domain.insights.observation import (
     RoutingChoice,
     add_observations,
 )
-
-TRIES_MIN = 20
-"""Fewer first attempts of the choice or of the others support no recommendation."""
-LIKELY_SHARE = 0.1
-LIKELY_LOG = 0.3
-"""Prior scale of differences between choices, in success rate and in logarithms (shrinkage)."""
-_Z = 1.96
-_BEYOND_DOUBT = 3.0
-"""Standard deviations for significance: many comparisons are made, so stricter than 95 %."""
-TO = "\u2013"
-"""The dash between the two ends of a range."""
-
-
-class EffectEstimate(NamedTuple):
-    """The difference from the present mix, with its 95 % interval."""
-
-    more: float
-    low: float
-    high: float
-    sure: bool
-    """Whether the difference is significant."""
 
 
 class Recommendation(NamedTuple):
@@ -128,7 +115,11 @@ def _best(
         pairs = [(one, add_observations(whole[k], one, -1)) for k, one in strata.items()]
         tries = sum(one.tries for one, _ in pairs)
         others = sum(observation.tries for observation in whole.values()) - tries
-        success, time, cost = (_change(pairs, others / (tries + others), of) for of in METRICS)
+        part = others / (tries + others)
+        success, time, cost = (
+            estimate_effect([(m.read(a), m.read(b)) for a, b in pairs], m.likely, part=part)
+            for m in METRICS
+        )
         if success is None or time is None:
             continue
         ratio = _ratio(cost) if cost is not None else None
@@ -157,24 +148,6 @@ def _clear(recommendation: Recommendation) -> bool:
     return better and not worse
 
 
-class SampleSums(NamedTuple):
-    """Count, sum and sum of squares of a metric."""
-
-    tries: int
-    total: float
-    squares: float
-
-    @property
-    def mean(self) -> float:
-        """The mean."""
-        return self.total / self.tries
-
-    @property
-    def around(self) -> float:
-        """The sum of squared deviations from the mean."""
-        return max(0.0, self.squares - self.total * self.mean)
-
-
 class Metric(NamedTuple):
     """A metric to compare choices by, with the prior scale of its differences."""
 
@@ -193,35 +166,6 @@ METRICS = (
     ),
 )
 """Success, time and cost."""
-
-
-def _change(
-    pairs: Sequence[tuple[Observation, Observation]], part: float, measure: Metric
-) -> EffectEstimate | None:
-    """Return the difference of a choice from the mix it is part of; None with too few attempts.
-
-    Compared within strata of language and size, as small jobs are quick with any engine.
-    """
-    both = [(measure.read(one), measure.read(other)) for one, other in pairs]
-    both = [(one, other) for one, other in both if one.tries and other.tries]
-    counts = sum(one.tries for one, _ in both), sum(other.tries for _, other in both)
-    if min(counts) < TRIES_MIN:
-        return None
-    weights = [one.tries * other.tries / (one.tries + other.tries) for one, other in both]
-    more = sum(w * (one.mean - other.mean) for w, (one, other) in zip(weights, both, strict=True))
-    around = sum(one.around + other.around for one, other in both)
-    # The prior keeps the variance above 0 when all outcomes are equal.
-    scatter = (around + measure.likely) / (sum(counts) - 2 * len(both) + 1)
-    variance = scatter / sum(weights)
-    return _pooled(part * more / sum(weights), part * part * variance, measure.likely)
-
-
-def _pooled(more: float, variance: float, likely: float) -> EffectEstimate:
-    """Return a difference shrunk towards 0 by its variance (partial pooling)."""
-    held = likely * likely / (likely * likely + variance)
-    more, spread = held * more, math.sqrt(held * variance)
-    wide = _Z * spread
-    return EffectEstimate(more, more - wide, more + wide, sure=abs(more) > _BEYOND_DOUBT * spread)
 
 
 def _ratio(change: EffectEstimate) -> EffectEstimate:
