@@ -233,7 +233,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the composite in the grant's commit",
         swaps.composite_unguarded,
         "race",
-        65,
+        568,
     ),
     Mutant(
         "no-gate",
