@@ -84,7 +84,7 @@ aq turns written intent into shipped software on a fleet of machines.
 {groups}
 
 `aq COMMAND --help` explains a command; `--json` prints the API's response.
-`aq doctor` checks this machine, `aq config` shows all settings and their origin.\
+`aq doctor` checks this machine; `aq config` shows settings and their origin.\
 """
 
 WIDTH = 80
