@@ -15,6 +15,8 @@ from gigafactory.engines.catalogue import ENGINES
 from gigafactory.engines.protocol.engine import Engine, UsageUpdate, Work
 from tests.support.engine_replay import RECORDED, a_work
 
+pytestmark = pytest.mark.slow
+
 ALL = (*ENGINES.values(), acp_engine("acp:agent", "agent"))
 READERS = tuple({engine.reader: engine for engine in ALL}.values())
 

@@ -16,6 +16,8 @@ from gigafactory.domain.insights.guardrail import (
     log_evidence,
 )
 
+pytestmark = pytest.mark.slow
+
 LOOKS = 400
 EVERY = 4
 """Tries on each side, and how often one looks."""

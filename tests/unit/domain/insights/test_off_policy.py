@@ -15,6 +15,8 @@ from gigafactory.domain.insights.routing_rollout import RolloutMode, RoutingRoll
 from tests.support.builders import NOON, after
 from tests.support.observations import a_cell, a_lesson
 
+pytestmark = pytest.mark.slow
+
 TRUE = {"claude": 0.5, "codex": 0.8, "pi": 0.3}
 """How often each engine passes at once, of which nobody is told."""
 

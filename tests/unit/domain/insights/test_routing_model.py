@@ -20,6 +20,8 @@ from gigafactory.domain.insights.routing_model import (
 )
 from tests.support.observations import KNOWN, NOTES, a_cell, a_lesson
 
+pytestmark = pytest.mark.slow
+
 CLAUDE = RoutingChoice("claude", "mac-1", "m")
 CODEX = RoutingChoice("codex", "mac-1", "m")
 

@@ -32,6 +32,8 @@ from gigafactory.domain.job.job import Checkpoint, Result, Stage, Step
 from gigafactory.domain.job.run import Review, Run, Usage
 from tests.support.builders import NOON, a_job, a_run, after
 
+pytestmark = pytest.mark.slow
+
 
 class Book:
     """Tallies as a store would keep them."""

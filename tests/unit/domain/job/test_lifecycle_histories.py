@@ -22,6 +22,8 @@ from gigafactory.domain.job.run_outcome import WORKER_RESULTS, Progress
 from tests.support.builders import NOON, TTL, a_checkpoint, a_job
 from tests.support.one_job_store import Shelf
 
+pytestmark = pytest.mark.slow
+
 FACTORIES = ("mac-1", "linux-1")
 PEOPLE = ("user:ann", "user:bob", "user:cat")
 STEPS = 60

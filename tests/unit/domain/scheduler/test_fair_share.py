@@ -13,6 +13,8 @@ from tests.support.builders import NOON, a_running_job
 from tests.support.scheduler_world import Arrival, Flow
 from tests.support.small_fleet import a_fleet, a_linux, a_queue, old_job, wanting
 
+pytestmark = pytest.mark.slow
+
 HOUR = 3600.0
 SHARES = {"a": 1.0, "b": 1.0, "c": 2.0}
 SEATS = 8

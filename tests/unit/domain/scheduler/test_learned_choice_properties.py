@@ -1,6 +1,7 @@
 """Guided decisions over random fleets: hard filters hold, and who only looks changes nothing."""
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,8 @@ from tests.unit.domain.scheduler.test_scheduler_properties import (
     factories,
     jobs,
 )
+
+pytestmark = pytest.mark.slow
 
 SHOP = TaskFeatures("shop", "notes")
 LESSONS = {

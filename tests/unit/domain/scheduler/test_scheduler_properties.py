@@ -46,6 +46,8 @@ from tests.support.small_fleet import (
     wanting,
 )
 
+pytestmark = pytest.mark.slow
+
 FACTORIES = ("f0", "f1", "f2", "f3")
 AHEAD = timedelta(hours=3)
 """How long after a low job a critical one may come and still go before it."""
