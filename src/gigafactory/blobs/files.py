@@ -11,7 +11,7 @@ from typing import IO
 
 from gigafactory.domain.errors import NotFound
 from gigafactory.system.atomic_file import sync_folder
-from gigafactory.system.threads import opened
+from gigafactory.system.threads import open_in_thread
 
 PIECE_BYTES = 1 << 16
 PARTIAL_SUFFIX = ".begun"
@@ -51,7 +51,7 @@ class FileBlobs:
         await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
         begun = path.with_name(f".{path.name}{PARTIAL_SUFFIX}")
         try:
-            with await opened(begun.open, "xb") as file:
+            with await open_in_thread(begun.open, "xb") as file:
                 async for piece in pieces:
                     await asyncio.to_thread(file.write, piece)
                 await asyncio.to_thread(_fsync, file)
@@ -82,7 +82,7 @@ class FileBlobs:
 
     async def read(self, key: str, *, start: int = 0) -> AsyncIterator[bytes]:
         try:
-            file = await opened(self._path(key).open, "rb")
+            file = await open_in_thread(self._path(key).open, "rb")
         except FileNotFoundError:
             raise NotFound("blob", key) from None
         with file:

@@ -72,7 +72,7 @@ from gigafactory.domain.errors import Unavailable
 from gigafactory.domain.job.job import Priority
 from gigafactory.domain.manifest.profile import Profile
 from gigafactory.domain.tenancy.dispatch_mode import DispatchMode
-from gigafactory.system.loops import every
+from gigafactory.system.loops import run_every
 
 NOTIFY_EVERY_S = 5.0
 
@@ -270,30 +270,34 @@ class Coordinator:
         """Load, and run all duties until the block ends."""
         await self.load()
         loops = [
-            every(5.0, self.index.catch_up, name="index", wake=self.index.wait_for_feed),
-            every(0.5, self.dispatcher.step, name="dispatcher", wake=self.index.wait_for_update),
-            every(0.5, self.preemptor.step, name="evictor"),
-            every(1.0, self.unblocker.step, name="unblocker", wake=self.index.wait_for_update),
-            every(1.0, self.composites.step, name="composites", wake=self.index.wait_for_update),
-            every(1.0, self.reaper.step, name="reaper"),
-            every(1.0, self.treasurer.step, name="treasurer", wake=self.index.wait_for_update),
-            every(1.0, self.cron.step, name="cron"),
-            every(5.0, self.offer_streams.step, name="streams"),
-            every(5.0, self.tallier.step, name="tallies"),
-            every(15.0, self._seen_and_learned, name="last seen"),
-            every(60.0, self.janitor.step, name="janitor"),
-            every(60.0, self.archiver.step, name="archiver"),
+            run_every(5.0, self.index.catch_up, name="index", wake=self.index.wait_for_feed),
+            run_every(
+                0.5, self.dispatcher.step, name="dispatcher", wake=self.index.wait_for_update
+            ),
+            run_every(0.5, self.preemptor.step, name="evictor"),
+            run_every(1.0, self.unblocker.step, name="unblocker", wake=self.index.wait_for_update),
+            run_every(
+                1.0, self.composites.step, name="composites", wake=self.index.wait_for_update
+            ),
+            run_every(1.0, self.reaper.step, name="reaper"),
+            run_every(1.0, self.treasurer.step, name="treasurer", wake=self.index.wait_for_update),
+            run_every(1.0, self.cron.step, name="cron"),
+            run_every(5.0, self.offer_streams.step, name="streams"),
+            run_every(5.0, self.tallier.step, name="tallies"),
+            run_every(15.0, self._seen_and_learned, name="last seen"),
+            run_every(60.0, self.janitor.step, name="janitor"),
+            run_every(60.0, self.archiver.step, name="archiver"),
         ]
         if self._tracked:
             looks_s = self.settings.tracker_poll_every.total_seconds()
             loops += [
-                every(looks_s, self.ticket_importer.step, name="tickets"),
-                every(
+                run_every(looks_s, self.ticket_importer.step, name="tickets"),
+                run_every(
                     1.0, self.ticket_updater.step, name="echoes", wake=self.index.wait_for_update
                 ),
             ]
         if self.notifier is not None:
-            loops.append(every(NOTIFY_EVERY_S, self.notifier.step, name="notifier"))
+            loops.append(run_every(NOTIFY_EVERY_S, self.notifier.step, name="notifier"))
         tasks = [asyncio.create_task(loop) for loop in loops]
         try:
             yield

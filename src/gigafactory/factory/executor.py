@@ -26,7 +26,7 @@ from gigafactory.factory.run import report_payloads, run_registry
 from gigafactory.factory.run.active_run import ActiveRun, Equipment
 from gigafactory.factory.run.checkpoints import save_checkpoints
 from gigafactory.factory.run.failure import outcome_of_exception
-from gigafactory.system.loops import meanwhile
+from gigafactory.system.loops import run_in_background
 
 log = structlog.get_logger()
 
@@ -113,7 +113,7 @@ class Executor:
         if phases is RUN_PHASES and not run.remaining_s:
             return run.timeout_outcome()
         *working, last = phases
-        async with meanwhile(save_checkpoints(run)):
+        async with run_in_background(save_checkpoints(run)):
             outcome = await self._run_in_order(run, working)
         # The work no longer changes: a checkpoint that hangs must not delay the result.
         return outcome or await self._run_in_order(run, (last,)) or RunOutcome(result=Result.OK)

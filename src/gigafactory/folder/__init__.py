@@ -1,1 +1,1 @@
-"""The folder queue: a plain folder as the board, with no service and no network."""
+"""The folder queue: a plain folder as the queue, without any service or network."""

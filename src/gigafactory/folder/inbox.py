@@ -1,4 +1,4 @@
-"""A folder that a factory serves beside its fleet: the same runner, on seats that both share."""
+"""A folder that a factory serves besides its fleet: the folder's runner on shared seats."""
 
 from collections.abc import Callable, Iterable
 
@@ -7,18 +7,18 @@ from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.folder.queue.machine import Machine
 from gigafactory.folder.queue.store import Clock
 from gigafactory.folder.runner import Runner
-from gigafactory.system.loops import every
+from gigafactory.system.loops import run_every
 
 AGAIN_S = 5.0
 
 
 class Sharing:
-    """The fleet as the neighbour of a folder's runner: both take their turns in one room."""
+    """Shares the machine's capacity between the fleet and the folder's runner."""
 
     def __init__(
         self, room: MachineCapacity, engines: Iterable[str], stir: Callable[[], None]
     ) -> None:
-        """`stir` is called when the fleet should hear of the room that is left."""
+        """`stir` is called when the fleet should look at the remaining capacity."""
         self._room = room
         self._engines = tuple(engines)
         self._stir = stir
@@ -45,7 +45,7 @@ class Inbox:
     def __init__(
         self, runner: Runner, room: MachineCapacity, machine: Machine, clock: Clock
     ) -> None:
-        """Work with this runner, whose runs take up room."""
+        """Use this runner; its runs take up `room`."""
         self._runner = runner
         self._machine = machine
         self._clock = clock
@@ -58,7 +58,7 @@ class Inbox:
         return self._runner.taken
 
     async def run(self) -> None:
-        await every(AGAIN_S, self._step, name="inbox")
+        await run_every(AGAIN_S, self._step, name="inbox")
 
     async def _step(self) -> None:
         await self._runner.run()

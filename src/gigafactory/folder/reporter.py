@@ -1,4 +1,4 @@
-"""How a run reports into a folder: each report is a step of its job, by the rules of the fleet."""
+"""Reports of a run into a folder: each report is a step of its job, by the rules of the fleet."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ class FolderReporter:
     def __init__(
         self, queue: Queue, factory_id: str, assignment: Assignment, fenced: Callable[[], None]
     ) -> None:
-        """Report on this run; `fenced` is told when the job is not its own any more."""
+        """Report on this run; call `fenced` when the job is no longer ours."""
         self._queue = queue
         self._factory_id = factory_id
         self._job_id = assignment.job_id
@@ -139,13 +139,11 @@ class FolderReporter:
 
 
 def _write(place: Path, file: UploadableFile) -> None:
-    """Write a file whole or not at all."""
     place.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(place, file.pieces())
 
 
 def _edited(kept: Kept, report: Report) -> Iterator[Run]:
-    """The run whose work people changed before it was shipped."""
     work = newest_work(kept.runs)
     if report.edited_lines is not None and work is not None:
         yield add_edited_lines(work, report.edited_lines)

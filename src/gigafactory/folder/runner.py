@@ -1,4 +1,4 @@
-"""The runner: takes jobs of a folder as far as there is room, runs them, and ends in order."""
+"""The runner: takes jobs of a folder while there is capacity, runs them, and stops cleanly."""
 
 import asyncio
 import contextlib
@@ -34,27 +34,27 @@ from gigafactory.folder.reporter import FolderReporter
 
 
 class Neighbours(Protocol):
-    """Who else uses this machine."""
+    """Other work on this machine."""
 
     def may(self, engine: str | None) -> bool:
-        """Whether a run with this engine (None: without one) may begin now."""
+        """Return whether a run with this engine (None: without one) may start now."""
         ...
 
     def begun(self, engine: str | None) -> None:
-        """A run has begun."""
+        """A run has started."""
         ...
 
     def ended(self) -> None:
-        """A run has ended, and nothing is left of it."""
+        """A run has ended and released everything."""
         ...
 
     def looked(self, engines: Iterable[str | None]) -> None:
-        """For these engines jobs wait that could begin if others left them room."""
+        """Report engines for which jobs wait that could start if there were capacity."""
         ...
 
 
 class Nobody:
-    """The machine is ours alone."""
+    """There is no other work on this machine."""
 
     def may(self, engine: str | None) -> bool:  # noqa: ARG002 - the port's
         return True
@@ -71,11 +71,11 @@ class Nobody:
 
 LOOKS_EVERY_S = 0.5
 PAUSE_S = 5.0
-"""After a look at a folder that could not be read or written."""
+"""After a folder could not be read or written."""
 LEASE = timedelta(days=3650)
-"""A claim lasts as long as its process; no time ends it."""
+"""A claim lasts as long as its process; it does not expire."""
 ALONE = {"mode": "folder", "propensity": 1.0}
-"""The decision that put a job here: there is nowhere else."""
+"""The decision that placed a job here: there is no other place."""
 
 log = structlog.get_logger()
 
@@ -83,7 +83,7 @@ Wanted = Callable[[Job], bool]
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True):
-    """One job that is being worked on."""
+    """A job with an active run."""
 
     assignment: Assignment
     stop: StopSignal
@@ -91,21 +91,21 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a runner has done: the jobs that it took, as it left them."""
+    """What a runner did: its jobs as it left them."""
 
     taken: tuple[Kept, ...] = ()
     invalid: tuple[str, ...] = ()
-    """Files that were no jobs."""
+    """Files that were not valid jobs."""
 
     @property
     def failed(self) -> bool:
-        """Whether something did not come out well, or was not brought to an end."""
+        """Whether a job failed, or was not completed."""
         good = {Stage.REVIEW, Stage.TESTING, Stage.SHIPPED}
         return bool(self.invalid) or any(kept.job.stage not in good for kept in self.taken)
 
 
 class Runner:
-    """One process's work on a folder."""
+    """Runs the jobs of a folder in one process."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Runner:
         wanted: Wanted = lambda _: True,
         neighbours: Neighbours | None = None,
     ) -> None:
-        """Take the jobs that are wanted; nothing begins before `run`."""
+        """Take the jobs that are wanted; nothing starts before `run`."""
         self._queue = queue
         self._executor = executor
         self._machine = machine
@@ -135,20 +135,20 @@ class Runner:
 
     @property
     def running(self) -> Mapping[str, Running]:
-        """What is being worked on, by job."""
+        """Return the active runs by job."""
         return self._running
 
     @property
     def taken(self) -> int:
-        """How many jobs it has begun with."""
+        """Return the number of jobs that it has started."""
         return len(self._taken)
 
     async def quiet(self) -> None:
-        """Come back when nothing runs."""
+        """Wait until nothing runs."""
         await self._quiet.wait()
 
     def drain(self) -> None:
-        """Take nothing new; end when what runs is done. Asked again: hand everything back now."""
+        """Take nothing new, and end when all runs have ended; on a second call, hand back now."""
         if self._draining:
             self.stop()
         self.rest()
@@ -159,12 +159,12 @@ class Runner:
         self._news.set()
 
     def stop(self) -> None:
-        """Hand everything back now, with the work saved."""
+        """Stop all runs now, and hand their jobs back with the work saved."""
         for one in self._running.values():
             one.stop.request(StopReason.DRAINED, "the runner is stopping")
 
     async def run(self, *, once: bool = False) -> Summary:
-        """Work until drained, or with `once` until nothing is left to do for the jobs taken."""
+        """Work until drained; with `once`, until the jobs taken need nothing more."""
         known = set(self._invalid())
         try:
             while True:
@@ -176,7 +176,7 @@ class Runner:
                 except (OSError, Unavailable) as trouble:
                     if once:
                         raise
-                    log.warning("folder not looked at", reason=str(trouble))
+                    log.warning("folder not readable", reason=str(trouble))
                     pause_s = PAUSE_S
                 if not self._running and (self._draining or (once and not left)):
                     break
@@ -198,13 +198,13 @@ class Runner:
                 await self._news.wait()
 
     async def _stop(self) -> None:
-        """Leave nothing running: whatever cut us short, the work is saved and handed back."""
+        """Stop all runs: their work is saved and handed back, whatever interrupted us."""
         if self._tasks:
             self.stop()
             await asyncio.wait(self._tasks)
 
     def _look(self) -> bool:
-        """Do all that can be done now; whether something is left that will come by itself."""
+        """Do all that can be done now; return whether a job becomes ready by itself later."""
         with self._queue.open() as desk:
             self._queue.board.create()
             put_in_place(desk)
@@ -222,7 +222,7 @@ class Runner:
             return self._is_left(desk)
 
     def _is_left(self, desk: Desk) -> bool:
-        """Whether a job of ours waits for its time: it will be tried again."""
+        """Return whether a job of ours waits for its retry."""
         ours = (desk.kept[job_id].job for job_id in self._taken if job_id in desk.kept)
         return any(
             job.stage is Stage.QUEUED and job.not_before is not None and job.not_before > desk.now
@@ -242,14 +242,14 @@ class Runner:
         return [engine for job, engine in found if self._wanted(job)]
 
     def _obey(self, desk: Desk) -> None:
-        """Stop what somebody has decided on meanwhile."""
+        """Stop the runs of jobs that were cancelled or taken away."""
         for job_id, one in self._running.items():
             job = desk.kept[job_id].job if job_id in desk.kept else None
             if job is not None and job.lease and job.lease.epoch == one.assignment.epoch:
                 if job.preemption is not None:
                     one.stop.request(StopReason.PREEMPTED, job.preemption.reason)
             elif job is not None and job.stage in FINAL:
-                one.stop.request(StopReason.CANCELLED, job.reason or "it was cancelled")
+                one.stop.request(StopReason.CANCELLED, job.reason or "the job was cancelled")
             else:
                 one.stop.request(StopReason.FENCED, "the job was taken away")
 
@@ -284,23 +284,23 @@ class Runner:
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Forget a run; one that broke off is found by the next look, as an orphan."""
+        """Forget a run; the next look finds a crashed one as an orphan."""
         self._tasks.discard(task)
         if not task.cancelled() and (trouble := task.exception()) is not None:
-            log.error("run broke off", run=task.get_name(), exc_info=trouble)
+            log.error("run crashed", run=task.get_name(), exc_info=trouble)
 
     def _refuse(self, desk: Desk, kept: Kept, why: str) -> None:
         change = fail_unroutable(
             kept.job, self._machine.id, kept.job.lease_epoch, why, now=desk.now
         )
         job = change.after
-        assert job.result is not None, "a job that failed has a result"
+        assert job.result is not None, "a failed job has a result"
         desk.commit(change, end_run(kept.runs[-1], job.result, why, now=desk.now))
         log.warning("cannot run here", job=job.name, reason=why)
 
     async def _work(self, one: Running) -> None:
         job = one.assignment
-        log.info("run begins", job=job.name, run=job.run_id, engine=job.engine)
+        log.info("run started", job=job.name, run=job.run_id, engine=job.engine)
 
         def fenced() -> None:
             one.stop.request(StopReason.FENCED, "the job was taken away")
@@ -320,7 +320,7 @@ class Runner:
             self._neighbours.ended()
 
     def _let_go(self, one: Running) -> None:
-        """Free what a lease still holds that was taken away while we ran."""
+        """Release leases that were taken away while we ran."""
         job_id, epoch = one.assignment.job_id, one.assignment.epoch
         with self._queue.open() as desk:
             kept = desk.kept.get(job_id)
@@ -330,9 +330,9 @@ class Runner:
 
 
 def assignment_of(kept: Kept, protected: tuple[str, ...] = ()) -> Assignment:
-    """What a run has to do for a job that was just granted."""
+    """Return the assignment of a job that was just granted."""
     job = kept.job
-    assert job.lease is not None, "only a leased job is worked on"
+    assert job.lease is not None, "only a leased job can run"
     return Assignment(
         job_id=job.id,
         name=job.name,

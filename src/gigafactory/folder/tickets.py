@@ -1,4 +1,4 @@
-"""Tickets of a tracker as files of an inbox, and what they are told of their jobs."""
+"""Imports tickets of a tracker as files of an inbox, and posts updates on their jobs."""
 
 import asyncio
 from collections.abc import Sequence

@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from gigafactory.client import events as stories
 from gigafactory.mcp.tool import McpTool, Reference, ToolArguments, ToolContext
-from gigafactory.system.terminal_escapes import bare
+from gigafactory.system.terminal_escapes import strip_escapes
 
 PART_BYTES = 16 << 10
 PART_BYTES_MAX = 64 << 10
@@ -42,7 +42,11 @@ async def read(fleet: ToolContext, asked: ReadLog) -> object:
     if len(held) == len(data):
         # The part is shorter than one character: return it broken rather than never.
         text, held = text + decoder.decode(b"", final=True), b""
-    return {"text": bare(text), "offset": start, "nextOffset": start + len(data) - len(held)}
+    return {
+        "text": strip_escapes(text),
+        "offset": start,
+        "nextOffset": start + len(data) - len(held),
+    }
 
 
 READ = McpTool(

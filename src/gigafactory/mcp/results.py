@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from gigafactory.domain.errors import Invalid, Refused, Unavailable
-from gigafactory.system.terminal_escapes import bare
+from gigafactory.system.terminal_escapes import strip_escapes
 from gigafactory.wire.jobs import JobView
 from gigafactory.wire.runs import RunView
 
@@ -41,7 +41,7 @@ def describe_run(run: RunView) -> dict[str, Any]:
     fields = _pick_fields(run, RUN)
     if run.verify is not None:
         output = str(run.verify.get("output", ""))[-TEXT_CHARS_MAX:]
-        fields["verify"] = {"passed": run.verify.get("passed"), "output": bare(output)}
+        fields["verify"] = {"passed": run.verify.get("passed"), "output": strip_escapes(output)}
     return fields
 
 
@@ -53,8 +53,8 @@ def _pick_fields(record: msgspec.Struct, names: Sequence[str]) -> dict[str, Any]
 
 def _shorten(value: object) -> object:
     if not isinstance(value, str) or len(value) <= TEXT_CHARS_MAX:
-        return bare(value) if isinstance(value, str) else value
-    return bare(value[:TEXT_CHARS_MAX]) + f"… ({len(value)} characters in all)"
+        return strip_escapes(value) if isinstance(value, str) else value
+    return strip_escapes(value[:TEXT_CHARS_MAX]) + f"… ({len(value)} characters in all)"
 
 
 def describe_refusal(refused: Refused) -> dict[str, Any]:

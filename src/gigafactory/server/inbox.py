@@ -12,7 +12,7 @@ from gigafactory.client.submissions import submit
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.domain.errors import Fault, Invalid, Refused, TooManyRequests, Unavailable
 from gigafactory.domain.manifest.job_file import parse_job_file
-from gigafactory.system.loops import every
+from gigafactory.system.loops import run_every
 
 SCAN_EVERY_S = 0.5
 SETTLED_S = 0.3
@@ -33,7 +33,7 @@ class InboxWatcher:
 
     async def watch(self) -> None:
         """Submit new files until cancelled."""
-        await every(SCAN_EVERY_S, self.submit_files, name="inbox")
+        await run_every(SCAN_EVERY_S, self.submit_files, name="inbox")
 
     async def submit_files(self) -> None:
         """Submit the present files, oldest first; keep those that must wait."""

@@ -1,1 +1,1 @@
-"""The system room."""
+"""Helpers for all layers: clock, ids, logging, files, formatting, threads and TLS."""

@@ -1,4 +1,4 @@
-"""The coordinator's own clock, for the embedded store."""
+"""The system clock."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -8,16 +8,16 @@ NANOSECONDS = 1_000_000
 
 
 class SystemClock:
-    """The machine's time in UTC, to the millisecond; when that steps back, it waits."""
+    """The machine's time in UTC, to the millisecond; it stands still if that steps back."""
 
     def __init__(self) -> None:
-        """Begin now."""
         self._millis = 0
         self._last = EPOCH
 
     def now(self) -> datetime:
+        """Return the time."""
         millis = time.time_ns() // NANOSECONDS
-        # Asked many times in one millisecond: whoever asks shares what was made for the first.
+        # Calls within one millisecond share one datetime.
         if millis > self._millis:
             self._millis = millis
             self._last = EPOCH + timedelta(milliseconds=millis)

@@ -1,4 +1,4 @@
-"""What a process says about its own work: one line a fact, to stderr, for people or collectors."""
+"""Logging: one line per event to stderr, as text for people or JSON for collectors."""
 
 import logging
 import sys
@@ -10,7 +10,7 @@ Format = Literal["text", "json"]
 
 
 def configure(level: str, form: Format) -> None:
-    """Send our own lines and those of the libraries the same way, in the same form."""
+    """Send our own log lines and those of libraries to stderr in the same format."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -26,7 +26,7 @@ def configure(level: str, form: Format) -> None:
         )
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        # A line below the level costs a call that does nothing: every request has one.
+        # A line below the level costs only an empty call: every request has one.
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.getLevelNamesMapping()[level.upper()]
         ),
@@ -41,13 +41,13 @@ def configure(level: str, form: Format) -> None:
         )
     )
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # Of what libraries say of their own work, only trouble is news.
+    # Libraries log only warnings and errors.
     for library in ("uvicorn", "httpx"):
         logging.getLogger(library).setLevel(max(logging.WARNING, logging.getLogger().level))
 
 
 def silence() -> None:
-    """Say nothing, where the terminal shows something else."""
+    """Log nothing, where the terminal shows something else."""
     logging.disable(logging.CRITICAL)
     structlog.configure(processors=[_drop])
 

@@ -1,4 +1,4 @@
-"""The loop that all background duties share."""
+"""The loop of background duties."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -11,10 +11,10 @@ log = structlog.get_logger()
 Step = Callable[[], Awaitable[None]]
 
 
-async def every(
+async def run_every(
     seconds: float, step: Step, *, name: str, wake: Callable[[], Awaitable[None]] | None = None
 ) -> None:
-    """Take the step for ever, after `seconds` or when `wake` returns; failures are logged."""
+    """Run `step` for ever, after `seconds` or when `wake` returns; failures are logged."""
     while True:
         try:
             await step()
@@ -30,8 +30,8 @@ async def every(
 
 
 @asynccontextmanager
-async def meanwhile(duty: Coroutine[None, None, None]) -> AsyncIterator[None]:
-    """Let a duty go on for as long as the block lasts."""
+async def run_in_background(duty: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    """Run a duty in the background while the block lasts."""
     task = asyncio.create_task(duty)
     try:
         yield

@@ -1,4 +1,4 @@
-"""What a terminal obeys instead of showing it, and texts without it."""
+"""Removes terminal escape sequences and control characters from text."""
 
 import re
 
@@ -9,24 +9,26 @@ ESCAPES = re.compile(
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-def bare(text: str) -> str:
-    """A text without escapes and control characters; its lines stay lines."""
+def strip_escapes(text: str) -> str:
+    """Return a text without escapes and control characters; line breaks stay."""
     return CONTROL.sub("", ESCAPES.sub("", text))
 
 
 _SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
-def colourless(text: str) -> str:
-    """A text of ours for what is no terminal: as it is, without its colours."""
+def strip_colours(text: str) -> str:
+    """Return one of our own texts without its colours, for output that is no terminal."""
     return _SEQUENCE.sub("", text)
 
 
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")
 
 
-def harmless(line: str) -> str:
-    """A line of a log with its colours and nothing else that a terminal would obey."""
+def keep_colours_only(line: str) -> str:
+    """Return a log line with its colours, but without any other escape."""
     kept = _SGR.findall(line)
     parts = _SGR.split(line)
-    return "".join(bare(text) + colour for text, colour in zip(parts, [*kept, ""], strict=True))
+    return "".join(
+        strip_escapes(text) + colour for text, colour in zip(parts, [*kept, ""], strict=True)
+    )

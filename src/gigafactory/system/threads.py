@@ -1,4 +1,4 @@
-"""What is opened in a thread is closed, also when nobody waits for it any longer."""
+"""Opens resources in threads, and closes them even if the caller is cancelled."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,27 +6,29 @@ from contextlib import suppress
 from typing import ParamSpec, Protocol, TypeVar
 
 
-class Closes(Protocol):
-    """Holds something that must be let go."""
+class Closeable(Protocol):
+    """A resource that must be closed."""
 
     def close(self) -> None:
-        """Let it go."""
+        """Release it."""
 
 
 Given = ParamSpec("Given")
-Opened = TypeVar("Opened", bound=Closes)
+Opened = TypeVar("Opened", bound=Closeable)
 
 
-async def opened(make: Callable[Given, Opened], *args: Given.args, **more: Given.kwargs) -> Opened:
-    """Open something beside the loop; it is the caller's to close.
+async def open_in_thread(
+    make: Callable[Given, Opened], *args: Given.args, **more: Given.kwargs
+) -> Opened:
+    """Open a resource in a thread; the caller has to close it.
 
-    A thread cannot be withdrawn: cancelled meanwhile, this closes what the thread still opens.
+    A thread cannot be cancelled: if the caller is, this closes what the thread still opens.
     """
     opening = asyncio.ensure_future(asyncio.to_thread(make, *args, **more))
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:
-        # Why it could not be opened is nobody's news any longer.
+        # After a cancellation it no longer matters why opening failed.
         with suppress(Exception):
             (await opening).close()
         raise

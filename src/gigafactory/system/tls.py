@@ -1,16 +1,16 @@
-"""Whose certificates are good: those that the machine trusts, or the file `SSL_CERT_FILE` names."""
+"""The trusted certificates: those of the machine, or of the file in `SSL_CERT_FILE`."""
 
 import ssl
 from functools import cache
 
 
 @cache
-def trusted() -> ssl.SSLContext:
-    """How connections to elsewhere are secured; read once, since it takes a moment."""
+def tls_context() -> ssl.SSLContext:
+    """Return the TLS settings for outgoing connections; loaded once, since that is slow."""
     context = ssl.create_default_context()
     paths = ssl.get_default_verify_paths()
     if not (paths.cafile or paths.capath):
-        # A bare machine has no list of its own: the usual one is better than none.
+        # A bare machine has no certificates of its own: the usual bundle is better than none.
         import certifi
 
         context.load_verify_locations(certifi.where())

@@ -18,7 +18,7 @@ from gigafactory.domain.errors import (
     TrackerRefused,
     TrackerUnavailable,
 )
-from gigafactory.system.tls import trusted
+from gigafactory.system.tls import tls_context
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ async def open_client(
         headers=all_headers,
         timeout=TIMEOUT_S,
         transport=transport,
-        verify=trusted(),
+        verify=tls_context(),
     ) as http:
         yield TrackerClient(http)
 

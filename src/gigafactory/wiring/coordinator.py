@@ -19,7 +19,7 @@ from gigafactory.domain.errors import Fault, Invalid, Unavailable
 from gigafactory.profiles import shipped
 from gigafactory.system.clock import SystemClock
 from gigafactory.system.ids import RandomIds
-from gigafactory.system.loops import every
+from gigafactory.system.loops import run_every
 from gigafactory.wiring.blobs import open_blobs, url_path
 from gigafactory.wiring.notify import build_channels, open_messenger
 from gigafactory.wiring.trackers import open_trackers
@@ -127,7 +127,7 @@ async def _postgres(url: str) -> AsyncIterator[tuple[Store, Clock]]:
         ) from None
     async with PostgresStore.open(url) as store:
         clock = await DatabaseClock.start(store.offset)
-        syncing = asyncio.create_task(every(CLOCK_EVERY_S, clock.sync, name="clock"))
+        syncing = asyncio.create_task(run_every(CLOCK_EVERY_S, clock.sync, name="clock"))
         try:
             yield store, clock
         finally:

@@ -24,26 +24,26 @@ from gigafactory.factory.agent.work_source import DeliveryMode, WorkSource
 from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.core.file_lock import FileLock
 from gigafactory.factory.executor import Executor
-from gigafactory.factory.gc.gc import Housekeeping
-from gigafactory.factory.gc.gc_loop import kept_in_order
-from gigafactory.factory.gc.job_status import FleetFates
+from gigafactory.factory.gc.gc import GarbageCollector
+from gigafactory.factory.gc.gc_loop import running_gc
+from gigafactory.factory.gc.job_status import FleetJobStates
 from gigafactory.factory.machine import health
 from gigafactory.factory.machine.detect import DetectedMachine, detect
 from gigafactory.factory.machine.inventory import Inventory, watch_inventory
-from gigafactory.factory.process.cgroups import Allowance, divided
+from gigafactory.factory.process.cgroups import ResourceLimits, open_control_groups
 from gigafactory.factory.process.probe import require_posix
 from gigafactory.factory.reporting.outbox import Outbox
 from gigafactory.factory.reporting.outbox_sender import OutboxSender
 from gigafactory.factory.run.active_run import CommandTimeouts, Equipment
 from gigafactory.factory.run.crash_recovery import recover_from_crash
-from gigafactory.factory.sandbox.sandbox import choose
+from gigafactory.factory.sandbox.sandbox import choose_sandbox
 from gigafactory.factory.secrets.redaction import secret_values
 from gigafactory.folder.queue.board import Board
 from gigafactory.folder.queue.machine import Machine
 from gigafactory.folder.queue.store import Queue
 from gigafactory.system.clock import SystemClock
 from gigafactory.system.ids import RandomIds
-from gigafactory.system.loops import meanwhile
+from gigafactory.system.loops import run_in_background
 from gigafactory.wiring.folder_inbox import build_machine, open_inbox
 from gigafactory.wiring.gc import build_folder_gc, build_gc
 from gigafactory.wiring.git import build_git
@@ -99,7 +99,7 @@ async def build_equipment(
     """
     require_posix()
     known = load_engines()
-    sandbox = await choose(
+    sandbox = await choose_sandbox(
         settings.sandbox,
         environ=environ,
         allow_hosts=settings.allow_hosts,
@@ -108,8 +108,8 @@ async def build_equipment(
     if settings.sandbox != "none":
         for policy, why in sandbox.missing.items():
             log.warning("no sandbox", policy=policy, reason=why)
-    confined = [f"{SANDBOX_PREFIX}{policy}" for policy in sandbox.offered]
-    if sandbox.broken:
+    confined = [f"{SANDBOX_PREFIX}{policy}" for policy in sandbox.policies]
+    if sandbox.fault:
         confined.append(SANDBOX_BROKEN)
 
     async def look() -> DetectedMachine:
@@ -135,13 +135,13 @@ async def build_equipment(
         mirrors=git.mirrors,
         repos=git.repos,
         forges=git.forges,
-        cgroups=divided(_allowance(settings)),
+        cgroups=open_control_groups(_allowance(settings)),
     )
 
 
-def _allowance(settings: FactorySettings) -> Allowance:
+def _allowance(settings: FactorySettings) -> ResourceLimits:
     memory = settings.run_memory
-    return Allowance(
+    return ResourceLimits(
         memory_bytes=None if memory is None else int(memory * health.GIB),
         processes=settings.run_processes,
         cpus=settings.run_cpus,
@@ -213,22 +213,24 @@ async def _open_agent(
             machine.has(detected)
             beats.send_soon()
 
-        await stack.enter_async_context(meanwhile(watch_inventory(equipment.inventory, changed)))
+        await stack.enter_async_context(
+            run_in_background(watch_inventory(equipment.inventory, changed))
+        )
         for one in _garbage_collectors(equipment, agent, client, board):
-            await stack.enter_async_context(kept_in_order(one, settings.gc_every))
+            await stack.enter_async_context(running_gc(one, settings.gc_every))
         yield agent
 
 
 def _garbage_collectors(
     equipment: Equipment, agent: Agent, client: AsyncClient, board: Board | None
-) -> Iterator[Housekeeping]:
+) -> Iterator[GarbageCollector]:
     """Yield the garbage collectors of the factory and its inbox."""
     data_dir, mirrors, repos = equipment.data_dir, equipment.mirrors, equipment.repos
-    fates = FleetFates(client)
-    yield build_gc(data_dir, mirrors, repos, fates, is_live=lambda job: job in agent.running_jobs)
+    states = FleetJobStates(client)
+    yield build_gc(data_dir, mirrors, repos, states, is_live=lambda job: job in agent.running_jobs)
     if board is not None:
         queue = Queue(board, SystemClock(), RandomIds())
-        yield build_folder_gc(queue, mirrors.at(board.data_dir.mirrors), repos)
+        yield build_folder_gc(queue, mirrors.in_folder(board.data_dir.mirrors), repos)
 
 
 async def _join(agent: Agent, *, alone: bool) -> None:
@@ -291,7 +293,7 @@ class _HeartbeatBuilder:
             "labels": list(self._settings.labels),
             "costClass": self._settings.cost_class,
             "os": self._detected.os,
-            "sandbox": self._equipment.sandbox.least,
+            "sandbox": self._equipment.sandbox.minimum,
             "load": pressure.load,
             "cpu": pressure.cpu,
             "memory": pressure.memory,

@@ -47,7 +47,9 @@ def open_inbox(
     board.create()
     data_dir = board.data_dir
     data_dir.create()
-    mine = replace(equipment, data_dir=data_dir, mirrors=equipment.mirrors.at(data_dir.mirrors))
+    mine = replace(
+        equipment, data_dir=data_dir, mirrors=equipment.mirrors.in_folder(data_dir.mirrors)
+    )
     clock = SystemClock()
     runner = Runner(
         Queue(board, clock, RandomIds()),

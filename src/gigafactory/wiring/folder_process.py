@@ -21,7 +21,7 @@ from gigafactory.domain.tenancy.product import DEFAULT_PRODUCT
 from gigafactory.domain.tracker.ticket import Ticket
 from gigafactory.factory.agent.membership import default_factory_name
 from gigafactory.factory.executor import Executor
-from gigafactory.factory.gc.gc_loop import kept_in_order
+from gigafactory.factory.gc.gc_loop import running_gc
 from gigafactory.folder import tickets
 from gigafactory.folder.queue.board import Board
 from gigafactory.folder.queue.machine import Machine
@@ -87,8 +87,8 @@ async def _work(
     async with AsyncExitStack() as stack:
         if not once:
             git = build_git(settings, queue.board.data_dir, os.environ)
-            house = build_folder_gc(queue, git.mirrors, git.repos)
-            await stack.enter_async_context(kept_in_order(house, settings.gc_every))
+            collector = build_folder_gc(queue, git.mirrors, git.repos)
+            await stack.enter_async_context(running_gc(collector, settings.gc_every))
         return await runner.run(once=once)
 
 

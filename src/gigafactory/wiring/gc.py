@@ -9,13 +9,13 @@ from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.config.settings import Config, FactorySettings
 from gigafactory.factory.agent.membership import load_membership
 from gigafactory.factory.core.data_dir import DataDir
-from gigafactory.factory.gc.branches import JobBranches
-from gigafactory.factory.gc.gc import KEPT_FOR, Housekeeping, Limits
-from gigafactory.factory.gc.job_status import Fates, FleetFates, Unasked
-from gigafactory.factory.gc.mirror_index import KnownMirrors
-from gigafactory.factory.gc.mirrors import MirrorCare
-from gigafactory.factory.gc.report import Sweep
-from gigafactory.factory.gc.worktrees import StaleWorktrees
+from gigafactory.factory.gc.branches import BranchCollector
+from gigafactory.factory.gc.gc import DEFAULT_LIMITS, GarbageCollector, GcLimits
+from gigafactory.factory.gc.job_status import FleetJobStates, JobStates, UnknownJobStates
+from gigafactory.factory.gc.mirror_index import MirrorIndex
+from gigafactory.factory.gc.mirrors import MirrorCollector
+from gigafactory.factory.gc.report import GcReport
+from gigafactory.factory.gc.worktrees import WorktreeCollector
 from gigafactory.factory.git.mirror import Mirrors
 from gigafactory.factory.git.repos import Repos
 from gigafactory.factory.run import run_registry
@@ -28,27 +28,27 @@ def build_gc(
     data_dir: DataDir,
     mirrors: Mirrors,
     repos: Repos,
-    fates: Fates,
+    states: JobStates,
     *,
     is_live: Callable[[str], bool],
-    limits: Limits = KEPT_FOR,
-) -> Housekeeping:
+    limits: GcLimits = DEFAULT_LIMITS,
+) -> GarbageCollector:
     """Return the garbage collector of a data folder."""
-    known = KnownMirrors(mirrors, repos, lambda: run_registry.load_runs(data_dir))
-    return Housekeeping(
+    known = MirrorIndex(mirrors, repos, lambda: run_registry.load_runs(data_dir))
+    return GarbageCollector(
         data_dir,
         is_live=is_live,
-        fates=fates,
-        worktrees=StaleWorktrees(known),
-        chores=(
-            JobBranches(known, fates, unshipped_for=limits.unshipped),
-            MirrorCare(known, unused_for=limits.mirror),
+        states=states,
+        worktrees=WorktreeCollector(known),
+        tasks=(
+            BranchCollector(known, states, unshipped_for=limits.unshipped),
+            MirrorCollector(known, unused_for=limits.mirror),
         ),
         limits=limits,
     )
 
 
-def build_folder_gc(queue: Queue, mirrors: Mirrors, repos: Repos) -> Housekeeping:
+def build_folder_gc(queue: Queue, mirrors: Mirrors, repos: Repos) -> GarbageCollector:
     """Return the garbage collector of a folder queue."""
     data_dir = queue.board.data_dir
     return build_gc(
@@ -56,32 +56,38 @@ def build_folder_gc(queue: Queue, mirrors: Mirrors, repos: Repos) -> Housekeepin
     )
 
 
-def sweep_folder(config: Config, queue: Queue, *, dry_run: bool) -> Sweep:
+def collect_folder(config: Config, queue: Queue, *, dry_run: bool) -> GcReport:
     """Collect the garbage of a folder queue once."""
     git = build_git(config.factory, queue.board.data_dir, os.environ)
-    kept_house = build_folder_gc(queue, git.mirrors, git.repos)
-    return asyncio.run(kept_house.sweep(datetime.now(UTC), dry_run=dry_run))
+    collector = build_folder_gc(queue, git.mirrors, git.repos)
+    return asyncio.run(collector.collect(datetime.now(UTC), dry_run=dry_run))
 
 
-def sweep_factory(config: Config, *, dry_run: bool) -> Sweep:
+def collect_factory(config: Config, *, dry_run: bool) -> GcReport:
     """Collect the garbage of the factory on this machine once, running or not."""
-    return asyncio.run(_sweep_factory(config.factory, DataDir.under(config.data), dry_run=dry_run))
+    return asyncio.run(
+        _collect_factory(config.factory, DataDir.under(config.data), dry_run=dry_run)
+    )
 
 
-async def _sweep_factory(settings: FactorySettings, data_dir: DataDir, *, dry_run: bool) -> Sweep:
+async def _collect_factory(
+    settings: FactorySettings, data_dir: DataDir, *, dry_run: bool
+) -> GcReport:
     git = build_git(settings, data_dir, os.environ)
     membership = load_membership(data_dir)
 
-    async def swept(fates: Fates) -> Sweep:
-        round_ = build_gc(
-            data_dir, git.mirrors, git.repos, fates, is_live=_registered_jobs(data_dir)
+    async def collect(states: JobStates) -> GcReport:
+        collector = build_gc(
+            data_dir, git.mirrors, git.repos, states, is_live=_registered_jobs(data_dir)
         )
-        return await round_.sweep(datetime.now(UTC), dry_run=dry_run)
+        return await collector.collect(datetime.now(UTC), dry_run=dry_run)
 
     if membership is None:
-        return await swept(Unasked("this machine has joined no fleet (`aq factory enroll`)"))
+        return await collect(
+            UnknownJobStates("this machine has joined no fleet (`aq factory enroll`)")
+        )
     async with AsyncClient(membership.url, membership.token) as client:
-        return await swept(FleetFates(client))
+        return await collect(FleetJobStates(client))
 
 
 def _registered_jobs(data_dir: DataDir) -> Callable[[str], bool]:

@@ -24,9 +24,9 @@ ASK: ApiCall[Any] = ApiCall(method="GET", path=path("switches"), response_type=d
 @pytest.fixture(autouse=True)
 def anew() -> Iterator[None]:
     """Nothing is remembered from another test, or for one."""
-    trust.trusted.cache_clear()
+    trust.tls_context.cache_clear()
     yield
-    trust.trusted.cache_clear()
+    trust.tls_context.cache_clear()
 
 
 async def a_command(url: str) -> None:
@@ -43,7 +43,7 @@ async def a_factory(url: str) -> None:
 
 
 async def a_forge(url: str) -> None:
-    async with github.opened(url, "token", "ann/notes") as hub:
+    async with github.open_github(url, "token", "ann/notes") as hub:
         assert await hub.default_branch() == "main"
 
 
@@ -79,4 +79,4 @@ def test_a_machine_without_authorities_has_the_usual_ones(monkeypatch: pytest.Mo
     monkeypatch.setattr(
         ssl, "create_default_context", lambda: ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     )
-    assert trust.trusted().cert_store_stats()["x509_ca"] > 100
+    assert trust.tls_context().cert_store_stats()["x509_ca"] > 100

@@ -88,7 +88,7 @@ def test_what_waits_says_for_what(place: Place) -> None:
     place.drop("later", "true", not_before="1d")
     place.drop("wrong", "true", prioritty="high")
     assert place.shell.aq("run", "--once").code == 1
-    assert "waits for before; not all of them are there" in jobs(place)["after"]["waits"]
+    assert "waits for before; some of them do not exist" in jobs(place)["after"]["waits"]
     assert "not before" in jobs(place)["later"]["waits"]
     told = place.shell.aq("status")
     assert "failed/wrong.md is no job" in told.err

@@ -105,7 +105,7 @@ class FarYard(Yard):
         """End what factories that died have left."""
         for name in self._names:
             for run in run_registry.load_runs(self.data_dir(name)):
-                await strays.sweep(run.mark)
+                await strays.kill_orphans(run.mark)
 
 
 @asynccontextmanager

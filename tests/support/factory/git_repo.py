@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gigafactory.factory.git.git import Git
 from gigafactory.factory.git.mirror import Mirror, Mirrors
-from gigafactory.factory.git.remote_url import Allowed, clone_address
+from gigafactory.factory.git.remote_url import AllowedRemotes, parse_address
 from gigafactory.factory.git.worktree import Worktree
 
 Content = str | bytes | None
@@ -148,7 +148,7 @@ class World:
         self.remote = Remote(path)
         self.git = Git(local=True)
         self.mirrors = Mirrors(folder / machine / "mirrors", self.git)
-        self.address = clone_address(str(path), Allowed(folders=(str(folder / "server"),)))
+        self.address = parse_address(str(path), AllowedRemotes(folders=(str(folder / "server"),)))
         self.machine = folder / machine
 
     async def mirror(self) -> Mirror:

@@ -15,10 +15,10 @@ from gigafactory.domain.manifest.manifest import Manifest
 from gigafactory.factory.core.assignment import Assignment
 from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.core.stop import StopSignal
-from gigafactory.factory.forges.registry import Access, Forges, Patience
+from gigafactory.factory.forges.registry import ForgeAccess, Forges, PollingPace
 from gigafactory.factory.git.git import Git
 from gigafactory.factory.git.mirror import Mirrors
-from gigafactory.factory.git.remote_url import Allowed
+from gigafactory.factory.git.remote_url import AllowedRemotes
 from gigafactory.factory.git.repos import Repos
 from gigafactory.factory.machine.detect import DetectedMachine
 from gigafactory.factory.machine.inventory import Inventory
@@ -32,9 +32,9 @@ HOST = "git.example.com"
 BRANCH = "aq/job/job-1"
 NO_WAY_OUT = {"PATH": os.environ["PATH"], "https_proxy": "http://127.0.0.1:9"}
 """The hub has an API, and no git behind it."""
-QUICK = Patience(first_s=0.001, longest_s=0.002, whole_s=30.0)
+QUICK = PollingPace(first_s=0.001, longest_s=0.002, total_s=30.0)
 """Long enough for a slow machine, with pauses that are none."""
-HURRIED = Patience(first_s=0.001, longest_s=0.002, whole_s=0.0)
+HURRIED = PollingPace(first_s=0.001, longest_s=0.002, total_s=0.0)
 """Without time for any pause."""
 
 
@@ -181,11 +181,11 @@ class Hub:
 
 
 def forges(
-    hub: Hub, wire: Wire | None = None, *, patience: Patience = QUICK, token: str = TOKEN
+    hub: Hub, wire: Wire | None = None, *, patience: PollingPace = QUICK, token: str = TOKEN
 ) -> Forges:
     """What a factory knows of the hub."""
-    access = {HOST: Access("HUB_TOKEN", hub.api)}
-    return Forges(access, {"HUB_TOKEN": token}, patience=patience, transport=wire or Wire())
+    access = {HOST: ForgeAccess("HUB_TOKEN", hub.api)}
+    return Forges(access, {"HUB_TOKEN": token}, pace=patience, transport=wire or Wire())
 
 
 class Desk:
@@ -223,7 +223,7 @@ class Desk:
             secrets=(*secrets, *known.tokens),
             factory_id="mac-1",
             mirrors=Mirrors(data_dir.mirrors, Git(environ=NO_WAY_OUT)),
-            repos=Repos(None, {"notes": address}, ("*",), Allowed()),
+            repos=Repos(None, {"notes": address}, ("*",), AllowedRemotes()),
             forges=known,
         )
         assignment = Assignment(

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from gigafactory.factory.process.orphans import leftovers, new_mark
-from gigafactory.factory.process.process import Ended, Limits, Program, run
+from gigafactory.factory.process.orphans import find_orphans, new_mark
+from gigafactory.factory.process.process import ProcessLimits, ProcessResult, Program, run
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 GRACE_S = 0.2
@@ -22,7 +22,7 @@ class Heard:
         self.err: list[str] = []
         self._answer = answer
 
-    def line(self, text: str, *, stderr: bool) -> Iterable[bytes]:
+    def on_line(self, text: str, *, stderr: bool) -> Iterable[bytes]:
         (self.err if stderr else self.out).append(text)
         return self._answer(text)
 
@@ -34,7 +34,7 @@ class More(TypedDict, total=False):
     env: Mapping[str, str]
     stdin: bytes
     stdin_open: bool
-    handed: bytes
+    extra_input: bytes
 
 
 def shell(script: str, **more: Unpack[More]) -> Program:
@@ -54,16 +54,16 @@ async def ran(
     what: Program,
     heard: Heard | None = None,
     *,
-    limits: Limits | None = None,
+    limits: ProcessLimits | None = None,
     stop: asyncio.Event | None = None,
     ladder: Iterable[str] = (),
-) -> tuple[Ended, Heard]:
+) -> tuple[ProcessResult, Heard]:
     """Run it to its end, and see to it that nothing of it is left."""
     heard = heard or Heard()
-    limits = limits or Limits(wall_s=PATIENT_S, grace_s=GRACE_S)
+    limits = limits or ProcessLimits(wall_s=PATIENT_S, grace_s=GRACE_S)
     ended = await run(what, limits, heard, stop or asyncio.Event(), tuple(ladder))
-    assert leftovers(what.mark) == []
-    assert ended.strays.left == ()
+    assert find_orphans(what.mark) == []
+    assert ended.orphans.survived == ()
     return ended, heard
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from gigafactory.domain.manifest.manifest import Sandbox as Policy
 from gigafactory.factory.process.spawn import Program
-from gigafactory.factory.sandbox.sandbox import NoSandbox, Sandbox, choose
+from gigafactory.factory.sandbox.sandbox import Sandbox, SandboxUnavailable, choose_sandbox
 from tests.services import bubblewrap
 from tests.services.debian import Unavailable
 from tests.support.factory.programs import Heard, ran
@@ -27,14 +27,14 @@ async def a_sandbox(
 ) -> Sandbox:
     """A sandbox that holds; the test is skipped on a machine whose kernel does not let it work."""
     try:
-        return await choose(
+        return await choose_sandbox(
             least,
             environ={"PATH": search_path()},
             allow_hosts=allow_hosts,
             hidden=[hidden],
             readable=[Path(sys.base_prefix)],
         )
-    except NoSandbox as refused:
+    except SandboxUnavailable as refused:
         pytest.skip(str(refused))
 
 
@@ -48,12 +48,12 @@ async def said_in(
 ) -> list[str]:
     """What a program prints in the sandbox, to its output and after that to its errors."""
     heard = Heard()
-    async with sandbox.confined(
+    async with sandbox.confine(
         program,
         writable=[program.cwd],
         readable=readable,
         policy=policy,
-        tell=(told if told is not None else []).append,
+        report=(told if told is not None else []).append,
     ) as confined:
         await ran(confined, heard)
     return [*heard.out, *heard.err]

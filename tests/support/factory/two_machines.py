@@ -7,12 +7,12 @@ from pathlib import Path
 from gigafactory.domain.errors import Unavailable
 from gigafactory.domain.job.job import Stage
 from gigafactory.factory.core.data_dir import DataDir
-from gigafactory.factory.gc.gc import Housekeeping
-from gigafactory.factory.gc.job_status import Fate
-from gigafactory.factory.gc.report import Sweep
-from gigafactory.factory.git.commits import run_trailers, worded
+from gigafactory.factory.gc.gc import GarbageCollector
+from gigafactory.factory.gc.job_status import JobState
+from gigafactory.factory.gc.report import GcReport
+from gigafactory.factory.git.commits import run_trailers, with_trailers
 from gigafactory.factory.git.mirror import Mirror, Mirrors
-from gigafactory.factory.git.remote_url import Allowed
+from gigafactory.factory.git.remote_url import AllowedRemotes
 from gigafactory.factory.git.repos import Repos
 from gigafactory.factory.git.worktree import Worktree
 from gigafactory.factory.run import run_registry
@@ -27,7 +27,7 @@ class ToldFates:
     """Jobs as the test says they are; all of them ship by merge, but for those named."""
 
     def __init__(self) -> None:
-        self.fates: dict[str, Fate] = {}
+        self.fates: dict[str, JobState] = {}
         self.apart: set[str] = set()
         self.away = False
         self.then: Callable[[], None] = lambda: None
@@ -36,9 +36,9 @@ class ToldFates:
     def say(
         self, job_id: str, stage: Stage, *, head: str | None = None, since: datetime = NOW
     ) -> None:
-        self.fates[job_id] = Fate(stage=stage, since=since, head=head)
+        self.fates[job_id] = JobState(stage=stage, since=since, head=head)
 
-    async def of(self, job_ids: Collection[str]) -> Mapping[str, Fate]:
+    async def look_up(self, job_ids: Collection[str]) -> Mapping[str, JobState]:
         if self.away:
             raise Unavailable("it is away")
         told = {each: self.fates[each] for each in job_ids if each in self.fates}
@@ -58,12 +58,12 @@ class Machine:
         self.data_dir = DataDir.under(world.folder / name)
         self.data_dir.create()
         self.mirrors = Mirrors(self.data_dir.mirrors, world.git)
-        allowed = Allowed(folders=(str(world.folder / "server"),))
+        allowed = AllowedRemotes(folders=(str(world.folder / "server"),))
         self.repos = Repos(None, {}, ("*",), allowed)
         self.live: set[str] = set()
 
     @property
-    def house(self) -> Housekeeping:
+    def collector(self) -> GarbageCollector:
         return build_gc(
             self.data_dir,
             self.mirrors,
@@ -72,8 +72,8 @@ class Machine:
             is_live=lambda job: job in self.live,
         )
 
-    async def sweep(self, *, dry_run: bool = False, at: datetime = NOW) -> Sweep:
-        return await self.house.sweep(at, dry_run=dry_run)
+    async def sweep(self, *, dry_run: bool = False, at: datetime = NOW) -> GcReport:
+        return await self.collector.collect(at, dry_run=dry_run)
 
     async def mirror(self) -> Mirror:
         return await self.mirrors.open(self.world.address)
@@ -114,7 +114,7 @@ class JobsOnARemote:
         words = run_trailers(job=job_id, run=f"{job_id}.1", engine=None, epoch=1) if told else {}
         self.remote.commit({f"{job_id}.txt": "whole\n"})
         clone = self.remote.path.with_suffix(".person")
-        plain_git(clone, "commit", "-q", "--amend", "-m", worded("Squashed", words))
+        plain_git(clone, "commit", "-q", "--amend", "-m", with_trailers("Squashed", words))
         plain_git(clone, "push", "-q", "-f", "origin", "HEAD:refs/heads/main")
 
     def merge(self, job_id: str) -> None:
@@ -130,5 +130,5 @@ class JobsOnARemote:
         return [name for name in self.remote.branches() if name.startswith("aq/")]
 
 
-def lines(sweep: Sweep, kind: str) -> list[str]:
+def lines(sweep: GcReport, kind: str) -> list[str]:
     return [str(each) for each in sweep.swept if each.kind == kind]

@@ -25,7 +25,7 @@ from gigafactory.domain.errors import (
 )
 from gigafactory.domain.insights.run_rollup import RunRollup
 from gigafactory.domain.job.lifecycle import ACTIONS
-from gigafactory.system.terminal_escapes import harmless
+from gigafactory.system.terminal_escapes import keep_colours_only
 
 HEAVY = {
     "asyncpg",
@@ -168,7 +168,7 @@ def test_refusals_say_what_to_do_next() -> None:
     ],
 )
 def test_a_log_may_colour_the_terminal_and_nothing_else(text: str, shown: str) -> None:
-    assert harmless(text) == shown
+    assert keep_colours_only(text) == shown
 
 
 def test_a_title_cannot_write_over_the_table() -> None:

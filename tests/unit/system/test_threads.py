@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gigafactory.system.threads import opened
+from gigafactory.system.threads import open_in_thread
 
 
 class Thing:
@@ -37,7 +37,7 @@ class Slow:
 
 
 async def withdrawn(slow: Slow) -> None:
-    waiting = asyncio.ensure_future(opened(slow))
+    waiting = asyncio.ensure_future(open_in_thread(slow))
     await asyncio.to_thread(slow.begun.wait)
     waiting.cancel()
     slow.go_on.set()
@@ -48,14 +48,14 @@ async def withdrawn(slow: Slow) -> None:
 async def test_what_was_waited_for_is_the_callers() -> None:
     slow = Slow()
     slow.go_on.set()
-    assert (await opened(slow)).is_open
+    assert (await open_in_thread(slow)).is_open
 
 
 async def test_an_error_is_the_callers_too() -> None:
     slow = Slow(OSError("gone"))
     slow.go_on.set()
     with pytest.raises(OSError, match="gone"):
-        await opened(slow)
+        await open_in_thread(slow)
 
 
 async def test_what_nobody_waits_for_any_longer_is_closed() -> None:

@@ -13,7 +13,7 @@ from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import events as stories
 from gigafactory.client import jobs
 from gigafactory.domain.job.job import Stage
-from gigafactory.system.terminal_escapes import harmless
+from gigafactory.system.terminal_escapes import keep_colours_only
 from gigafactory.wire.files import LogEvent
 
 WAITING = frozenset({Stage.BLOCKED, Stage.QUEUED})
@@ -79,9 +79,9 @@ def _say_lines(pieces: Iterator[str]) -> None:
     for piece in pieces:
         *lines, rest = (rest + piece).split("\n")
         for line in lines:
-            say(harmless(line))
+            say(keep_colours_only(line))
     if rest:
-        say(harmless(rest))
+        say(keep_colours_only(rest))
 
 
 def _print_pieces(

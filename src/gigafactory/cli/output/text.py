@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from gigafactory.system.terminal_escapes import bare, colourless
+from gigafactory.system.terminal_escapes import strip_colours, strip_escapes
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def say_json(body: bytes) -> None:
 
 def plain(text: object) -> str:
     """Return untrusted text as one line without escapes and control characters."""
-    return bare(" ".join(str(text).split()))
+    return strip_escapes(" ".join(str(text).split()))
 
 
 def visible(line: str) -> str:
@@ -105,7 +105,7 @@ def _write(stream: "TextIO | None", text: str) -> None:
     if stream is None:  # closed, as under pythonw
         return
     coloured = "NO_COLOR" not in os.environ and stream.isatty()
-    stream.write(f"{text if coloured else colourless(text)}\n")
+    stream.write(f"{text if coloured else strip_colours(text)}\n")
     stream.flush()
 
 

@@ -21,21 +21,21 @@ def gc(session: Session, *, dry_run: bool, folder: Path | None) -> None:
     old engine homes, logs, quarantined results and mirrors. Keeps unsaved work, branches of
     unfinished jobs and everything of a running job. A running factory does this automatically.
     """
-    from gigafactory.wiring.gc import sweep_factory, sweep_folder
+    from gigafactory.wiring.gc import collect_factory, collect_folder
 
     queue = chosen(session, folder)
     if queue is not None:
-        sweep = sweep_folder(session.config, queue_in(session, queue), dry_run=dry_run)
+        sweep = collect_folder(session.config, queue_in(session, queue), dry_run=dry_run)
     else:
-        sweep = sweep_factory(session.config, dry_run=dry_run)
+        sweep = collect_factory(session.config, dry_run=dry_run)
     if session.as_json:
-        say_json(msgspec.json.encode(sweep.told()))
+        say_json(msgspec.json.encode(sweep.to_json()))
         return
     for each in sweep.swept:
-        (note if each.did == "kept" else say)(plain(each.line(dry=dry_run)))
+        (note if each.did == "kept" else say)(plain(each.describe(dry=dry_run)))
     for line in sweep.notes:
         note(plain(line))
-    if summed := sweep.summed_up():
+    if summed := sweep.summary():
         say(summed)
     else:
         note("nothing to remove")

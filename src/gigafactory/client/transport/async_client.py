@@ -20,7 +20,7 @@ from gigafactory.client.transport.headers import is_here
 from gigafactory.client.transport.problems import ConnectionBroken, Unreachable
 from gigafactory.client.transport.sse import SILENCE_S, ServerEvent, SseParser
 from gigafactory.domain.errors import Unauthenticated
-from gigafactory.system.tls import trusted
+from gigafactory.system.tls import tls_context
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ class AsyncClient:
         # A proxy that the surroundings name does not lead back to this machine.
         outside = not is_here(urlsplit(url).hostname or "")
         self._http = httpx.AsyncClient(
-            timeout=TIMEOUT_S, transport=transport, trust_env=outside, verify=trusted()
+            timeout=TIMEOUT_S, transport=transport, trust_env=outside, verify=tls_context()
         )
 
     async def __aenter__(self) -> Self:

@@ -217,10 +217,10 @@ def _ascii(host: str) -> str:
 
 
 def _secured(wire: socket.socket, host: str) -> socket.socket:
-    from gigafactory.system.tls import trusted
+    from gigafactory.system.tls import tls_context
 
     try:
-        return trusted().wrap_socket(wire, server_hostname=host)
+        return tls_context().wrap_socket(wire, server_hostname=host)
     except OSError:
         wire.close()
         raise

@@ -19,7 +19,7 @@ from gigafactory.factory.core.stop import StopReason, StopSignal
 from gigafactory.factory.executor import Executor
 from gigafactory.factory.reporting.outbox_sender import OutboxSender
 from gigafactory.factory.reporting.reporter import FleetReporter
-from gigafactory.system.loops import every
+from gigafactory.system.loops import run_every
 from gigafactory.wire.fleet import Command
 from gigafactory.wire.workers import GrantView
 
@@ -159,7 +159,7 @@ class Agent:
 
     async def _renew_leases(self) -> None:
         keeper = LeaseRenewer(self._client, self.lease_epochs, self.stop_fenced_run)
-        await every(self._heartbeats.renew_every_s, keeper.renew_all, name="leases")
+        await run_every(self._heartbeats.renew_every_s, keeper.renew_all, name="leases")
 
     async def _run_local_work(self) -> None:
         await self._local_work.run()

@@ -1,1 +1,1 @@
-"""Where a result is delivered to: forges with pull requests, and plain git remotes."""
+"""Forges such as GitHub: pull requests, checks and merges."""

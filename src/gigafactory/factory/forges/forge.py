@@ -1,4 +1,4 @@
-"""A forge in our words: where a branch becomes a pull request, is checked, and is merged."""
+"""The port of a forge: opens, checks and merges pull requests."""
 
 from enum import StrEnum
 from typing import Literal, Protocol
@@ -9,8 +9,8 @@ from gigafactory.domain.errors import Refused
 from gigafactory.domain.manifest.manifest import MergeStyle
 
 
-class Colour(StrEnum):
-    """What the required checks of a commit say together."""
+class CheckState(StrEnum):
+    """The combined state of the required checks of a commit."""
 
     PENDING = "pending"
     RED = "red"
@@ -18,107 +18,107 @@ class Colour(StrEnum):
 
 
 class Checks(msgspec.Struct, frozen=True):
-    """The required checks of a commit; `names` are those that the colour comes from."""
+    """The required checks of a commit; `names` are those that determine the state."""
 
-    colour: Colour
+    state: CheckState
     names: tuple[str, ...] = ()
 
 
 class PullRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A proposal to take a branch over into another."""
+    """A pull request."""
 
     number: int
     url: str
     state: Literal["open", "merged", "closed"]
     head: str
-    """The commit that is proposed."""
+    """The proposed commit."""
     merged_as: str | None = None
-    """The commit of the base by which it came in, where the forge tells."""
+    """The commit in the base that merged it, if the forge reports it."""
     clean: bool | None = None
-    """Whether it goes into its base as that is; None while the forge finds out."""
+    """Whether it merges without conflicts; None while the forge computes that."""
     body: str = ""
 
 
-class Words(msgspec.Struct, frozen=True):
-    """What a pull request or a commit says."""
+class PullRequestText(msgspec.Struct, frozen=True):
+    """Title and body of a pull request or commit message."""
 
     title: str
     body: str
 
 
-class Merged(msgspec.Struct, frozen=True):
-    """It is in the base, as this commit."""
+class MergedPull(msgspec.Struct, frozen=True):
+    """It is in the base as this commit."""
 
     commit: str
 
 
-class Unmerged(msgspec.Struct, frozen=True):
-    """The forge did not merge it, and nothing was changed; `again`: it asks to be asked again."""
+class UnmergedPull(msgspec.Struct, frozen=True):
+    """The forge did not merge it and changed nothing; `retry`: it asks for another attempt."""
 
     reason: str
-    again: bool = False
+    retry: bool = False
 
 
-class ForgeRefuses(Refused):
-    """The forge understood us, and does not do it."""
+class ForgeRefused(Refused):
+    """The forge understood the request and refused it."""
 
     code = "forge_refuses"
 
 
-class ForgeForbids(ForgeRefuses):
-    """The forge does not know us, or does not let us."""
+class ForgeForbidden(ForgeRefused):
+    """The forge does not accept the token, or its permissions are too low."""
 
     code = "forge_forbids"
 
 
-class ForgeAway(Refused):
-    """The forge cannot answer now: whether it has done what we asked is not known."""
+class ForgeUnavailable(Refused):
+    """The forge does not answer now: it is unknown whether it did what was requested."""
 
     code = "forge_away"
 
     def __init__(self, sentence: str, *, retry_after_s: float | None = None) -> None:
-        """Say so, with how long it wants to be left alone where it told."""
+        """Keep the message, and how long the forge wants us to wait, if it said so."""
         self.retry_after_s = retry_after_s
         super().__init__(sentence)
 
 
 class Forge(Protocol):
-    """One repo on a forge; every call raises ForgeRefuses or ForgeAway."""
+    """One repo on a forge; every call raises ForgeRefused or ForgeUnavailable."""
 
     async def default_branch(self) -> str:
-        """The branch that work goes into where a job names none."""
+        """Return the branch that work goes into if a job names none."""
         ...
 
-    async def landed(self, base: str, commit: str) -> bool:
-        """Whether the base has this very commit already."""
+    async def contains_commit(self, base: str, commit: str) -> bool:
+        """Return whether the base already contains this very commit."""
         ...
 
-    async def pull_request(self, head: str, base: str) -> PullRequest | None:
-        """The pull request of a branch: the open one, or else the newest; None without any."""
+    async def find_pull_request(self, head: str, base: str) -> PullRequest | None:
+        """Return the pull request of a branch: the open one, else the newest, else None."""
         ...
 
-    async def merged(self, head: str, base: str, commit: str) -> PullRequest | None:
-        """The pull request of a branch by which this very commit was merged; None without one."""
+    async def find_merged(self, head: str, base: str, commit: str) -> PullRequest | None:
+        """Return the pull request of a branch that merged this very commit, or None."""
         ...
 
-    async def open(self, head: str, base: str, words: Words) -> PullRequest:
-        """Open a pull request; where there is an open one already, it is that one."""
+    async def open(self, head: str, base: str, text: PullRequestText) -> PullRequest:
+        """Open a pull request, or return the one that is already open."""
         ...
 
     async def checks(self, base: str, commit: str) -> Checks:
-        """What the checks say that the base requires; green where it requires none."""
+        """Return the state of the checks that the base requires; green if it requires none."""
         ...
 
     async def merge(
-        self, pull: PullRequest, base: str, commit: str, style: MergeStyle, words: Words
-    ) -> Merged | Unmerged:
-        """Merge it if it still proposes this commit."""
+        self, pull: PullRequest, base: str, commit: str, style: MergeStyle, text: PullRequestText
+    ) -> MergedPull | UnmergedPull:
+        """Merge a pull request if it still proposes this commit."""
         ...
 
     async def close(self, pull: PullRequest) -> None:
-        """Take a proposal back."""
+        """Close a pull request without merging it."""
         ...
 
     async def comment(self, pull: PullRequest, marker: str, text: str) -> bool:
-        """Say this below it, unless a comment with the marker is there; whether it was said now."""
+        """Comment on it, unless a comment with the marker exists; return whether it was added."""
         ...

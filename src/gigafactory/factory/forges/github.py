@@ -1,4 +1,4 @@
-"""GitHub, and GitHub Enterprise, over their REST API."""
+"""The forge adapter for GitHub and GitHub Enterprise, over their REST API."""
 
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
@@ -12,15 +12,15 @@ from gigafactory.domain.manifest.manifest import MergeStyle
 from gigafactory.factory.forges import github_responses as answers
 from gigafactory.factory.forges.forge import (
     Checks,
-    Colour,
-    ForgeAway,
-    ForgeRefuses,
-    Merged,
+    CheckState,
+    ForgeRefused,
+    ForgeUnavailable,
+    MergedPull,
     PullRequest,
-    Unmerged,
-    Words,
+    PullRequestText,
+    UnmergedPull,
 )
-from gigafactory.system.tls import trusted
+from gigafactory.system.tls import tls_context
 
 TIMEOUT_S = 30.0
 PAGE = 100
@@ -34,36 +34,36 @@ _HEADERS = {
 
 
 @asynccontextmanager
-async def opened(
+async def open_github(
     api: str, token: str, repo: str, *, transport: httpx.AsyncBaseTransport | None = None
 ) -> AsyncIterator["Github"]:
-    """A repo, `owner/name`, while the block lasts."""
+    """Yield a repo, `owner/name`; its connections are closed after the block."""
     async with httpx.AsyncClient(
         base_url=api.rstrip("/"),
         headers={**_HEADERS, "Authorization": f"Bearer {token}"},
         timeout=TIMEOUT_S,
         transport=transport,
-        verify=trusted(),
+        verify=tls_context(),
     ) as http:
         yield Github(http, repo)
 
 
 class Github:
-    """One repo; see the port for what is promised."""
+    """One repo on GitHub."""
 
     def __init__(self, http: httpx.AsyncClient, repo: str) -> None:
-        """`http` knows the address and shows the token."""
+        """`http` has the base URL and the token."""
         self._http = http
         self._repo = repo
         self._owner = repo.partition("/")[0]
 
     async def default_branch(self) -> str:
-        answer = await self._ask("GET", "", "the repo")
-        return answers.read(answer.content, answers.Repo, "the repo").default_branch
+        answer = await self._request("GET", "", "the repo")
+        return answers.decode(answer.content, answers.RepoResponse, "the repo").default_branch
 
-    async def landed(self, base: str, commit: str) -> bool:
+    async def contains_commit(self, base: str, commit: str) -> bool:
         # The second page has none of the files, which may be many.
-        answer = await self._ask(
+        answer = await self._request(
             "GET",
             f"/compare/{quote(base, safe='/')}...{commit}",
             "the comparison",
@@ -72,129 +72,129 @@ class Github:
         )
         if answer.status_code == answers.NOT_FOUND:
             return False
-        compared = answers.read(answer.content, answers.Comparison, "the comparison")
+        compared = answers.decode(answer.content, answers.ComparisonResponse, "the comparison")
         return compared.status in {"identical", "behind"}
 
-    async def pull_request(self, head: str, base: str) -> PullRequest | None:
+    async def find_pull_request(self, head: str, base: str) -> PullRequest | None:
         found = await self._pulls(head, base)
         if not found:
             return None
-        # Only one that is asked for alone tells whether it can be merged.
+        # Only the response for a single pull request says whether it can be merged.
         chosen = next((pull for pull in found if pull.state == "open"), found[0])
         what = f"the pull request {chosen.number}"
-        answer = await self._ask("GET", f"/pulls/{chosen.number}", what)
-        return answers.read(answer.content, answers.Pull, what).ours()
+        answer = await self._request("GET", f"/pulls/{chosen.number}", what)
+        return answers.decode(answer.content, answers.PullResponse, what).to_pull_request()
 
-    async def merged(self, head: str, base: str, commit: str) -> PullRequest | None:
-        ours = (pull.ours() for pull in await self._pulls(head, base))
+    async def find_merged(self, head: str, base: str, commit: str) -> PullRequest | None:
+        ours = (pull.to_pull_request() for pull in await self._pulls(head, base))
         return next((pull for pull in ours if (pull.state, pull.head) == ("merged", commit)), None)
 
-    async def _pulls(self, head: str, base: str) -> tuple[answers.Pull, ...]:
+    async def _pulls(self, head: str, base: str) -> tuple[answers.PullResponse, ...]:
         what = f"the pull requests of {head}"
         asked = {"head": f"{self._owner}:{head}", "base": base, "state": "all"}
-        answer = await self._ask(
+        answer = await self._request(
             "GET", "/pulls", what, params={**asked, "sort": "created", "direction": "desc"}
         )
-        return answers.read(answer.content, tuple[answers.Pull, ...], what)
+        return answers.decode(answer.content, tuple[answers.PullResponse, ...], what)
 
-    async def open(self, head: str, base: str, words: Words) -> PullRequest:
+    async def open(self, head: str, base: str, text: PullRequestText) -> PullRequest:
         what = f"a pull request of {head}"
-        wish = {"head": head, "base": base, "title": words.title, "body": words.body}
-        answer = await self._ask(
+        wish = {"head": head, "base": base, "title": text.title, "body": text.body}
+        answer = await self._request(
             "POST", "/pulls", what, json=wish, fine=(201, answers.UNPROCESSABLE)
         )
         if answer.status_code != answers.UNPROCESSABLE:
-            return answers.read(answer.content, answers.Pull, what).ours()
-        there = await self.pull_request(head, base)
+            return answers.decode(answer.content, answers.PullResponse, what).to_pull_request()
+        there = await self.find_pull_request(head, base)
         if there is not None and there.state == "open":
             return there
-        raise ForgeRefuses(f"{what} cannot be opened: {answers.message(answer.content)}")
+        raise ForgeRefused(f"{what} cannot be opened: {answers.message(answer.content)}")
 
     async def checks(self, base: str, commit: str) -> Checks:
-        required = await self._required(base)
+        required = await self._required_checks(base)
         if not required:
-            return Checks(Colour.GREEN)
+            return Checks(CheckState.GREEN)
         what = "the checks"
         runs: list[answers.CheckRun] = []
         async for content in self._pages(f"/commits/{commit}/check-runs", what):
-            page = answers.read(content, answers.CheckRuns, what).check_runs
+            page = answers.decode(content, answers.CheckRuns, what).check_runs
             runs += page
             if len(page) < PAGE:
                 break
-        statuses: list[answers.Status] = []
+        statuses: list[answers.StatusResponse] = []
         async for content in self._pages(f"/commits/{commit}/status", what):
-            told = answers.read(content, answers.Statuses, what).statuses
+            told = answers.decode(content, answers.StatusesResponse, what).statuses
             statuses += told
             if len(told) < PAGE:
                 break
-        return answers.told(required, runs, statuses)
+        return answers.combine_checks(required, runs, statuses)
 
     async def merge(
-        self, pull: PullRequest, base: str, commit: str, style: MergeStyle, words: Words
-    ) -> Merged | Unmerged:
+        self, pull: PullRequest, base: str, commit: str, style: MergeStyle, text: PullRequestText
+    ) -> MergedPull | UnmergedPull:
         if style == "ff":
-            return await self._forward(base, commit)
+            return await self._fast_forward(base, commit)
         wish = {
             "sha": commit,
             "merge_method": style,
-            "commit_title": words.title,
-            "commit_message": words.body,
+            "commit_title": text.title,
+            "commit_message": text.body,
         }
         what = f"the merge of #{pull.number}"
         path = f"/pulls/{pull.number}/merge"
-        answer = await self._ask("PUT", path, what, json=wish, fine=(200, *answers.UNMERGED))
+        answer = await self._request("PUT", path, what, json=wish, fine=(200, *answers.UNMERGED))
         if answer.status_code in answers.UNMERGED:
-            return answers.unmerged(answer.status_code, answer.content)
-        return Merged(answers.read(answer.content, answers.Landed, what).sha)
+            return answers.unmerged_from(answer.status_code, answer.content)
+        return MergedPull(answers.decode(answer.content, answers.MergeResponse, what).sha)
 
     async def close(self, pull: PullRequest) -> None:
         path, what = f"/pulls/{pull.number}", f"closing #{pull.number}"
-        await self._ask("PATCH", path, what, json={"state": "closed"})
+        await self._request("PATCH", path, what, json={"state": "closed"})
 
     async def comment(self, pull: PullRequest, marker: str, text: str) -> bool:
         path, what = f"/issues/{pull.number}/comments", f"the comments of #{pull.number}"
         async for content in self._pages(path, what):
-            page = answers.read(content, tuple[answers.Comment, ...], what)
+            page = answers.decode(content, tuple[answers.CommentResponse, ...], what)
             if any(marker in (comment.body or "") for comment in page):
                 return False
             if len(page) < PAGE:
                 break
-        await self._ask("POST", path, what, json={"body": f"{text}\n\n{marker}"}, fine=(201,))
+        await self._request("POST", path, what, json={"body": f"{text}\n\n{marker}"}, fine=(201,))
         return True
 
-    async def _required(self, base: str) -> frozenset[answers.Required]:
+    async def _required_checks(self, base: str) -> frozenset[answers.RequiredCheck]:
         name = quote(base, safe="/")
         what = f"the branch {base}"
-        answer = await self._ask("GET", f"/branches/{name}", what)
-        required = answers.read(answer.content, answers.Branch, what).required()
+        answer = await self._request("GET", f"/branches/{name}", what)
+        required = answers.decode(answer.content, answers.BranchResponse, what).required_checks()
         async for content in self._pages(f"/rules/branches/{name}", what):
-            rules = answers.read(content, tuple[answers.Rule, ...], what)
-            required |= frozenset(check for rule in rules for check in rule.required())
+            rules = answers.decode(content, tuple[answers.RuleResponse, ...], what)
+            required |= frozenset(check for rule in rules for check in rule.required_checks())
             if len(rules) < PAGE:
                 break
         return required
 
-    async def _forward(self, base: str, commit: str) -> Merged | Unmerged:
-        """Move the base on to the commit; the forge then takes the pull request for merged."""
-        answer = await self._ask(
+    async def _fast_forward(self, base: str, commit: str) -> MergedPull | UnmergedPull:
+        """Fast-forward the base to the commit; GitHub then marks the pull request as merged."""
+        answer = await self._request(
             "PATCH",
             f"/git/refs/heads/{quote(base, safe='/')}",
-            f"moving {base} on",
+            f"fast-forwarding {base}",
             json={"sha": commit, "force": False},
             fine=(200, answers.CONFLICT, answers.UNPROCESSABLE),
         )
         if answer.is_success:
-            return Merged(commit)
-        said = answers.message(answer.content) or "it did not say why"
-        return Unmerged(
-            f"{base} cannot be moved on to it without a merge, as merge-style ff asks, or it may"
-            f" not be pushed to ({said})"
+            return MergedPull(commit)
+        said = answers.message(answer.content) or "no reason given"
+        return UnmergedPull(
+            f"{base} cannot be fast-forwarded to it, as merge-style ff requires, or it must not be"
+            f" pushed to ({said})"
         )
 
     async def _pages(self, path: str, what: str) -> AsyncIterator[bytes]:
-        """The pages of a list; one that this forge does not have is no page at all."""
+        """Yield the pages of a list; none if this GitHub does not have the endpoint."""
         for page in range(1, PAGES_MAX + 1):
-            answer = await self._ask(
+            answer = await self._request(
                 "GET",
                 path,
                 what,
@@ -205,7 +205,7 @@ class Github:
                 return
             yield answer.content
 
-    async def _ask(
+    async def _request(
         self,
         method: str,
         path: str,
@@ -222,14 +222,15 @@ class Github:
                 f"/repos/{self._repo}{path}",
                 params=params,
                 json=json,
-                # A repo that was renamed is found; a write is never passed on to somewhere else.
+                # GET follows the redirect of a renamed repo; a write is never forwarded to another
+                # place.
                 follow_redirects=method == "GET",
             )
         except httpx.TimeoutException:
-            raise ForgeAway(f"{what}: no answer within {TIMEOUT_S:g} s") from None
+            raise ForgeUnavailable(f"{what}: no answer within {TIMEOUT_S:g} s") from None
         except httpx.HTTPError as error:
-            raise ForgeAway(f"{what}: the forge is not reached: {error}") from None
+            raise ForgeUnavailable(f"{what}: the forge cannot be reached: {error}") from None
         if answer.status_code in fine:
             return answer
         now = datetime.now(UTC)
-        raise answers.trouble(answer.status_code, answer.headers, answer.content, what, now=now)
+        raise answers.error_from(answer.status_code, answer.headers, answer.content, what, now=now)

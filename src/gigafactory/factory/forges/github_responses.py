@@ -1,4 +1,4 @@
-"""What GitHub's answers mean to us: pull requests, checks, and every kind of no."""
+"""Decodes GitHub's responses: pull requests, checks, and every kind of error."""
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,12 +9,12 @@ import msgspec
 
 from gigafactory.factory.forges.forge import (
     Checks,
-    Colour,
-    ForgeAway,
-    ForgeForbids,
-    ForgeRefuses,
+    CheckState,
+    ForgeForbidden,
+    ForgeRefused,
+    ForgeUnavailable,
     PullRequest,
-    Unmerged,
+    UnmergedPull,
 )
 
 T = TypeVar("T")
@@ -30,26 +30,26 @@ _MESSAGE_CHARS_MAX = 500
 _WAIT_S = 60.0
 
 
-class Commit(msgspec.Struct, frozen=True):
+class CommitResponse(msgspec.Struct, frozen=True):
     """One side of a pull request."""
 
     sha: str
 
 
-class Pull(msgspec.Struct, frozen=True, kw_only=True):
-    """A pull request as it is listed, or alone with `mergeable`."""
+class PullResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """A pull request from a list, or a single one with `mergeable`."""
 
     number: int
     html_url: str
     state: str
-    head: Commit
+    head: CommitResponse
     merged_at: str | None = None
     merge_commit_sha: str | None = None
     mergeable: bool | None = None
     body: str | None = None
 
-    def ours(self) -> PullRequest:
-        """The pull request in our words."""
+    def to_pull_request(self) -> PullRequest:
+        """Return it as a PullRequest of the port."""
         merged = self.state != "open" and self.merged_at is not None
         return PullRequest(
             number=self.number,
@@ -62,32 +62,32 @@ class Pull(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Repo(msgspec.Struct, frozen=True):
-    """A repo, of which we need one thing."""
+class RepoResponse(msgspec.Struct, frozen=True):
+    """A repo, reduced to its default branch."""
 
     default_branch: str
 
 
-class Comparison(msgspec.Struct, frozen=True):
-    """How a commit stands to a branch."""
+class ComparisonResponse(msgspec.Struct, frozen=True):
+    """How a commit relates to a branch."""
 
     status: str
 
 
-class Landed(msgspec.Struct, frozen=True):
-    """The answer to a merge."""
+class MergeResponse(msgspec.Struct, frozen=True):
+    """The response to a merge."""
 
     sha: str
 
 
-class Comment(msgspec.Struct, frozen=True):
-    """A comment below a pull request."""
+class CommentResponse(msgspec.Struct, frozen=True):
+    """A comment on a pull request."""
 
     body: str | None = None
 
 
-class Required(msgspec.Struct, frozen=True):
-    """A check that must be green; `app` is who alone may say so."""
+class RequiredCheck(msgspec.Struct, frozen=True):
+    """A check that must be green; `app` is the only one that may report it."""
 
     context: str
     app: int | None = None
@@ -98,9 +98,9 @@ class _Required(msgspec.Struct, frozen=True):
     app_id: int | None = None
     integration_id: int | None = None
 
-    def ours(self) -> Required:
+    def to_required_check(self) -> RequiredCheck:
         app = self.app_id if self.app_id is not None else self.integration_id
-        return Required(self.context, None if app in _ANY_APP else app)
+        return RequiredCheck(self.context, None if app in _ANY_APP else app)
 
 
 class _StatusChecks(msgspec.Struct, frozen=True):
@@ -113,33 +113,33 @@ class _Protection(msgspec.Struct, frozen=True):
     required_status_checks: _StatusChecks | None = None
 
 
-class Branch(msgspec.Struct, frozen=True):
-    """A branch with what protects it."""
+class BranchResponse(msgspec.Struct, frozen=True):
+    """A branch with its protection."""
 
     protection: _Protection | None = None
 
-    def required(self) -> frozenset[Required]:
-        """The checks that its protection asks for."""
+    def required_checks(self) -> frozenset[RequiredCheck]:
+        """Return the checks that its protection requires."""
         found = self.protection and self.protection.required_status_checks
         if not found:
             return frozenset()
-        named = frozenset(check.ours() for check in found.checks)
+        named = frozenset(check.to_required_check() for check in found.checks)
         known = {check.context for check in named}
-        return named | {Required(name) for name in found.contexts if name not in known}
+        return named | {RequiredCheck(name) for name in found.contexts if name not in known}
 
 
-class Rule(msgspec.Struct, frozen=True):
-    """A rule of a ruleset that holds for a branch."""
+class RuleResponse(msgspec.Struct, frozen=True):
+    """A ruleset's rule for a branch."""
 
     type: str
     parameters: msgspec.Raw = msgspec.Raw(b"{}")
 
-    def required(self) -> frozenset[Required]:
-        """The checks that it asks for."""
+    def required_checks(self) -> frozenset[RequiredCheck]:
+        """Return the checks that it requires."""
         if self.type != "required_status_checks":
             return frozenset()
         asked = msgspec.json.decode(self.parameters, type=_StatusChecks)
-        return frozenset(check.ours() for check in asked.required_status_checks)
+        return frozenset(check.to_required_check() for check in asked.required_status_checks)
 
 
 class _App(msgspec.Struct, frozen=True):
@@ -161,33 +161,35 @@ class CheckRuns(msgspec.Struct, frozen=True):
     check_runs: tuple[CheckRun, ...]
 
 
-class Status(msgspec.Struct, frozen=True):
-    """One check of a commit, told the older way."""
+class StatusResponse(msgspec.Struct, frozen=True):
+    """One check of a commit, from the older status API."""
 
     context: str
     state: str
 
 
-class Statuses(msgspec.Struct, frozen=True):
+class StatusesResponse(msgspec.Struct, frozen=True):
     """The newest status of each context."""
 
-    statuses: tuple[Status, ...] = ()
+    statuses: tuple[StatusResponse, ...] = ()
 
 
-def told(
-    required: Iterable[Required], runs: Sequence[CheckRun], statuses: Sequence[Status]
+def combine_checks(
+    required: Iterable[RequiredCheck], runs: Sequence[CheckRun], statuses: Sequence[StatusResponse]
 ) -> Checks:
-    """What the required checks say: one that has not spoken is pending, and red outdoes pending."""
-    by_colour: dict[Colour, list[str]] = {colour: [] for colour in Colour}
+    """Combine the required checks: a missing one is pending, and red beats pending."""
+    by_colour: dict[CheckState, list[str]] = {colour: [] for colour in CheckState}
     for check in sorted(required, key=lambda each: each.context):
-        by_colour[_colour(check, runs, statuses)].append(check.context)
-    for colour in (Colour.RED, Colour.PENDING):
+        by_colour[_check_state(check, runs, statuses)].append(check.context)
+    for colour in (CheckState.RED, CheckState.PENDING):
         if by_colour[colour]:
             return Checks(colour, tuple(dict.fromkeys(by_colour[colour])))
-    return Checks(Colour.GREEN, tuple(dict.fromkeys(by_colour[Colour.GREEN])))
+    return Checks(CheckState.GREEN, tuple(dict.fromkeys(by_colour[CheckState.GREEN])))
 
 
-def _colour(check: Required, runs: Sequence[CheckRun], statuses: Sequence[Status]) -> Colour:
+def _check_state(
+    check: RequiredCheck, runs: Sequence[CheckRun], statuses: Sequence[StatusResponse]
+) -> CheckState:
     said: list[str | None] = [
         run.conclusion if run.status == "completed" else None
         for run in runs
@@ -196,25 +198,27 @@ def _colour(check: Required, runs: Sequence[CheckRun], statuses: Sequence[Status
     ]
     said += [status.state for status in statuses if status.context == check.context]
     if any(word not in _GOOD and word not in _WAITING for word in said):
-        return Colour.RED
-    return Colour.GREEN if said and all(word in _GOOD for word in said) else Colour.PENDING
+        return CheckState.RED
+    return CheckState.GREEN if said and all(word in _GOOD for word in said) else CheckState.PENDING
 
 
-def read(content: bytes, kind: type[T], what: str) -> T:
-    """The answer as a record.
+def decode(content: bytes, kind: type[T], what: str) -> T:
+    """Decode a response.
 
-    Raises ForgeRefuses for one that is none.
+    Raises ForgeRefused if it does not match.
     """
     try:
         return msgspec.json.decode(content, type=kind)
     except msgspec.DecodeError as error:
-        raise ForgeRefuses(f"{what}: the answer is not what GitHub describes: {error}") from None
+        raise ForgeRefused(
+            f"{what}: the response does not match GitHub's documentation: {error}"
+        ) from None
 
 
 def message(content: bytes) -> str:
-    """What an answer says to people, on one line."""
+    """Return the message of a response on one line."""
     with contextlib.suppress(msgspec.DecodeError):
-        told = msgspec.json.decode(content, type=_Said)
+        told = msgspec.json.decode(content, type=_ErrorResponse)
         details = [error.message for error in told.errors if isinstance(error, _Error)]
         words = " ".join([told.message, *(detail for detail in details if detail)])
         return " ".join(words.split())[:_MESSAGE_CHARS_MAX]
@@ -225,33 +229,37 @@ class _Error(msgspec.Struct, frozen=True):
     message: str | None = None
 
 
-class _Said(msgspec.Struct, frozen=True):
+class _ErrorResponse(msgspec.Struct, frozen=True):
     message: str = ""
     errors: tuple[_Error | str, ...] = ()
 
 
-def trouble(
+def error_from(
     status: int, headers: Mapping[str, str], content: bytes, what: str, *, now: datetime
-) -> ForgeRefuses | ForgeAway:
-    """What an answer that is no success means; header names are in lower case."""
+) -> ForgeRefused | ForgeUnavailable:
+    """Return the error that an unsuccessful response means; header names are lower case."""
     said = message(content)
     quoted = f"{what}: {status}" + (f" {said!r}" if said else "")
     if status == UNAUTHORIZED:
-        return ForgeForbids(f"{quoted}: the token is not known there; give the factory another")
-    if status in {FORBIDDEN, TOO_MANY} and (wait := _limited(status, headers, said, now)):
-        return ForgeAway(f"{quoted}: too many requests, wait {wait:.0f} s", retry_after_s=wait)
+        return ForgeForbidden(f"{quoted}: the token is not valid; give the factory another")
+    if status in {FORBIDDEN, TOO_MANY} and (wait := _rate_limit_wait(status, headers, said, now)):
+        return ForgeUnavailable(
+            f"{quoted}: too many requests, wait {wait:.0f} s", retry_after_s=wait
+        )
     if status == FORBIDDEN:
-        hint = "the token may not do this; it needs to write contents and pull requests"
-        return ForgeForbids(f"{quoted}: {hint}")
+        hint = "the token lacks permission; it needs write access to contents and pull requests"
+        return ForgeForbidden(f"{quoted}: {hint}")
     if status == NOT_FOUND:
-        return ForgeRefuses(f"{quoted}: it is not there, or the token may not see it")
+        return ForgeRefused(f"{quoted}: it does not exist, or the token has no access to it")
     if status >= BROKEN:
-        return ForgeAway(f"{quoted}: the forge has trouble of its own")
-    return ForgeRefuses(quoted)
+        return ForgeUnavailable(f"{quoted}: the forge has an internal error")
+    return ForgeRefused(quoted)
 
 
-def _limited(status: int, headers: Mapping[str, str], said: str, now: datetime) -> float | None:
-    """How long to wait, where it is a limit that was hit; None: it is another no."""
+def _rate_limit_wait(
+    status: int, headers: Mapping[str, str], said: str, now: datetime
+) -> float | None:
+    """Return how long to wait if a rate limit was hit, else None."""
     after = headers.get("retry-after", "")
     if after.isdecimal():
         return max(1.0, float(after))
@@ -261,10 +269,10 @@ def _limited(status: int, headers: Mapping[str, str], said: str, now: datetime) 
     return _WAIT_S if status == TOO_MANY or "rate limit" in said.lower() else None
 
 
-def unmerged(status: int, content: bytes) -> Unmerged:
-    """Why a merge was not made, of an answer in `UNMERGED`."""
-    said = message(content) or "it did not say why"
+def unmerged_from(status: int, content: bytes) -> UnmergedPull:
+    """Return why a merge was not made, for a status in `UNMERGED`."""
+    said = message(content) or "no reason given"
     if status == CONFLICT:
-        return Unmerged(f"the branch was moved since it was looked at ({said})")
+        return UnmergedPull(f"the branch has changed meanwhile ({said})")
     again = status == METHOD_NOT_ALLOWED and "base branch was modified" in said.lower()
-    return Unmerged(f"the forge does not merge it ({said})", again=again)
+    return UnmergedPull(f"the forge refuses to merge it ({said})", retry=again)

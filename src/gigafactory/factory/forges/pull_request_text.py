@@ -1,4 +1,4 @@
-"""The words of a pull request: the agent's own if it wrote some, or else those of the job."""
+"""Title and body of a pull request: the agent's if it wrote them, else the job's."""
 
 import os
 import re
@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from gigafactory.factory.forges.forge import Words
+from gigafactory.factory.forges.forge import PullRequestText
 from gigafactory.factory.secrets.redaction import redact
 
 TITLE_CHARS_MAX = 250
@@ -21,22 +21,26 @@ _HEADING = re.compile(r"^#{1,6}\s+")
 
 
 def marker(job: str, run: str) -> str:
-    """What tells, unseen by people, which run of ours has said something."""
+    """Return an invisible marker that identifies the run that wrote a text."""
     return f"<!-- aq:{job}:{run} -->"
 
 
-def words_of(written: str | None, *, title: str, body: str, secrets: Iterable[str] = ()) -> Words:
-    """The title and text for people, without secrets; only we write markers."""
+def build_text(
+    written: str | None, *, title: str, body: str, secrets: Iterable[str] = ()
+) -> PullRequestText:
+    """Return title and body for people, without secrets and without markers of others."""
     known = tuple(secrets)
     theirs, _, rest = (written or "").lstrip("\ufeff \t\r\n").partition("\n")
     theirs = _line(redact(theirs, known))
     chosen = rest if theirs else body
     told = theirs or _line(redact(title, known)) or "Work by an agent"
-    return Words(_cut(told, TITLE_CHARS_MAX), _cut(_text(redact(chosen, known)), BODY_CHARS_MAX))
+    return PullRequestText(
+        _cut(told, TITLE_CHARS_MAX), _cut(_text(redact(chosen, known)), BODY_CHARS_MAX)
+    )
 
 
-def written(place: Path) -> str | None:
-    """What the agent wrote for the pull request; a link, a pipe or nothing at all is None."""
+def read_agent_text(place: Path) -> str | None:
+    """Return what the agent wrote for the pull request; None for nothing, a link or a pipe."""
     try:
         return _read(place / FOLDER, FILE)
     except OSError:
@@ -46,7 +50,7 @@ def written(place: Path) -> str | None:
 def _read(folder: Path, name: str) -> str | None:
     if folder.is_symlink():
         return None
-    # A job may put anything there: a link would lead out, a pipe would keep us waiting.
+    # A job may put anything there: a link would lead elsewhere, a pipe would block us.
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     descriptor = os.open(folder / name, flags)
     try:

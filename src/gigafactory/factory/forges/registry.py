@@ -1,4 +1,4 @@
-"""Which forge a repo lives on: told by its host, and reached with a token of the factory's own."""
+"""Finds the forge of a repo by its host, with a token of the factory."""
 
 import re
 from collections.abc import Mapping
@@ -10,13 +10,13 @@ import msgspec
 
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.factory.forges.forge import Forge
-from gigafactory.factory.forges.github import opened
-from gigafactory.factory.git.remote_url import Address
+from gigafactory.factory.forges.github import open_github
+from gigafactory.factory.git.remote_url import RemoteAddress
 
 GITHUB = "github.com"
 GITHUB_API = "https://api.github.com"
 TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
-"""Variables that github.com's token is looked for in."""
+"""Variables that may hold the token for github.com."""
 ALIASES = {"ssh.github.com": GITHUB}
 
 _SLUG = re.compile(r"(?P<owner>[A-Za-z0-9_.-]+)/(?P<name>[A-Za-z0-9_.-]+?)(?:\.git)?/?")
@@ -24,20 +24,20 @@ _TOKEN = re.compile(r"[\x21-\x7e]+")
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
-class Access(msgspec.Struct, frozen=True):
-    """How the forge of a host is reached; without `api`, as GitHub Enterprise has it."""
+class ForgeAccess(msgspec.Struct, frozen=True):
+    """How to reach the forge of a host; without `api`, at GitHub Enterprise's usual path."""
 
     token_env: str
     api: str | None = None
 
 
-class Patience(msgspec.Struct, frozen=True):
-    """How long to wait for others: the pauses grow from the first to the longest."""
+class PollingPace(msgspec.Struct, frozen=True):
+    """How long to wait for checks and merges: pauses grow from the first to the longest."""
 
     first_s: float = 5.0
     longest_s: float = 60.0
-    whole_s: float = 28 * 60.0
-    """Less than the ship step may take, so that its end has a reason."""
+    total_s: float = 28 * 60.0
+    """Less than the ship step's timeout, so that it ends with a reason."""
 
 
 class _Known(msgspec.Struct, frozen=True):
@@ -46,65 +46,67 @@ class _Known(msgspec.Struct, frozen=True):
 
 
 class Forges:
-    """The forges that this factory has a token for; all other hosts are plain remotes."""
+    """The forges that this factory has a token for; other hosts are plain remotes."""
 
     def __init__(
         self,
-        hosts: Mapping[str, Access] | None = None,
+        hosts: Mapping[str, ForgeAccess] | None = None,
         environ: Mapping[str, str] | None = None,
         *,
-        patience: Patience = Patience(),  # noqa: B008 - frozen
+        pace: PollingPace = PollingPace(),  # noqa: B008 - frozen
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """Look the tokens up in the environment.
+        """Read the tokens from the environment.
 
-        Raises Invalid for a host whose token is not there, or that would get it unprotected.
+        Raises Invalid for a host whose token is missing or would be sent unencrypted.
         """
         environ = environ or {}
         found = {host.lower(): access for host, access in (hosts or {}).items()}
         usual = next((name for name in TOKENS if environ.get(name)), None)
         if usual is not None:
-            found.setdefault(GITHUB, Access(usual))
-        self._known = {host: _known(host, access, environ) for host, access in found.items()}
-        self.patience = patience
+            found.setdefault(GITHUB, ForgeAccess(usual))
+        self._known = {
+            host: _resolve_access(host, access, environ) for host, access in found.items()
+        }
+        self.patience = pace
         self._transport = transport
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """What must never be shown."""
+        """Return the tokens, to be redacted."""
         return tuple(known.token for known in self._known.values())
 
     @property
     def git_credentials(self) -> dict[str, str]:
-        """The same tokens for git over https, by the beginning of its addresses."""
+        """Return the tokens for git over https, by URL prefix."""
         return {f"https://{host}": known.token for host, known in self._known.items()}
 
-    def of(self, address: Address) -> AbstractAsyncContextManager[Forge] | None:
-        """The forge of a repo, to be entered; None for a plain remote."""
+    def forge_for(self, address: RemoteAddress) -> AbstractAsyncContextManager[Forge] | None:
+        """Return the forge of a repo as a context manager; None for a plain remote."""
         host = (address.host or "").lower()
         known = self._known.get(ALIASES.get(host, host))
-        repo = slug(address.url)
+        repo = repo_slug(address.url)
         if known is None or repo is None:
             return None
-        return opened(known.api, known.token, repo, transport=self._transport)
+        return open_github(known.api, known.token, repo, transport=self._transport)
 
 
-def slug(url: str) -> str | None:
-    """The `owner/name` of a repo, in any of the ways that git is given it; None: it has none."""
+def repo_slug(url: str) -> str | None:
+    """Return the `owner/name` of a repo from any form of git URL; None if it has none."""
     path = urlsplit(url).path.lstrip("/") if "://" in url else url.partition(":")[2]
     match = _SLUG.fullmatch(path)
     return f"{match['owner']}/{match['name']}" if match else None
 
 
-def _known(host: str, access: Access, environ: Mapping[str, str]) -> _Known:
+def _resolve_access(host: str, access: ForgeAccess, environ: Mapping[str, str]) -> _Known:
     field = f"factory.forges.{host}"
     token = environ.get(access.token_env, "").strip()
     if not _TOKEN.fullmatch(token):
-        message = f"the variable {access.token_env} must hold a token; it is empty, or has spaces"
+        message = f"the variable {access.token_env} must hold a token; it is empty or has spaces"
         raise Invalid("the settings", [Fault(field, message)])
     api = access.api or (GITHUB_API if host == GITHUB else f"https://{host}/api/v3")
     parts = urlsplit(api)
     if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in _LOOPBACK):
-        message = f"api is {api!r}, where a token is not protected: use an https address"
+        message = f"api is {api!r}, which would send the token unencrypted: use an https URL"
         raise Invalid("the settings", [Fault(field, message)])
     return _Known(api, token)

@@ -1,1 +1,1 @@
-"""The gc room."""
+"""Garbage collection (`aq gc`): worktrees, homes, logs, branches and mirrors no longer needed."""

@@ -1,4 +1,4 @@
-"""What `aq gc` removes: what no run needs any more, and never what is saved nowhere else."""
+"""What `aq gc` removes: files that no run needs any more, never work that is saved nowhere else."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,77 +11,84 @@ import msgspec
 from gigafactory.domain.errors import Refused
 from gigafactory.factory.core.data_dir import DataDir, parse_folder_name
 from gigafactory.factory.core.remove_tree import last_modified, remove_tree, tree_size
-from gigafactory.factory.gc.job_status import Fate, Fates
-from gigafactory.factory.gc.report import Kind, Sweep, Swept, gone, kept, together
+from gigafactory.factory.gc.job_status import JobState, JobStates
+from gigafactory.factory.gc.report import (
+    GcItem,
+    GcReport,
+    Kind,
+    kept_item,
+    merge_reports,
+    removed_item,
+)
 from gigafactory.factory.run import run_registry
 
-Asked = Callable[[str], bool]
+IsLive = Callable[[str], bool]
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How long things are kept after they were last touched."""
+class GcLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How long things are kept after their last use."""
 
     home: timedelta = timedelta(days=7)
     log: timedelta = timedelta(days=30)
     quarantine: timedelta = timedelta(days=30)
     mirror: timedelta = timedelta(days=30)
     unshipped: timedelta = timedelta(days=14)
-    """After the end of a job that was not shipped: so long `requeue` finds its branches."""
+    """After the end of a job that was not shipped: until then `requeue` finds its branches."""
 
 
-KEPT_FOR = Limits()
+DEFAULT_LIMITS = GcLimits()
 
 
-class Worktrees(Protocol):
-    """What git knows of the worktrees."""
+class WorktreeRemover(Protocol):
+    """Removes worktrees."""
 
     async def discard(self, worktree: Path, *, dry_run: bool) -> str | None:
-        """Remove a worktree, unless something in it is saved nowhere else; then, what that is.
+        """Remove a worktree, unless it has work that is saved nowhere else; return that work.
 
-        Nobody can begin to work in it meanwhile. With `dry_run` it is only looked at. Raises
-        Refused where somebody works already.
+        No run can start in it meanwhile. With `dry_run` it is only inspected. Raises Refused if a
+        run is working in it.
         """
         ...
 
 
-class Chore(Protocol):
-    """Something else that is looked after in every round."""
+class GcTask(Protocol):
+    """An additional task of every collection."""
 
-    async def sweep(self, now: datetime, *, dry_run: bool) -> Sweep:
-        """Do it once; what cannot be done is told, and never raised."""
+    async def collect(self, now: datetime, *, dry_run: bool) -> GcReport:
+        """Run once; failures are reported, never raised."""
         ...
 
 
-class Housekeeping:
-    """Removes what is done with; doing it twice is the same as once."""
+class GarbageCollector:
+    """Removes files of ended runs; idempotent."""
 
     def __init__(
         self,
         data_dir: DataDir,
         *,
-        is_live: Asked,
-        fates: Fates,
-        worktrees: Worktrees,
-        chores: Sequence[Chore] = (),
-        limits: Limits = KEPT_FOR,
+        is_live: IsLive,
+        states: JobStates,
+        worktrees: WorktreeRemover,
+        tasks: Sequence[GcTask] = (),
+        limits: GcLimits = DEFAULT_LIMITS,
     ) -> None:
-        """`is_live`: the job has a run here, or may have one."""
+        """`is_live` returns whether a job has a run here, or may have one."""
         self._data_dir = data_dir
         self._is_live = is_live
-        self._fates = fates
+        self._states = states
         self._worktrees = worktrees
-        self._chores = tuple(chores)
+        self._tasks = tuple(tasks)
         self._limits = limits
 
-    async def sweep(self, now: datetime, *, dry_run: bool = False) -> Sweep:
-        """Go through all places once; what cannot be removed is said, and the rest goes on."""
+    async def collect(self, now: datetime, *, dry_run: bool = False) -> GcReport:
+        """Collect once; report what cannot be removed and continue with the rest."""
         local = await self._local(now, dry_run=dry_run)
-        others = [await chore.sweep(now, dry_run=dry_run) for chore in self._chores]
-        return together([local, *others], dry_run=dry_run)
+        others = [await chore.collect(now, dry_run=dry_run) for chore in self._tasks]
+        return merge_reports([local, *others], dry_run=dry_run)
 
-    async def _local(self, now: datetime, *, dry_run: bool) -> Sweep:
+    async def _local(self, now: datetime, *, dry_run: bool) -> GcReport:
         data_dir, limits = self._data_dir, self._limits
-        known, notes = await self._known()
+        known, notes = await self._home_states()
         found = [
             await self._worktree(each, dry_run=dry_run) for each in _entries(data_dir.worktrees)
         ]
@@ -92,24 +99,24 @@ class Housekeeping:
         found += await self._all_old("log", data_dir.logs, now - limits.log, dry_run=dry_run)
         old = now - limits.quarantine
         found += await self._all_old("quarantine", data_dir.quarantine, old, dry_run=dry_run)
-        return Sweep(swept=tuple(each for each in found if each is not None), notes=notes)
+        return GcReport(swept=tuple(each for each in found if each is not None), notes=notes)
 
-    async def _known(self) -> tuple[Mapping[str, Fate] | None, tuple[str, ...]]:
-        """What has become of the jobs that have homes here; None when nobody can be asked."""
+    async def _home_states(self) -> tuple[Mapping[str, JobState] | None, tuple[str, ...]]:
+        """Return the states of the jobs with homes here; None if they cannot be looked up."""
         names = (parse_folder_name(folder.name) for folder in _entries(self._data_dir.homes))
         job_ids = frozenset(name for name in names if name is not None)
         if not job_ids:
             return {}, ()
         try:
-            return await self._fates.of(job_ids), ()
+            return await self._states.look_up(job_ids), ()
         except Refused as refused:
-            return None, (f"homes are left alone, as nobody knows their jobs: {refused.detail}",)
+            return None, (f"homes were skipped, as their jobs are unknown: {refused.detail}",)
 
-    async def _worktree(self, folder: Path, *, dry_run: bool) -> Swept | None:
+    async def _worktree(self, folder: Path, *, dry_run: bool) -> GcItem | None:
         job_id = parse_folder_name(folder.name)
         if job_id is None:
-            return kept("worktree", folder.name, "it is not named after a job")
-        # Before it is asked who lives: a run that begins now is not among the dead ones.
+            return kept_item("worktree", folder.name, "its name is not that of a job")
+        # List the runs before asking which are live: a run that starts now must not look dead.
         noted = [run for run in run_registry.load_runs(self._data_dir) if run.job_id == job_id]
         if self._is_live(job_id):
             return None
@@ -117,42 +124,42 @@ class Housekeeping:
         try:
             unsaved = await self._worktrees.discard(folder, dry_run=dry_run)
         except (OSError, Refused) as error:
-            return kept("worktree", folder.name, f"it cannot be removed: {error}")
+            return kept_item("worktree", folder.name, f"it cannot be removed: {error}")
         if unsaved is not None:
             reason = f"it has work that is saved nowhere else: {unsaved}"
-            return kept("worktree", folder.name, reason)
+            return kept_item("worktree", folder.name, reason)
         if not dry_run:
             for run in noted:
                 run_registry.unregister(self._data_dir, run.run_id)
-        return gone("worktree", folder.name, "its job has no run here", size)
+        return removed_item("worktree", folder.name, "its job has no run here", size)
 
     async def _home(
-        self, folder: Path, before: datetime, known: Mapping[str, Fate] | None, *, dry_run: bool
-    ) -> Swept | None:
+        self, folder: Path, before: datetime, known: Mapping[str, JobState] | None, *, dry_run: bool
+    ) -> GcItem | None:
         job_id = parse_folder_name(folder.name)
         if known is None or job_id is None:
             return None
-        fate = known.get(job_id)
-        if fate is None:
-            return await self._stranger(folder, before)
-        # A session is resumed from the home: it stays until the job is over.
-        return await self._old("home", folder, before, dry_run=dry_run) if fate.finished else None
+        state = known.get(job_id)
+        if state is None:
+            return await self._unknown_home(folder, before)
+        # A session is resumed from the home, so it stays until the job has ended.
+        return await self._old("home", folder, before, dry_run=dry_run) if state.finished else None
 
-    async def _stranger(self, folder: Path, before: datetime) -> Swept | None:
+    async def _unknown_home(self, folder: Path, before: datetime) -> GcItem | None:
         touched = await asyncio.to_thread(last_modified, folder)
         if touched >= before.timestamp():
             return None
-        return kept("home", folder.name, "nobody knows its job; remove it if you do not either")
+        return kept_item("home", folder.name, "its job is unknown; remove it if you do not need it")
 
     async def _all_old(
         self, kind: Kind, place: Path, before: datetime, *, dry_run: bool
-    ) -> list[Swept | None]:
+    ) -> list[GcItem | None]:
         entries = _entries(place)
         return [await self._old(kind, path, before, dry_run=dry_run) for path in entries]
 
     async def _old(
         self, kind: Kind, path: Path, before: datetime, *, dry_run: bool
-    ) -> Swept | None:
+    ) -> GcItem | None:
         job_id = parse_folder_name(path.name)
         touched = await asyncio.to_thread(last_modified, path)
         if touched >= before.timestamp() or (job_id is not None and self._is_live(job_id)):
@@ -162,12 +169,11 @@ class Housekeeping:
             try:
                 await asyncio.to_thread(remove_tree, path)
             except OSError as error:
-                return kept(kind, path.name, f"it cannot be removed: {error}")
-        return gone(kind, path.name, f"not touched since {before:%Y-%m-%d}", size)
+                return kept_item(kind, path.name, f"it cannot be removed: {error}")
+        return removed_item(kind, path.name, f"not touched since {before:%Y-%m-%d}", size)
 
 
 def _entries(folder: Path) -> Iterator[Path]:
-    """What is in a folder, but for what is hidden there."""
     try:
         entries = sorted(folder.iterdir())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Keeps house while a process works: a round now and then, and its log tells what was done."""
+"""Runs garbage collection regularly in the background, and logs what was done."""
 
 import asyncio
 import contextlib
@@ -7,43 +7,42 @@ from datetime import UTC, datetime
 
 import structlog
 
-from gigafactory.factory.gc.gc import Housekeeping
-from gigafactory.factory.gc.report import Sweep
-from gigafactory.system.loops import every
+from gigafactory.factory.gc.gc import GarbageCollector
+from gigafactory.factory.gc.report import GcReport
+from gigafactory.system.loops import run_every
 
 log = structlog.get_logger()
 
 FIRST_PART = 6
-"""The first round comes after this part of the usual pause: a start has better things to do."""
+"""The first round comes after this fraction of the usual interval, to keep starts fast."""
 
 
-class Keeper:
-    """Sweeps, and says each thing once."""
+class GcLoop:
+    """Collects, and logs each item once."""
 
-    def __init__(self, house: Housekeeping) -> None:
-        """Look after this house."""
-        self._house = house
+    def __init__(self, collector: GarbageCollector) -> None:
+        self._house = collector
         self._told: frozenset[str] = frozenset()
 
     async def step(self) -> None:
-        """One round."""
-        self._tell(await self._house.sweep(datetime.now(UTC)))
+        """Run one round."""
+        self._log(await self._house.collect(datetime.now(UTC)))
 
-    def _tell(self, sweep: Sweep) -> None:
-        for each in sweep.done:
+    def _log(self, sweep: GcReport) -> None:
+        for each in sweep.changed:
             log.info("housekeeping", did=str(each))
         left = {str(each) for each in sweep.swept if each.did == "kept"} | set(sweep.notes)
         for line in sorted(left - self._told):
             log.warning("housekeeping", found=line)
         self._told = frozenset(left)
-        if summed := sweep.summed_up():
-            log.info("housekeeping done", did=summed)
+        if summed := sweep.summary():
+            log.info("garbage collected", did=summed)
 
 
 @contextlib.asynccontextmanager
-async def kept_in_order(house: Housekeeping, every_s: float) -> AsyncIterator[None]:
-    """Sweep every so often for as long as the block lasts."""
-    keeping = asyncio.create_task(_keep(Keeper(house), every_s))
+async def running_gc(collector: GarbageCollector, every_s: float) -> AsyncIterator[None]:
+    """Collect every `every_s` seconds while the block lasts."""
+    keeping = asyncio.create_task(_run(GcLoop(collector), every_s))
     try:
         yield
     finally:
@@ -51,6 +50,6 @@ async def kept_in_order(house: Housekeeping, every_s: float) -> AsyncIterator[No
         await asyncio.wait([keeping])
 
 
-async def _keep(keeper: Keeper, every_s: float) -> None:
+async def _run(keeper: GcLoop, every_s: float) -> None:
     await asyncio.sleep(every_s / FIRST_PART)
-    await every(every_s, keeper.step, name="housekeeping")
+    await run_every(every_s, keeper.step, name="housekeeping")

@@ -1,4 +1,4 @@
-"""What has become of jobs: whoever keeps the queue knows, and housekeeping asks."""
+"""Looks up the state of jobs for garbage collection."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -15,11 +15,11 @@ from gigafactory.wire.jobs import JobView
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _KEPT_APART = frozenset({"pr", "none"})
-"""The ways to ship after which the work may be on its own branch alone."""
+"""Ship modes after which the work may be only on the job's own branch."""
 
 
-class Fate(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a job stands, since when, and with which commit."""
+class JobState(msgspec.Struct, frozen=True, kw_only=True):
+    """The stage of a job, since when, and with which commit."""
 
     stage: Stage
     since: datetime
@@ -27,7 +27,7 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def finished(self) -> bool:
-        """Whether no run will follow, unless somebody reopens the job."""
+        """Whether no run will follow, unless the job is reopened."""
         return self.stage in FINAL
 
     @property
@@ -36,69 +36,72 @@ class Fate(msgspec.Struct, frozen=True, kw_only=True):
         return self.stage is Stage.SHIPPED
 
 
-class Fates(Protocol):
-    """Whoever knows the jobs."""
+class JobStates(Protocol):
+    """Looks up jobs in a queue."""
 
-    async def of(self, job_ids: Collection[str]) -> Mapping[str, Fate]:
-        """The fates of those of these jobs that are known.
+    async def look_up(self, job_ids: Collection[str]) -> Mapping[str, JobState]:
+        """Return the states of those jobs that are known.
 
-        Raises Refused when nobody can be asked.
+        Raises Refused if they cannot be looked up.
         """
         ...
 
     async def is_merged(self, job_id: str) -> bool:
-        """Whether a job that was shipped went into its base branch, and not elsewhere or nowhere.
+        """Return whether a shipped job went into its base branch.
 
-        Raises Refused when nobody can be asked.
+        Raises Refused if it cannot be looked up.
         """
         ...
 
 
-class FleetFates:
-    """The jobs of a fleet, as its coordinator knows them."""
+class FleetJobStates:
+    """The jobs of a fleet, by its coordinator."""
 
     def __init__(self, client: AsyncClient) -> None:
-        """Ask over this client; one that sees too little knows too little, and nothing is lost."""
+        """Use this client; jobs that it may not see count as unknown, and nothing is lost."""
         self._client = client
 
-    async def of(self, job_ids: Collection[str]) -> Mapping[str, Fate]:
-        found: dict[str, Fate] = {}
+    async def look_up(self, job_ids: Collection[str]) -> Mapping[str, JobState]:
+        """Return the states of those jobs that the coordinator knows."""
+        found: dict[str, JobState] = {}
         for some in _portions(sorted(each for each in job_ids if _ID.fullmatch(each))):
             page = await self._client.send(jobs.find_by_ids(some))
-            found |= {job.id: _fate(job) for job in page.jobs}
+            found |= {job.id: _state(job) for job in page.jobs}
         return found
 
     async def is_merged(self, job_id: str) -> bool:
+        """Return whether a shipped job went into its base branch."""
         try:
             job = await self._client.send(jobs.get(job_id, include=["manifest"]))
         except NotFound:
             return False
         manifest = msgspec.json.decode(job.manifest or b"{}")
-        return job.id == job_id and went_into_base(manifest.get("ship"))
+        return job.id == job_id and ships_into_base(manifest.get("ship"))
 
 
-class Unasked:
-    """Nobody knows the jobs: this machine belongs to no fleet, or it should not be asked."""
+class UnknownJobStates:
+    """No job can be looked up: this machine is in no fleet, or must not ask."""
 
     def __init__(self, why: str) -> None:
-        """Say why there is nobody."""
         self._why = why
 
-    async def of(self, job_ids: Collection[str]) -> Mapping[str, Fate]:  # noqa: ARG002
+    async def look_up(self, job_ids: Collection[str]) -> Mapping[str, JobState]:  # noqa: ARG002
+        """Raise Refused with the reason."""
         raise Unavailable(self._why)
 
     async def is_merged(self, job_id: str) -> bool:  # noqa: ARG002
+        """Raise Refused with the reason."""
         raise Unavailable(self._why)
 
 
-def went_into_base(ship: object) -> bool:
-    """Whether a job that ships in this way is in its base once it is shipped."""
+def ships_into_base(ship: object) -> bool:
+    """Return whether a shipped job with this ship mode is in its base."""
     return ship not in _KEPT_APART
 
 
-def _fate(job: JobView) -> Fate:
+def _state(job: JobView) -> JobState:
     head = job.checkpoint.commit if job.checkpoint is not None else None
-    return Fate(stage=job.stage, since=job.stage_since, head=head)
+    return JobState(stage=job.stage, since=job.stage_since, head=head)
 
 
 def _portions(job_ids: list[str]) -> Iterable[list[str]]:

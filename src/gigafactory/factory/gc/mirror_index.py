@@ -1,4 +1,4 @@
-"""The mirrors on this machine, each with the address that it is from, as far as that is known."""
+"""The mirrors on this machine, with the URLs of their remotes as far as they are known."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,48 +12,48 @@ from gigafactory.factory.run.run_registry import RegisteredRun
 REMOVED = ".old"
 
 
-class KnownMirrors:
-    """Mirrors that earlier runs have made."""
+class MirrorIndex:
+    """Mirrors that earlier runs have created."""
 
     def __init__(
         self, mirrors: Mirrors, repos: Repos, live: Callable[[], Iterable[RegisteredRun]]
     ) -> None:
-        """`live` gives the runs that go on here, or may."""
+        """`live` returns the runs that are, or may be, active here."""
         self._mirrors = mirrors
         self._repos = repos
         self._live = live
 
     def folders(self) -> list[Path]:
-        """Where they are, whatever is known of them."""
-        return self._mirrors.kept()
+        """Return the folders of all mirrors."""
+        return self._mirrors.folders()
 
     def half_removed(self) -> list[Path]:
-        """What a round that was cut short has renamed, and not removed."""
-        return self._mirrors.kept(REMOVED)
+        """Return folders that an interrupted collection renamed but did not delete."""
+        return self._mirrors.folders(REMOVED)
 
     def all(self) -> list[Mirror]:
-        """Those that we may talk about to their remotes."""
+        """Return the mirrors whose remotes we may contact."""
         found = (self.mirror(folder) for folder in self.folders())
         return [mirror for mirror in found if mirror is not None]
 
     def mirror(self, folder: Path) -> Mirror | None:
-        """The mirror in a folder; None when its address is not known, or not allowed any more."""
+        """Return the mirror in a folder; None if its URL is unknown or no longer allowed."""
         url = mirror_notes.url_of(folder)
         if url is None:
             return None
         try:
-            return self._mirrors.stand_for(folder, self._repos.address_again(url))
+            return self._mirrors.mirror_at(folder, self._repos.known_address(url))
         except Refused:
             return None
 
     def may_be_in_use(self, folder: Path) -> bool:
-        """Whether a run that goes on could work with this mirror, now or in a moment."""
+        """Return whether an active run could use this mirror, now or soon."""
         url = mirror_notes.url_of(folder)
         return url is not None and any(self._may_mean(run, url) for run in self._live())
 
     def _may_mean(self, run: RegisteredRun, url: str) -> bool:
         if run.repo is None:
-            # It has no repo, or that of the folder in which it works.
+            # The run has no repo, or that of the folder in which it works.
             return url.startswith("/")
         try:
             return self._repos.address(run.repo).url == url

@@ -1,8 +1,8 @@
-"""Looks after mirrors: packs them, prunes them when nothing borrows from them, removes old ones.
+"""Garbage collection of mirrors: repacks them, prunes unborrowed ones, removes unused ones.
 
-A worktree has a git folder of its own that borrows the mirror's objects, and names commits that no
-ref of the mirror may name any more. So while there is a worktree, or a run that may make one,
-nothing is ever dropped: packing keeps every object, whether anything refers to it or not.
+A worktree has its own git folder, which borrows the mirror's objects and names commits that no ref
+of the mirror may name any more. So while there is a worktree, or a run that may create one, nothing
+is dropped: packing keeps every object, referenced or not.
 """
 
 import asyncio
@@ -12,72 +12,79 @@ from pathlib import Path
 from gigafactory.domain.errors import Refused
 from gigafactory.factory.core.file_lock import FileLock
 from gigafactory.factory.core.remove_tree import remove_tree, tree_size
-from gigafactory.factory.gc.mirror_index import REMOVED, KnownMirrors
-from gigafactory.factory.gc.report import Sweep, Swept, gone, kept
+from gigafactory.factory.gc.mirror_index import REMOVED, MirrorIndex
+from gigafactory.factory.gc.report import GcItem, GcReport, kept_item, removed_item
 from gigafactory.factory.git import mirror_metadata as mirror_notes
 from gigafactory.factory.git.mirror import Mirror
-from gigafactory.factory.git.worktree import is_borrowed, prune
+from gigafactory.factory.git.worktree import has_worktrees, prune_worktrees
 
 PACK_TIMEOUT_S = 900.0
 PRUNE_TIMEOUT_S = 240.0
-"""Shorter than what a run that wants to fetch waits for its mirror."""
+"""Shorter than the time for which a fetching run waits for its mirror."""
 PRUNE_EVERY = timedelta(days=7)
 UNREACHABLE_FOR = timedelta(days=14)
 LOOSE_MAX = 2000
 PACKS_MAX = 20
 
 
-class MirrorCare:
-    """The mirrors of this machine, one after the other."""
+class MirrorCollector:
+    """Repacks, prunes and removes the mirrors of this machine."""
 
-    def __init__(self, mirrors: KnownMirrors, *, unused_for: timedelta) -> None:
-        """Remove those that nobody has used for so long."""
+    def __init__(self, mirrors: MirrorIndex, *, unused_for: timedelta) -> None:
+        """Remove mirrors that were not used for `unused_for`."""
         self._mirrors = mirrors
         self._unused_for = unused_for
 
-    async def sweep(self, now: datetime, *, dry_run: bool) -> Sweep:
-        found = [] if dry_run else await self._leftovers()
+    async def collect(self, now: datetime, *, dry_run: bool) -> GcReport:
+        """Collect all mirrors once, and report."""
+        found = [] if dry_run else await self._finish_interrupted()
         for folder in self._mirrors.folders():
             try:
-                one = await self._one(folder, now, dry_run=dry_run)
+                one = await self._collect_one(folder, now, dry_run=dry_run)
             except (OSError, Refused) as error:
-                one = kept("mirror", folder.name, f"it cannot be looked after: {error}")
+                one = kept_item("mirror", folder.name, f"it cannot be collected: {error}")
             if one is not None:
                 found.append(one)
-        return Sweep(swept=tuple(found))
+        return GcReport(swept=tuple(found))
 
-    async def _leftovers(self) -> list[Swept]:
-        """Finish what was cut short, and forget worktrees that somebody else has removed."""
-        found: list[Swept] = []
+    async def _finish_interrupted(self) -> list[GcItem]:
+        """Finish interrupted removals, and forget worktrees that were removed by hand."""
+        found: list[GcItem] = []
         for half in self._mirrors.half_removed():
             try:
                 await asyncio.to_thread(remove_tree, half)
             except OSError as error:
-                found.append(kept("mirror", half.name, f"it cannot be removed: {error}"))
+                found.append(kept_item("mirror", half.name, f"it cannot be removed: {error}"))
         for mirror in self._mirrors.all():
             try:
-                found += [_forgotten(path) for path in prune(mirror)]
+                found += [_forgotten_item(path) for path in prune_worktrees(mirror)]
             except OSError as error:
-                found.append(kept("mirror", mirror.folder.name, f"it cannot be tidied: {error}"))
+                found.append(
+                    kept_item(
+                        "mirror",
+                        mirror.folder.name,
+                        f"its list of worktrees cannot be pruned: {error}",
+                    )
+                )
         return found
 
-    async def _one(self, folder: Path, now: datetime, *, dry_run: bool) -> Swept | None:
+    async def _collect_one(self, folder: Path, now: datetime, *, dry_run: bool) -> GcItem | None:
         if self._is_unused(folder, now):
-            return await self._removed(folder, now, dry_run=dry_run)
+            return await self._remove(folder, now, dry_run=dry_run)
         mirror = self._mirrors.mirror(folder)
         if mirror is None:
             return None
         wanted = await asyncio.to_thread(_is_scattered, folder)
         due = self._is_quiet(mirror) and _unpruned_for(folder, now) >= PRUNE_EVERY
         if dry_run or not (wanted or due):
-            return _packed(folder, 0) if wanted else None
+            return _packed_item(folder, 0) if wanted else None
         before = await asyncio.to_thread(tree_size, folder)
-        done = await (self._pruned(mirror, now) if due else self._repacked(mirror))
+        done = await (self._prune(mirror, now) if due else self._repack(mirror))
         less = before - await asyncio.to_thread(tree_size, folder)
-        return _packed(folder, less) if done and (wanted or less > 0) else None
+        return _packed_item(folder, less) if done and (wanted or less > 0) else None
 
-    async def _repacked(self, mirror: Mirror) -> bool:
-        """Bring objects together, and lose none; readers and fetches go on meanwhile."""
+    async def _repack(self, mirror: Mirror) -> bool:
+        """Pack all objects and lose none; reads and fetches continue meanwhile."""
         lock = FileLock.try_acquire(mirror.folder.with_suffix(".packing"))
         if lock is None:
             return False
@@ -85,8 +92,8 @@ class MirrorCare:
             await mirror.run("repack", "-d", "-q", "--geometric=2", timeout_s=PACK_TIMEOUT_S)
         return True
 
-    async def _pruned(self, mirror: Mirror, now: datetime) -> bool:
-        """Drop what nothing refers to, while nobody can begin to borrow: that takes a fetch."""
+    async def _prune(self, mirror: Mirror, now: datetime) -> bool:
+        """Drop unreferenced objects while no run can start to borrow: that needs a fetch."""
         packing = FileLock.try_acquire(mirror.folder.with_suffix(".packing"))
         if packing is None:
             return False
@@ -106,17 +113,19 @@ class MirrorCare:
                 (mirror.folder / "pruned").touch()
         return True
 
-    async def _removed(self, folder: Path, now: datetime, *, dry_run: bool) -> Swept | None:
+    async def _remove(self, folder: Path, now: datetime, *, dry_run: bool) -> GcItem | None:
         size = await asyncio.to_thread(tree_size, folder)
         days = self._unused_for.days
-        swept = gone("mirror", folder.name, f"not used for {days} days; it can be had again", size)
+        swept = removed_item(
+            "mirror", folder.name, f"not used for {days} days; it can be fetched again", size
+        )
         if dry_run:
             return swept
         lock = FileLock.try_acquire(folder.with_suffix(".lock"))
         if lock is None:
             return None
         with lock:
-            # Somebody may have opened it while we were weighing.
+            # A run may have opened it meanwhile.
             if not self._is_unused(folder, now):
                 return None
             away = folder.with_suffix(REMOVED)
@@ -135,11 +144,11 @@ class MirrorCare:
         return not worktrees.is_dir() or not any(each.is_dir() for each in worktrees.iterdir())
 
     def _is_quiet(self, mirror: Mirror) -> bool:
-        return not is_borrowed(mirror) and not self._mirrors.may_be_in_use(mirror.folder)
+        return not has_worktrees(mirror) and not self._mirrors.may_be_in_use(mirror.folder)
 
 
 def _is_scattered(folder: Path) -> bool:
-    """Whether there are so many loose objects or packs that git becomes slow; told by a sample."""
+    """Return whether a sample shows so many loose objects or packs that git gets slow."""
     objects = folder / "objects"
     sample = objects / "17"
     loose = len(list(sample.iterdir())) * 256 if sample.is_dir() else 0
@@ -147,7 +156,7 @@ def _is_scattered(folder: Path) -> bool:
 
 
 def _unpruned_for(folder: Path, now: datetime) -> timedelta:
-    """How long ago a mirror was pruned, or made."""
+    """Return how long ago a mirror was pruned, or created."""
     pruned = folder / "pruned"
     since = (pruned if pruned.exists() else folder / "HEAD").stat().st_mtime
     return now - datetime.fromtimestamp(since, now.tzinfo)
@@ -155,13 +164,13 @@ def _unpruned_for(folder: Path, now: datetime) -> timedelta:
 
 def _put_aside(folder: Path, away: Path) -> None:
     folder.rename(away)
-    mirror_notes.note_of(folder).unlink(missing_ok=True)
+    mirror_notes.metadata_file(folder).unlink(missing_ok=True)
 
 
-def _forgotten(path: Path) -> Swept:
-    return gone("worktree", path.name, "its files were gone already")
+def _forgotten_item(path: Path) -> GcItem:
+    return removed_item("worktree", path.name, "its files were already gone")
 
 
-def _packed(folder: Path, less: int) -> Swept:
-    reason = "its objects were scattered, or nothing refers to them any more"
-    return Swept(kind="mirror", name=folder.name, did="packed", reason=reason, bytes=max(0, less))
+def _packed_item(folder: Path, less: int) -> GcItem:
+    reason = "it had many loose objects or packs, or unreferenced objects"
+    return GcItem(kind="mirror", name=folder.name, did="packed", reason=reason, bytes=max(0, less))

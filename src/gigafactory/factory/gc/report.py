@@ -1,4 +1,4 @@
-"""What housekeeping tells: each thing that it removed, packed or left, and a sum of it."""
+"""The report of a garbage collection: each item that was removed, packed or kept, and a summary."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,9 +9,9 @@ import msgspec
 from gigafactory.system.formatting import format_size
 
 Kind = Literal["worktree", "home", "log", "quarantine", "branch", "mirror"]
-Did = Literal["removed", "packed", "kept"]
+Action = Literal["removed", "packed", "kept"]
 
-_MANY = {
+_PLURALS = {
     "worktree": "worktrees",
     "home": "homes",
     "log": "logs",
@@ -19,95 +19,96 @@ _MANY = {
     "branch": "branches",
     "mirror": "mirrors",
 }
-_ONE = _MANY.keys() - {"quarantine"}
+_SINGULARS = _PLURALS.keys() - {"quarantine"}
 _WOULD = {"removed": "would remove", "packed": "would pack", "kept": "would keep"}
 
 
-class Swept(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One thing that housekeeping has looked at: gone, smaller, or left for a reason to know."""
+class GcItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """One item that the collection looked at: removed, packed, or kept for a reason."""
 
     kind: Kind
     name: str
-    did: Did
+    did: Action
     reason: str
     bytes: int = 0
-    """How much room it took; of a mirror that was packed, how much less it takes."""
+    """The space that it took; for a packed mirror, the space that was saved."""
 
-    def line(self, *, dry: bool = False) -> str:
-        """Say it in one line; with `dry`, as what would have been done."""
+    def describe(self, *, dry: bool = False) -> str:
+        """Return it as one line; with `dry`, as what would have been done."""
         verb = _WOULD[self.did] if dry else self.did
         return f"{verb} {self.kind} {self.name}: {self.reason}"
 
     def __str__(self) -> str:
-        """Say it in one line."""
-        return self.line()
+        return self.describe()
 
 
-class Sweep(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """One round through all places."""
+class GcReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The result of one garbage collection."""
 
     dry_run: bool = False
-    """Whether nothing was touched: then this is what a round would do."""
-    swept: tuple[Swept, ...] = ()
+    """Whether nothing was touched: then this is what a collection would do."""
+    swept: tuple[GcItem, ...] = ()
     notes: tuple[str, ...] = ()
-    """What could not be looked at, and why."""
+    """What was skipped, and why."""
 
     @property
-    def done(self) -> tuple[Swept, ...]:
-        """What was not left as it was."""
+    def changed(self) -> tuple[GcItem, ...]:
+        """Return the items that were removed or packed."""
         return tuple(each for each in self.swept if each.did != "kept")
 
     @property
     def bytes(self) -> int:
-        """How much room there is now that was taken before."""
-        return sum(each.bytes for each in self.done)
+        """Return the space that was freed."""
+        return sum(each.bytes for each in self.changed)
 
-    def told(self) -> dict[str, object]:
-        """All of it for programs."""
+    def to_json(self) -> dict[str, object]:
+        """Return the report as JSON data."""
         whole: dict[str, object] = msgspec.to_builtins(self)
         return whole | {"bytes": self.bytes}
 
-    def summed_up(self) -> str:
-        """All that was done, in one line; empty when that is nothing."""
-        parts = [f"removed {_counted(self.swept, 'removed')}"] if _any(self, "removed") else []
+    def summary(self) -> str:
+        """Summarize what was done in one line; empty if nothing was."""
+        parts = (
+            [f"removed {_count_by_kind(self.swept, 'removed')}"] if _any(self, "removed") else []
+        )
         if _any(self, "packed"):
-            parts.append(f"packed {_counted(self.swept, 'packed')}")
+            parts.append(f"packed {_count_by_kind(self.swept, 'packed')}")
         if self.bytes:
             parts.append(format_size(self.bytes))
         text = ", ".join(parts)
         return f"would have {text}" if self.dry_run and text else text
 
 
-def together(sweeps: Iterable[Sweep], *, dry_run: bool = False) -> Sweep:
-    """Several rounds as one."""
+def merge_reports(sweeps: Iterable[GcReport], *, dry_run: bool = False) -> GcReport:
+    """Merge several reports into one."""
     every = list(sweeps)
-    return Sweep(
+    return GcReport(
         dry_run=dry_run,
         swept=tuple(each for sweep in every for each in sweep.swept),
         notes=tuple(dict.fromkeys(note for sweep in every for note in sweep.notes)),
     )
 
 
-def gone(kind: Kind, name: str, reason: str, size: int = 0) -> Swept:
-    """Something that was removed."""
-    return Swept(kind=kind, name=name, did="removed", reason=reason, bytes=size)
+def removed_item(kind: Kind, name: str, reason: str, size: int = 0) -> GcItem:
+    """Return an item that was removed."""
+    return GcItem(kind=kind, name=name, did="removed", reason=reason, bytes=size)
 
 
-def kept(kind: Kind, name: str, reason: str) -> Swept:
-    """Something that somebody may want to look at."""
-    return Swept(kind=kind, name=name, did="kept", reason=reason)
+def kept_item(kind: Kind, name: str, reason: str) -> GcItem:
+    """Return an item that was kept and that people may want to look at."""
+    return GcItem(kind=kind, name=name, did="kept", reason=reason)
 
 
-def _any(sweep: Sweep, did: Did) -> bool:
+def _any(sweep: GcReport, did: Action) -> bool:
     return any(each.did == did for each in sweep.swept)
 
 
-def _counted(swept: Iterable[Swept], did: Did) -> str:
+def _count_by_kind(swept: Iterable[GcItem], did: Action) -> str:
     counts = Counter(each.kind for each in swept if each.did == did)
-    return ", ".join(_named(kind, count) for kind, count in counts.items())
+    return ", ".join(_count_text(kind, count) for kind, count in counts.items())
 
 
-def _named(kind: Kind, count: int) -> str:
+def _count_text(kind: Kind, count: int) -> str:
     if count == 1:
-        return f"1 {kind}" if kind in _ONE else "1 quarantined result"
-    return f"{count} {_MANY[kind]}"
+        return f"1 {kind}" if kind in _SINGULARS else "1 quarantined result"
+    return f"{count} {_PLURALS[kind]}"

@@ -1,4 +1,4 @@
-"""Worktrees that a run has left: gone when all of their work is saved, and kept when it is not."""
+"""Garbage collection of worktrees: removed if all their work is saved, else kept."""
 
 import os
 import shutil
@@ -9,28 +9,32 @@ from gigafactory.domain.errors import Conflict
 from gigafactory.factory.core.data_dir import parse_folder_name
 from gigafactory.factory.core.file_lock import FileLock
 from gigafactory.factory.core.remove_tree import remove_tree
-from gigafactory.factory.gc.mirror_index import KnownMirrors
-from gigafactory.factory.git.diff import changes
-from gigafactory.factory.git.mirror import Mirror, core_config, lay_out
+from gigafactory.factory.gc.mirror_index import MirrorIndex
+from gigafactory.factory.git.diff import compare
+from gigafactory.factory.git.mirror import Mirror, core_config, init_repo
 from gigafactory.factory.git.push import remote_branches
-from gigafactory.factory.git.safe_copy import LeftOut
+from gigafactory.factory.git.safe_copy import SkippedPath
 from gigafactory.factory.git.snapshot import Snapshots
 from gigafactory.factory.git.workspace import folder_lock
-from gigafactory.factory.git.worktree import Worktree, is_known
+from gigafactory.factory.git.worktree import Worktree, has_worktree_at
 
 NAMED_MAX = 3
 
 
-class StaleWorktrees:
-    """The worktrees below one folder, whichever repos they are of."""
+class WorktreeCollector:
+    """Removes worktrees of any repo whose run has ended."""
 
-    def __init__(self, mirrors: KnownMirrors) -> None:
-        """They belong to these mirrors."""
+    def __init__(self, mirrors: MirrorIndex) -> None:
         self._mirrors = mirrors
 
     async def discard(self, worktree: Path, *, dry_run: bool) -> str | None:
+        """Remove a worktree unless it has unsaved work; return that work.
+
+        Raises GitFailed if it cannot be determined what is saved, and Refused if a run is working
+        in it.
+        """
         for mirror in self._mirrors.all():
-            if is_known(mirror, worktree):
+            if has_worktree_at(mirror, worktree):
                 left = Worktree.open(mirror, worktree)
                 if left is not None:
                     return await _discard(left, dry_run=dry_run)
@@ -39,7 +43,7 @@ class StaleWorktrees:
 
 async def _discard(left: Worktree, *, dry_run: bool) -> str | None:
     try:
-        unsaved = _closed(left.path) or await _unsaved(left)
+        unsaved = _unreadable(left.path) or await _unsaved(left)
         if unsaved is None and not dry_run:
             await left.remove()
         return unsaved
@@ -48,10 +52,10 @@ async def _discard(left: Worktree, *, dry_run: bool) -> str | None:
 
 
 def _discard_folder(path: Path, *, dry_run: bool) -> str | None:
-    """The same for a folder that is of no repo: nothing of it is saved anywhere."""
+    """Remove a folder that is no git worktree, if it is empty: nothing of it is saved."""
     lock = FileLock.try_acquire(folder_lock(path))
     if lock is None:
-        raise Conflict("somebody is at work there")
+        raise Conflict("a run is working in it")
     with lock:
         names = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else [path.name]
         if not names and not dry_run:
@@ -61,7 +65,7 @@ def _discard_folder(path: Path, *, dry_run: bool) -> str | None:
 
 
 async def _unsaved(left: Worktree) -> str | None:
-    """What the remote does not have of a worktree; nothing is written where others would see it."""
+    """Return what the remote lacks of a worktree; writes nothing that others would see."""
     with tempfile.TemporaryDirectory(prefix="aq-gc-") as scratch:
         aside = _borrowing(left.mirror, Path(scratch, "git"))
         own = _with_index_of(left, Path(scratch, "own"))
@@ -70,25 +74,25 @@ async def _unsaved(left: Worktree) -> str | None:
             return _some([_left_out(each) for each in taken.left_out])
         if taken.commit is None or await _is_saved(left, await aside.tree(taken.commit)):
             return None
-        changed = await changes(aside, left.commit, taken.commit)
+        changed = await compare(aside, left.commit, taken.commit)
         return _some([file.path for file in changed.files])
 
 
 async def _is_saved(left: Worktree, tree: str) -> bool:
-    """Whether a branch of the job at the remote holds exactly these files."""
+    """Return whether a branch of the job at the remote has exactly these files."""
     job_id = parse_folder_name(left.path.name)
     saved: dict[str, str] = {}
     for pattern in (f"aq/job/{job_id}", f"aq/wip/{job_id}/*"):
         saved |= await remote_branches(left.mirror, pattern)
     for commit in set(saved.values()):
-        if await left.mirror.has(commit) and await left.mirror.tree(commit) == tree:
+        if await left.mirror.has_commit(commit) and await left.mirror.tree(commit) == tree:
             return True
     return False
 
 
 def _borrowing(mirror: Mirror, folder: Path) -> Mirror:
-    """A repo that reads the mirror's objects and writes its own."""
-    lay_out(folder, core_config(bare=True))
+    """Return a temporary repo that reads the mirror's objects and writes its own."""
+    init_repo(folder, core_config(bare=True))
     (folder / "objects/info/alternates").write_text(f"{mirror.folder / 'objects'}\n")
     return Mirror(folder, mirror.address, mirror.git)
 
@@ -100,8 +104,8 @@ def _with_index_of(left: Worktree, folder: Path) -> Path:
     return folder
 
 
-def _closed(path: Path) -> str | None:
-    """A folder that we may not look into: there may be anything in it."""
+def _unreadable(path: Path) -> str | None:
+    """Return the entries that cannot be read and may contain anything; None if there are none."""
     troubles: list[OSError] = []
     for _ in os.walk(path, onerror=troubles.append):
         pass
@@ -109,7 +113,7 @@ def _closed(path: Path) -> str | None:
     return f"{_some(names)}, which cannot be read" if names else None
 
 
-def _left_out(one: LeftOut) -> str:
+def _left_out(one: SkippedPath) -> str:
     return f"{one.path} ({one.why.replace('_', ' ')})"
 
 

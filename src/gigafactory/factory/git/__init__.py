@@ -1,1 +1,1 @@
-"""The git room."""
+"""Git for factories: mirrors, worktrees, snapshots, pushes and merges, isolated from jobs."""

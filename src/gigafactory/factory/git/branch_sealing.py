@@ -1,7 +1,7 @@
-"""A run that follows another seals its branch: whoever wakes up late finds every ref moved on.
+"""Seals the branches of earlier runs, so that a run that lost its lease cannot push any more.
 
-What a run delivers moves the result's branch and its own branch of work in progress in one step.
-With the latter sealed by its successor that step fails whole, at the remote, whenever it comes.
+A run publishes by moving the result branch and its own work-in-progress branch in one atomic push.
+Once a successor has sealed the latter, that push fails as a whole at the remote, however late.
 """
 
 from gigafactory.factory.core.assignment import Assignment
@@ -13,8 +13,8 @@ from gigafactory.factory.git.push import push, remote_branches
 TRIES = 5
 
 
-async def seal_earlier(mirror: Mirror, job: Assignment) -> None:
-    """Move on the branches of all earlier runs of a job; nothing of what they hold is lost.
+async def seal_earlier_branches(mirror: Mirror, job: Assignment) -> None:
+    """Add a commit to the branches of all earlier runs of a job; none of their work is lost.
 
     Raises GitFailed.
     """
@@ -29,14 +29,14 @@ async def seal_earlier(mirror: Mirror, job: Assignment) -> None:
 async def _seal(mirror: Mirror, job: Assignment, branch: str, commit: str) -> None:
     trailers = run_trailers(job=job.job_id, run=job.run_id, engine=job.engine, epoch=job.epoch)
     for left in range(TRIES - 1, -1, -1):
-        if not await mirror.has(commit):
+        if not await mirror.has_commit(commit):
             await mirror.fetch_branch(branch)
         tree = await mirror.tree(commit)
         sealed = await make_commit(mirror, tree, [commit], "Taken over", trailers)
         try:
             await push(mirror, sealed, branch, expect=commit)
         except RefMoved as moved:
-            # The earlier run is awake and still saves its work: that is sealed too.
+            # The earlier run is still active and saves its work: seal that too.
             if moved.now is None:
                 return
             if not left:

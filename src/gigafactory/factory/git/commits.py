@@ -1,4 +1,4 @@
-"""Commits that the factory makes itself: their message, their trailers, their parents."""
+"""Commits that the factory creates: message, trailers and parents."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,13 +17,13 @@ _MESSAGE_CHARS_MAX = 64 * 1024
 
 
 def run_trailers(*, job: str, run: str, engine: str | None, epoch: int) -> dict[str, str]:
-    """The trailers by which a commit says which run it is from."""
+    """Return the trailers by which a commit names its run."""
     trailers = {JOB: job, RUN: run, EPOCH: str(epoch)}
     return trailers if engine is None else {**trailers, ENGINE: engine}
 
 
-def worded(message: str, trailers: Mapping[str, str]) -> str:
-    """The message with its trailers; only we speak of jobs and runs, whoever wrote the rest."""
+def with_trailers(message: str, trailers: Mapping[str, str]) -> str:
+    """Return the message with these trailers; trailers of ours that others wrote are removed."""
     text = message.replace("\0", "")[:_MESSAGE_CHARS_MAX]
     lines = [line.rstrip() for line in text.splitlines() if not _OURS.match(line)]
     body = "\n".join(lines).strip() or "Work by an agent"
@@ -31,14 +31,14 @@ def worded(message: str, trailers: Mapping[str, str]) -> str:
         return body + "\n"
     block = "\n".join(f"{name}: {' '.join(value.split())}" for name, value in trailers.items())
     *rest, last = body.split("\n\n")
-    # Git takes only the last paragraph for trailers: a co-author's must stay in it.
+    # Git reads trailers only from the last paragraph: a co-author's must stay in it.
     together = rest and all(_TRAILER.match(line) for line in last.splitlines())
     gap = "\n" if together else "\n\n"
     return f"{body}{gap}{block}\n"
 
 
-def our_trailers(message: str) -> dict[str, str]:
-    """The trailers of ours in a commit's message."""
+def parse_trailers(message: str) -> dict[str, str]:
+    """Return our trailers in a commit message."""
     last = message.strip().rpartition("\n\n")[2]
     pairs = [line.partition(":") for line in last.splitlines() if _OURS.match(line)]
     return {name.strip(): value.strip() for name, _, value in pairs}
@@ -53,7 +53,7 @@ async def make_commit(
     *,
     at: datetime | None = None,
 ) -> str:
-    """Write a commit, which no ref names yet; the same words at the same time are the same one.
+    """Create a commit that no ref names yet; the same content at the same time is the same one.
 
     Raises GitFailed.
     """
@@ -65,26 +65,10 @@ async def make_commit(
         "-",
         "--end-of-options",
         tree,
-        stdin=worded(message, trailers).encode("utf-8", "replace"),
+        stdin=with_trailers(message, trailers).encode("utf-8", "replace"),
         variables=dates,
     )
     return output.text
-
-
-async def result_commit(
-    mirror: Mirror,
-    snapshot: str,
-    base: str,
-    message: str,
-    trailers: Mapping[str, str],
-    *,
-    at: datetime | None = None,
-) -> str:
-    """One commit on `base` with all that the snapshot has.
-
-    Raises GitFailed.
-    """
-    return await make_commit(mirror, f"{snapshot}^{{tree}}", [base], message, trailers, at=at)
 
 
 _DATES = ("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE")

@@ -1,4 +1,4 @@
-"""What lies between two commits: which files, how many lines, and the text of it."""
+"""Differences between two commits: files, line counts and text."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,58 +6,58 @@ import msgspec
 from msgspec.structs import replace
 
 from gigafactory.domain.job.diff import Change, FileChange, WorkDiff, truncate, truncation_mark
-from gigafactory.factory.git.errors import SaidTooMuch
+from gigafactory.factory.git.errors import GitOutputTooLong
 from gigafactory.factory.git.mirror import Mirror
 from gigafactory.factory.secrets.redaction import redact
 
 PATCH_BYTES_MAX = 16 * 1024 * 1024
 TEXT_BYTES_MAX = 1024 * 1024
-"""So much of a diff is shown to reviewers."""
+"""How much of a diff reviewers see."""
 OVERLAP_BYTES = 64 * 1024
-"""Read beyond that, so that a secret across the cut is known as one."""
+"""Read beyond that, so that a secret across the cut is recognised."""
 FILES_MAX = 1000
 _FLAGS = ("-r", "-M", "-l1000", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none")
 
 
 class Diff(msgspec.Struct, frozen=True):
-    """All that differs, in the order of the paths."""
+    """All changed files, ordered by path."""
 
     files: tuple[FileChange, ...]
 
     @property
     def added(self) -> int:
-        """Lines that are new."""
+        """Return the number of added lines."""
         return sum(file.added for file in self.files)
 
     @property
     def deleted(self) -> int:
-        """Lines that are gone."""
+        """Return the number of deleted lines."""
         return sum(file.deleted for file in self.files)
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """Every path that a scope has to allow: a renamed file has two."""
+        """Return every path that a scope has to allow: a renamed file has two."""
         old = (file.old_path for file in self.files if file.old_path is not None)
         return tuple(sorted({*(file.path for file in self.files), *old}))
 
 
-async def changes(mirror: Mirror, base: str, commit: str) -> Diff:
-    """What `commit` changes against `base`.
+async def compare(mirror: Mirror, base: str, commit: str) -> Diff:
+    """Return what `commit` changes against `base`.
 
     Raises GitFailed.
     """
     output = await mirror.run(
         "diff-tree", "-z", "--raw", "--numstat", *_FLAGS, "--end-of-options", base, commit, "--"
     )
-    return parse(output.stdout)
+    return parse_diff(output.stdout)
 
 
 async def patch(
     mirror: Mirror, base: str, commit: str, *, bytes_max: int = PATCH_BYTES_MAX
 ) -> bytes:
-    """The same as text that `git apply` takes.
+    """Return the changes as text for `git apply`.
 
-    Raises GitFailed, also when it is longer than `bytes_max`.
+    Raises GitFailed, also if it is longer than `bytes_max`.
     """
     output = await mirror.run(
         *("diff-tree", "-p", "--binary", "--full-index", *_FLAGS),
@@ -67,12 +67,12 @@ async def patch(
     return output.stdout
 
 
-async def shown(mirror: Mirror, base: str, commit: str, secrets: Sequence[str]) -> WorkDiff:
-    """The same for a reviewer's eyes: without what is secret, and cut where it is very long.
+async def review_diff(mirror: Mirror, base: str, commit: str, secrets: Sequence[str]) -> WorkDiff:
+    """Return the changes for reviewers: redacted, and cut if they are very long.
 
     Raises GitFailed.
     """
-    found = await changes(mirror, base, commit)
+    found = await compare(mirror, base, commit)
     printed, whole = await _printed(mirror, base, commit)
     diff = WorkDiff(
         base=base,
@@ -86,7 +86,7 @@ async def shown(mirror: Mirror, base: str, commit: str, secrets: Sequence[str]) 
     text = redact(printed.decode("utf-8", "replace"), secrets)
     whole = whole and len(text) <= TEXT_BYTES_MAX
     if not whole:
-        # Redaction may have made it short enough, and then it still ends somewhere in a line.
+        # Redaction may have made it short enough, but it still ends within a line.
         kept = text[: text.rfind("\n") + 1]
         short = len(kept) <= TEXT_BYTES_MAX
         text = (
@@ -98,12 +98,12 @@ async def shown(mirror: Mirror, base: str, commit: str, secrets: Sequence[str]) 
 
 
 async def _printed(mirror: Mirror, base: str, commit: str) -> tuple[bytes, bool]:
-    """The text of a diff, or its beginning; with whether it is all."""
+    """Return the text of a diff, or its beginning, and whether it is complete."""
     asked = ("diff-tree", "-p", *_FLAGS, "--end-of-options", base, commit, "--")
     try:
         output = await mirror.run(*asked, output_bytes_max=TEXT_BYTES_MAX + OVERLAP_BYTES)
-    except SaidTooMuch as much:
-        return much.begun, False
+    except GitOutputTooLong as much:
+        return much.beginning, False
     return output.stdout, True
 
 
@@ -122,8 +122,8 @@ _CHANGES = {
 }
 
 
-def parse(listing: bytes) -> Diff:
-    """Read what `diff-tree -z --raw --numstat` prints."""
+def parse_diff(listing: bytes) -> Diff:
+    """Parse the output of `diff-tree -z --raw --numstat`."""
     parts = iter(listing.decode("utf-8", "backslashreplace").split("\0"))
     kinds: dict[str, Change] = {}
     files: list[FileChange] = []

@@ -1,4 +1,4 @@
-"""The surroundings that git is given: nothing of the user's, nothing that a repo could bring."""
+"""The environment of git: nothing from the user's settings, nothing that a repo could bring."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -11,7 +11,7 @@ SSH = (
     " -o ServerAliveInterval=15 -o ServerAliveCountMax=4"
 )
 
-# Each of them beats what any file says: a job may have written to the files.
+# Each of them overrides the files, which a job may have changed.
 SETTINGS: tuple[tuple[str, str], ...] = (
     ("core.hooksPath", os.devnull),
     ("core.fsmonitor", "false"),
@@ -57,7 +57,7 @@ _FIXED = {
     "GIT_EDITOR": ":",
     "GIT_PAGER": "cat",
     "GIT_SSH_VARIANT": "ssh",
-    # Curl would take passwords from a `.netrc` at home; ssh looks its home up by itself.
+    # Curl would read passwords from `.netrc` in HOME; ssh finds its home without HOME.
     "HOME": os.devnull,
     "LC_ALL": "C",
 }
@@ -68,16 +68,16 @@ _CERTIFICATES = {"SSL_CERT_FILE": "GIT_SSL_CAINFO", "SSL_CERT_DIR": "GIT_SSL_CAP
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Who the factory's commits are by."""
+    """The author of the factory's commits."""
 
     name: str = "Gigafactory"
     email: str = "factory@gigafactory.invalid"
 
 
-def environment(
+def build_environment(
     environ: Mapping[str, str], identity: Identity, *, protocols: Iterable[str], ssh: str = SSH
 ) -> dict[str, str]:
-    """What git sees of the world, made anew from the few things that it may know of ours."""
+    """Return the environment of git, built from the few variables that it may inherit."""
     kept = {name: environ[name] for name in _PASSED_ON if name in environ}
     kept |= {ours: environ[theirs] for theirs, ours in _CERTIFICATES.items() if theirs in environ}
     return {
@@ -93,8 +93,8 @@ def environment(
     }
 
 
-def settings(more: Iterable[tuple[str, str]] = ()) -> dict[str, str]:
-    """Settings as variables: unlike arguments, nobody else on the machine can read them."""
+def settings_variables(more: Iterable[tuple[str, str]] = ()) -> dict[str, str]:
+    """Return git settings as variables: unlike arguments, other users cannot read them."""
     pairs = (*SETTINGS, *more)
     variables = {"GIT_CONFIG_COUNT": str(len(pairs))}
     for number, (key, value) in enumerate(pairs):

@@ -1,16 +1,16 @@
-"""Every way in which git can fail us, by name.
+"""The errors of git, by kind.
 
-GitFailed                anything else; the arguments, exit code and last words are in it
-├── RemoteAway           the network or the remote is away: try again later
-├── RemoteForbids        the remote does not know us, or does not let us
-├── Missing              there is no such repo, ref or commit
-│   ├── NoRepo           there is no repo, or we are not shown it
+GitFailed                any other failure; has the arguments, exit code and stderr
+├── RemoteUnavailable    the network or the remote is down: try again later
+├── RemoteForbidden      the remote rejects our credentials
+├── GitNotFound          there is no such repo, ref or commit
+│   ├── RepoNotFound     there is no repo, or we may not see it
 │   ├── EmptyRepo        the repo has no commit yet
-│   └── NoDefaultBranch  the remote's HEAD stands on no branch
+│   └── NoDefaultBranch  the remote's HEAD is detached
 ├── RefMoved             a ref is not where it was expected: nothing was pushed
 ├── PushDenied           the remote refuses the push itself (a hook, a protected branch)
-├── NotTogether          the remote cannot move several refs in one step
-├── SaidTooMuch          what git printed is longer than was wanted; the beginning is in it
+├── AtomicPushUnsupported  the remote cannot update several refs atomically
+├── GitOutputTooLong     git printed more than the limit; has the beginning
 ├── DiskFull
 └── GitTimeout
 """
@@ -22,16 +22,16 @@ from gigafactory.domain.errors import Refused
 
 _TAIL_CHARS = 2000
 _REFUSED = re.compile(r"^(?:remote: |!\t.*\[remote rejected\] )(.*\S)", re.MULTILINE)
-"""What the remote itself says to a push, among the words of git."""
+"""What the remote itself says about a push, within the output of git."""
 
 
 class GitFailed(Refused):
-    """Git could not do it."""
+    """Git failed."""
 
     code = "git_failed"
 
     def __init__(self, args: Sequence[str], exit_code: int | None, stderr: str) -> None:
-        """Keep what was asked, how it ended and what git said last; never a secret."""
+        """Keep the arguments, the exit code and the end of stderr, without secrets."""
         self.command = tuple(args)
         self.exit_code = exit_code
         self.stderr = stderr[-_TAIL_CHARS:].strip()
@@ -43,48 +43,50 @@ class GitFailed(Refused):
     def _said(self) -> str:
         if self.exit_code is None:
             return self.stderr
-        return f"git {self.command[0]} failed ({self.exit_code}): {self.stderr or 'no word of why'}"
+        return (
+            f"git {self.command[0]} failed ({self.exit_code}): {self.stderr or 'no reason given'}"
+        )
 
 
-class SaidTooMuch(GitFailed):
-    """Git printed more than was wanted, and was stopped."""
+class GitOutputTooLong(GitFailed):
+    """Git printed more than the limit and was stopped."""
 
     code = "git_said_too_much"
 
     def __init__(self, args: Sequence[str], bytes_max: int, begun: bytes) -> None:
-        """Keep the beginning of it, for whom that will do."""
-        self.begun = begun
+        """Keep the beginning, for callers that can use it."""
+        self.beginning = begun
         super().__init__(args, None, f"git {args[0]} printed more than {bytes_max} bytes")
 
 
-class RemoteAway(GitFailed):
+class RemoteUnavailable(GitFailed):
     """The remote could not be reached, or the connection broke."""
 
     code = "git_remote_away"
 
     def _sentence(self) -> str:
-        return f"the remote cannot be reached, and is tried again later: {self._said()}"
+        return f"the remote cannot be reached; it is tried again later: {self._said()}"
 
 
-class RemoteForbids(GitFailed):
-    """The remote wants other credentials than we have."""
+class RemoteForbidden(GitFailed):
+    """The remote rejects our credentials."""
 
     code = "git_remote_forbids"
 
     def _sentence(self) -> str:
         return (
-            f"the remote does not let this factory in: {self._said()}; give the factory a token for"
-            " this host (factory.forges) or a key for ssh"
+            f"the remote denies access to this factory: {self._said()}; give the factory a token"
+            " for this host (factory.forges) or an ssh key"
         )
 
 
-class Missing(GitFailed):
+class GitNotFound(GitFailed):
     """There is no such repo, ref or commit."""
 
     code = "git_missing"
 
 
-class NoRepo(Missing):
+class RepoNotFound(GitNotFound):
     """There is no repo, or the remote does not show it to us."""
 
     code = "git_no_repo"
@@ -96,17 +98,17 @@ class NoRepo(Missing):
         )
 
 
-class EmptyRepo(Missing):
+class EmptyRepo(GitNotFound):
     """The repo has no commit yet: there is nothing to start from."""
 
     code = "git_empty_repo"
 
     def _sentence(self) -> str:
-        return f"{self.stderr} has no commit yet; push a first one, so that there is a base"
+        return f"{self.stderr} has no commit yet; push a first one to serve as base"
 
 
-class NoDefaultBranch(Missing):
-    """The remote's HEAD stands on no branch, and none of its branches is the obvious one."""
+class NoDefaultBranch(GitNotFound):
+    """The remote's HEAD is detached, and no branch has one of the usual names."""
 
     code = "git_no_default_branch"
 
@@ -127,31 +129,31 @@ class RefMoved(GitFailed):
         super().__init__(("push",), 1, "")
 
     def _sentence(self) -> str:
-        expected = self.expected or "not there"
-        return f"{self.branch} was expected to be {expected}, and is {self.now or 'not there'}"
+        expected = self.expected or "absent"
+        return f"{self.branch} was expected to be {expected}, but is {self.now or 'absent'}"
 
 
 class PushDenied(GitFailed):
-    """The remote refuses this push, wherever the ref stands."""
+    """The remote refuses this push, wherever the ref is."""
 
     code = "git_push_denied"
 
     def _sentence(self) -> str:
         why = " ".join(dict.fromkeys(_REFUSED.findall(self.stderr))) or self._said()
         return (
-            f"the remote does not take the push: {' '.join(why.split())}; have it allow this to the"
+            f"the remote rejects the push: {' '.join(why.split())}; have it allow this to the"
             " factory, then requeue the job"
         )
 
 
-class NotTogether(GitFailed):
-    """The remote moves refs one by one only; nothing was pushed."""
+class AtomicPushUnsupported(GitFailed):
+    """The remote updates refs only one by one; nothing was pushed."""
 
     code = "git_not_together"
 
 
 class DiskFull(GitFailed):
-    """There is no space left to write to."""
+    """There is no space left."""
 
     code = "git_disk_full"
 
@@ -160,7 +162,7 @@ class DiskFull(GitFailed):
 
 
 class GitTimeout(GitFailed):
-    """Git did not end in time, and was killed with all that it had started."""
+    """Git did not end in time and was killed with all its children."""
 
     code = "git_timeout"
 
@@ -170,7 +172,7 @@ class GitTimeout(GitFailed):
 
 _SIGNS: tuple[tuple[type[GitFailed], tuple[str, ...]], ...] = (
     (DiskFull, ("no space left on device", "disk quota exceeded", "out of diskspace")),
-    (NotTogether, ("does not support --atomic",)),
+    (AtomicPushUnsupported, ("does not support --atomic",)),
     (
         PushDenied,
         (
@@ -182,7 +184,7 @@ _SIGNS: tuple[tuple[type[GitFailed], tuple[str, ...]], ...] = (
         ),
     ),
     (
-        RemoteForbids,
+        RemoteForbidden,
         (
             "authentication failed",
             "could not read (?:username|password)",
@@ -193,7 +195,7 @@ _SIGNS: tuple[tuple[type[GitFailed], tuple[str, ...]], ...] = (
         ),
     ),
     (
-        NoRepo,
+        RepoNotFound,
         (
             "does not appear to be a git repo",
             "repository .*not found",
@@ -201,7 +203,7 @@ _SIGNS: tuple[tuple[type[GitFailed], tuple[str, ...]], ...] = (
         ),
     ),
     (
-        Missing,
+        GitNotFound,
         (
             "couldn't find remote ref",
             "not a git repo",
@@ -215,7 +217,7 @@ _SIGNS: tuple[tuple[type[GitFailed], tuple[str, ...]], ...] = (
         ),
     ),
     (
-        RemoteAway,
+        RemoteUnavailable,
         (
             "could not resolve",
             "connection (?:refused|timed out|reset|closed)",
@@ -235,8 +237,8 @@ _SIGNS: tuple[tuple[type[GitFailed], tuple[str, ...]], ...] = (
 )
 
 
-def failure(args: Sequence[str], exit_code: int, stderr: str) -> GitFailed:
-    """The failure that git's last words stand for."""
+def error_from_output(args: Sequence[str], exit_code: int, stderr: str) -> GitFailed:
+    """Return the error that git's output stands for."""
     for kind, signs in _SIGNS:
         if any(re.search(sign, stderr, re.IGNORECASE) for sign in signs):
             return kind(args, exit_code, stderr)

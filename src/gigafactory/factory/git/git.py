@@ -1,4 +1,4 @@
-"""Runs git: nothing of a repo's own can run with it, and every call ends in time."""
+"""Runs git so that nothing of a repo is executed, and every call ends in time."""
 
 import asyncio
 import base64
@@ -13,10 +13,15 @@ from pathlib import Path
 import msgspec
 
 from gigafactory.factory.git import environment as git_environment
-from gigafactory.factory.git.dns_pinning import pins
+from gigafactory.factory.git.dns_pinning import pin_addresses
 from gigafactory.factory.git.environment import Identity
-from gigafactory.factory.git.errors import GitTimeout, Missing, SaidTooMuch, failure
-from gigafactory.factory.git.remote_url import Address
+from gigafactory.factory.git.errors import (
+    GitNotFound,
+    GitOutputTooLong,
+    GitTimeout,
+    error_from_output,
+)
+from gigafactory.factory.git.remote_url import RemoteAddress
 
 LOCAL_TIMEOUT_S = 120.0
 OUTPUT_BYTES_MAX = 64 * 1024 * 1024
@@ -25,30 +30,30 @@ _CHUNK_BYTES = 64 * 1024
 _GRACE_S = 2.0
 
 
-class Place(msgspec.Struct, frozen=True):
-    """Where a command works; never found by looking around."""
+class GitLocation(msgspec.Struct, frozen=True):
+    """Where a command works; git never searches for a repo itself."""
 
     git_dir: Path
     work_tree: Path | None = None
     index: Path | None = None
 
 
-class Output(msgspec.Struct, frozen=True):
-    """What git answered."""
+class GitOutput(msgspec.Struct, frozen=True):
+    """The output of git."""
 
     code: int
     stdout: bytes
 
     @property
     def text(self) -> str:
-        """The answer as one text, without the last line end."""
+        """Return stdout as text, without the last line break."""
         return self.stdout.decode("utf-8", "replace").removesuffix("\n")
 
 
 class Git:
-    """The factory's own git, with the credentials that no engine sees.
+    """The factory's git, with credentials that no engine sees.
 
-    `credentials` maps the beginning of a URL to a token, or to `user:password`.
+    `credentials` maps a URL prefix to a token or to `user:password`.
     """
 
     def __init__(
@@ -61,14 +66,14 @@ class Git:
         ssh: str = git_environment.SSH,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        """Allow local repos (`local`), and http and git without encryption (`plain`)."""
+        """`local` allows local repos, `plain` allows unencrypted http and git."""
         self.identity = identity
         self.runs = 0
         self._headers = {prefix: _header(token) for prefix, token in (credentials or {}).items()}
         self._secrets = _spellings((credentials or {}).values(), self._headers.values())
         environ = os.environ if environ is None else environ
         protocols = ["https", "ssh", *(["file"] if local else []), *(["http", "git"] * plain)]
-        self._environment = git_environment.environment(
+        self._environment = git_environment.build_environment(
             environ, identity, protocols=protocols, ssh=ssh
         )
         self._program = shutil.which("git", path=self._environment["PATH"]) or "git"
@@ -77,42 +82,42 @@ class Git:
     async def run(
         self,
         *args: str,
-        place: Place | None = None,
-        address: Address | None = None,
+        place: GitLocation | None = None,
+        address: RemoteAddress | None = None,
         stdin: bytes = b"",
         codes: Collection[int] = (0,),
         timeout_s: float = LOCAL_TIMEOUT_S,
         output_bytes_max: int = OUTPUT_BYTES_MAX,
         settings: Sequence[tuple[str, str]] = (),
         variables: Mapping[str, str] | None = None,
-    ) -> Output:
-        """Run one command to its end; `address` is the remote that it will talk to.
+    ) -> GitOutput:
+        """Run one command to its end; `address` is the remote that it contacts.
 
-        Raises GitFailed when it ends in none of `codes`, takes too long or says too much.
+        Raises GitFailed if it ends in none of `codes`, takes too long or prints too much.
         """
         more = [*settings, *(await self._for_remote(address) if address else ())]
-        env = self._environment | git_environment.settings(more) | _located(place)
+        env = self._environment | git_environment.settings_variables(more) | _located(place)
         process = await self._started(args, env | dict(variables or {}), place, fed=bool(stdin))
         try:
             async with asyncio.timeout(timeout_s):
                 (stdout, too_much), stderr, _ = await asyncio.gather(
-                    _taken(process, output_bytes_max), _tail(process), _fed(process, stdin)
+                    _read_output(process, output_bytes_max), _tail(process), _feed(process, stdin)
                 )
                 code = await process.wait()
         except TimeoutError:
             raise GitTimeout(args, None, f"stopped after {timeout_s:g} s") from None
         finally:
-            await _to_its_end(_end(process))
+            await _uncancelled(_end(process))
         if too_much:
-            raise SaidTooMuch(args, output_bytes_max, stdout[:output_bytes_max])
+            raise GitOutputTooLong(args, output_bytes_max, stdout[:output_bytes_max])
         if code not in codes:
-            # What a remote refuses, a push tells on stdout.
+            # A push reports the remote's refusal on stdout.
             said = stdout.decode("utf-8", "replace") + stderr if args[0] == "push" else stderr
-            raise failure(args, code, self._redacted(said))
-        return Output(code, stdout)
+            raise error_from_output(args, code, self._redacted(said))
+        return GitOutput(code, stdout)
 
     async def _started(
-        self, args: Sequence[str], env: Mapping[str, str], place: Place | None, *, fed: bool
+        self, args: Sequence[str], env: Mapping[str, str], place: GitLocation | None, *, fed: bool
     ) -> Process:
         folder = _folder(place)
         try:
@@ -128,12 +133,12 @@ class Git:
             )
             process = await _started(asyncio.ensure_future(starting))
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise Missing(args, None, f"no git, or no folder {folder}: {error}") from None
+            raise GitNotFound(args, None, f"no git, or no folder {folder}: {error}") from None
         self.runs += 1
         return process
 
-    async def _for_remote(self, address: Address) -> list[tuple[str, str]]:
-        found = await pins(address, proxied=self._proxied)
+    async def _for_remote(self, address: RemoteAddress) -> list[tuple[str, str]]:
+        found = await pin_addresses(address, proxied=self._proxied)
         prefix = max((p for p in self._headers if address.is_below(p)), key=len, default=None)
         if prefix is not None:
             found.append((f"http.{prefix}.extraHeader", self._headers[prefix]))
@@ -155,7 +160,7 @@ def _spellings(tokens: Collection[str], headers: Collection[str]) -> tuple[str, 
     return (*sorted(parts, key=len, reverse=True), *(h.rpartition(" ")[2] for h in headers))
 
 
-def _located(place: Place | None) -> dict[str, str]:
+def _located(place: GitLocation | None) -> dict[str, str]:
     if place is None:
         return {}
     found = {"GIT_DIR": str(place.git_dir)}
@@ -166,14 +171,14 @@ def _located(place: Place | None) -> dict[str, str]:
     return found
 
 
-def _folder(place: Place | None) -> str:
-    # In a folder of its own choice git might find a repo, or a remote's relative path, to use.
+def _folder(place: GitLocation | None) -> str:
+    # In any other folder git might find a repo, or a remote's relative path, to use.
     if place is None:
         return Path(Path.cwd().anchor).as_posix()
     return str(place.work_tree or place.git_dir)
 
 
-async def _taken(process: Process, bytes_max: int) -> tuple[bytes, bool]:
+async def _read_output(process: Process, bytes_max: int) -> tuple[bytes, bool]:
     assert process.stdout is not None
     taken = bytearray()
     while chunk := await process.stdout.read(_CHUNK_BYTES):
@@ -192,10 +197,10 @@ async def _tail(process: Process) -> str:
     return tail.decode("utf-8", "replace")
 
 
-async def _fed(process: Process, stdin: bytes) -> None:
+async def _feed(process: Process, stdin: bytes) -> None:
     if process.stdin is None:
         return
-    # It may end without reading all; its exit code will say why.
+    # Git may end without reading everything; its exit code says why.
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         process.stdin.write(stdin)
         await process.stdin.drain()
@@ -203,16 +208,16 @@ async def _fed(process: Process, stdin: bytes) -> None:
 
 
 async def _started(starting: "asyncio.Task[Process]") -> Process:
-    """The process; when the caller is cancelled meanwhile, it is ended and not left to itself."""
+    """Return the process; if the caller is cancelled meanwhile, kill it."""
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
-        await _to_its_end(_end(await starting))
+        await _uncancelled(_end(await starting))
         raise
 
 
-async def _to_its_end(work: Coroutine[None, None, None]) -> None:
-    """Do this, also for one who is cancelled in the middle of it: no process is left to itself."""
+async def _uncancelled(work: Coroutine[None, None, None]) -> None:
+    """Complete `work` even if the caller is cancelled, so that no process is left running."""
     doing = asyncio.ensure_future(work)
     try:
         await asyncio.shield(doing)
@@ -224,7 +229,7 @@ async def _to_its_end(work: Coroutine[None, None, None]) -> None:
 async def _end(process: Process) -> None:
     if process.returncode is None:
         await _stop(process)
-    # Pipes are let go of only when they have been read to their end.
+    # Pipes are closed only after they have been read to their end.
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_GRACE_S):
             for stream in (process.stdout, process.stderr):
@@ -233,7 +238,7 @@ async def _end(process: Process) -> None:
 
 
 async def _stop(process: Process) -> None:
-    # Asked first: git removes its lock files and half packs when it is.
+    # SIGTERM first: git then removes its lock files and partial packs.
     _kill(process, signal.SIGTERM)
     try:
         async with asyncio.timeout(_GRACE_S):

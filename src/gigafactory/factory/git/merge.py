@@ -1,26 +1,26 @@
-"""Ships on a plain remote: merges in the mirror, and pushes from the expected commit only."""
+"""Ships to a plain remote: merges in the mirror and pushes from the expected commit only."""
 
 from collections.abc import Awaitable, Callable
 
 import msgspec
 
 from gigafactory.domain.manifest.manifest import MergeStyle
-from gigafactory.factory.git.commits import JOB, RUN, make_commit, our_trailers
+from gigafactory.factory.git.commits import JOB, RUN, make_commit, parse_trailers
 from gigafactory.factory.git.errors import RefMoved
 from gigafactory.factory.git.mirror import Mirror
-from gigafactory.factory.git.push import alone_in_checkout, push
+from gigafactory.factory.git.push import lock_checkout, push
 
 _TRIES_MAX = 5
 
 
 class Merged(msgspec.Struct, frozen=True, rename="camel"):
-    """The work is in the base; `before` tells that it was there already."""
+    """The work is in the base; `before`: it was there already."""
 
     commit: str
     before: bool = False
 
 
-class Conflict(msgspec.Struct, frozen=True):
+class MergeConflict(msgspec.Struct, frozen=True):
     """It cannot be merged, and nothing was changed."""
 
     reason: str
@@ -34,29 +34,29 @@ async def merge(
     style: MergeStyle,
     message: str,
     *,
-    ours: Callable[[], Awaitable[bool]] | None = None,
+    still_ours: Callable[[], Awaitable[bool]] | None = None,
     in_place: bool = False,
     tries_max: int = _TRIES_MAX,
-) -> Merged | Conflict | None:
-    """Bring a commit into a branch of the remote, once, however often it is asked.
+) -> Merged | MergeConflict | None:
+    """Merge a commit into a branch of the remote; idempotent.
 
-    Before each push `ours` is asked whether it still is ours to do; None when it is not.
-    `in_place`: the remote is a checkout in which the work was done, so that it has the files.
-    Raises RefMoved when others were always faster, or another GitFailed.
+    Before each push `still_ours` returns whether the job is still ours; if not, this returns None.
+    `in_place`: the remote is a checkout in which the work was done, so it has the files already.
+    Raises RefMoved if others were faster each time, or another GitFailed.
     """
     for left in reversed(range(tries_max)):
         try:
-            async with alone_in_checkout(mirror):
+            async with lock_checkout(mirror):
                 old = await mirror.fetch_branch(base)
-                words = await _words(mirror, old, commit)
-                if (shipped := await _shipped(mirror, old, commit, words)) is not None:
+                words = await _work_trailers(mirror, old, commit)
+                if (shipped := await _find_shipped(mirror, old, commit, words)) is not None:
                     return Merged(shipped, before=True)
-                new = await _merged(mirror, old, commit, style, message, words)
-                if isinstance(new, Conflict):
+                new = await _merge_commit(mirror, old, commit, style, message, words)
+                if isinstance(new, MergeConflict):
                     return new
                 if new == old:
                     return Merged(old, before=True)
-                if ours is not None and not await ours():
+                if still_ours is not None and not await still_ours():
                     return None
                 await push(mirror, new, base, expect=old, base=base, in_place=in_place)
                 return Merged(new)
@@ -66,15 +66,15 @@ async def merge(
     raise AssertionError("at least one try")
 
 
-async def _words(mirror: Mirror, old: str, commit: str) -> dict[str, str]:
-    """Which job and run the work is from: people may have gone on after the run's own commit."""
+async def _work_trailers(mirror: Mirror, old: str, commit: str) -> dict[str, str]:
+    """Return the trailers of the job and run of the work: people may have added commits to it."""
     wanted = ("-1", "--first-parent", "--format=%B", f"--grep=^{JOB}: ")
     output = await mirror.run("log", *wanted, "--end-of-options", commit, f"^{old}", "--")
-    return our_trailers(output.text)
+    return parse_trailers(output.text)
 
 
-async def _shipped(mirror: Mirror, old: str, commit: str, words: dict[str, str]) -> str | None:
-    """The commit of the base by which the work came in, if it has."""
+async def _find_shipped(mirror: Mirror, old: str, commit: str, words: dict[str, str]) -> str | None:
+    """Return the commit of the base that contains the work, if it is there."""
     since = f"{commit}..{old}"
     if await mirror.contains(old, commit):
         output = await mirror.run(
@@ -83,7 +83,7 @@ async def _shipped(mirror: Mirror, old: str, commit: str, words: dict[str, str])
         return output.text.rpartition("\n")[2] or commit
     if JOB not in words or RUN not in words:
         return None
-    # A squashed one has another name in the base, and still says which run it is from.
+    # A squashed commit has another id in the base, but its trailers name the run.
     output = await mirror.run(
         "log",
         "-z",
@@ -96,19 +96,19 @@ async def _shipped(mirror: Mirror, old: str, commit: str, words: dict[str, str])
     )
     for entry in output.text.split("\0"):
         name, _, message = entry.partition("\n")
-        theirs = our_trailers(message)
+        theirs = parse_trailers(message)
         if (theirs.get(JOB), theirs.get(RUN)) == (words[JOB], words[RUN]):
             return name
     return None
 
 
-async def _merged(
+async def _merge_commit(
     mirror: Mirror, old: str, commit: str, style: MergeStyle, message: str, words: dict[str, str]
-) -> str | Conflict:
+) -> str | MergeConflict:
     if style == "ff":
         if await mirror.contains(commit, old):
             return commit
-        return Conflict("the base has moved on, and merge-style ff allows no merge")
+        return MergeConflict("the base has newer commits, and merge-style ff allows no merge")
     output = await mirror.run(
         *("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", old, commit),
         codes=(0, 1),
@@ -116,7 +116,7 @@ async def _merged(
     tree, *files = output.stdout.decode("utf-8", "backslashreplace").split("\0")
     if output.code == 1:
         names = tuple(sorted({name for name in files if name}))
-        return Conflict(f"{len(names)} files were changed on both sides", names)
+        return MergeConflict(f"{len(names)} files were changed on both sides", names)
     if style == "squash" and tree == await mirror.tree(old):
         return old
     parents = [old] if style == "squash" else [old, commit]

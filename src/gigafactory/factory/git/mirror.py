@@ -1,4 +1,4 @@
-"""One bare mirror a repo: what the remote has, kept where no job can write."""
+"""One bare mirror per repo: a copy of the remote where no job can write."""
 
 import contextlib
 import hashlib
@@ -15,12 +15,18 @@ from gigafactory.factory.git import mirror_metadata as mirror_notes
 from gigafactory.factory.git.errors import (
     EmptyRepo,
     GitFailed,
+    GitNotFound,
     GitTimeout,
-    Missing,
     NoDefaultBranch,
 )
-from gigafactory.factory.git.git import LOCAL_TIMEOUT_S, OUTPUT_BYTES_MAX, Git, Output, Place
-from gigafactory.factory.git.remote_url import Address
+from gigafactory.factory.git.git import (
+    LOCAL_TIMEOUT_S,
+    OUTPUT_BYTES_MAX,
+    Git,
+    GitLocation,
+    GitOutput,
+)
+from gigafactory.factory.git.remote_url import RemoteAddress
 from gigafactory.system.atomic_file import write_atomically
 
 FETCH_TIMEOUT_S = 1800.0
@@ -29,7 +35,7 @@ _HALF_PACK_AGE_S = 6 * 3600.0
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _ORIGIN = "refs/remotes/origin/"
 _OBVIOUS = ("main", "master", "trunk")
-# Work in progress of other jobs is fetched by name, when somebody goes on with it.
+# Work in progress of other jobs is fetched by name, if a run continues it.
 _REFSPECS = (
     f"+refs/heads/*:{_ORIGIN}*",
     "^refs/heads/aq/*",
@@ -44,8 +50,8 @@ _QUIET = (
 )
 
 
-def lay_out(folder: Path, config: str) -> None:
-    """Write an empty repo with exactly this configuration."""
+def init_repo(folder: Path, config: str) -> None:
+    """Create an empty repo with exactly this configuration."""
     (folder / "refs").mkdir(parents=True)
     (folder / "objects" / "info").mkdir(parents=True)
     (folder / "HEAD").write_text("ref: refs/heads/none\n")
@@ -53,7 +59,7 @@ def lay_out(folder: Path, config: str) -> None:
 
 
 def core_config(*, bare: bool) -> str:
-    """The settings that tell git what kind of disk and repo it is on."""
+    """Return the settings that describe the file system and the kind of repo."""
     return (
         "[core]\n"
         "\trepositoryformatversion = 0\n"
@@ -65,36 +71,40 @@ def core_config(*, bare: bool) -> str:
 
 
 def is_commit(text: str) -> bool:
-    """Whether this is the whole id of a commit."""
+    """Return whether this is a full commit id."""
     return _COMMIT.fullmatch(text) is not None
 
 
-def checked_ref(name: str) -> str:
-    """The name of a branch or tag that git can take for nothing else.
+def require_ref(name: str) -> str:
+    """Return the name of a branch or tag if git cannot mistake it for anything else.
 
-    Raises Missing.
+    Raises GitNotFound.
     """
     try:
         return repos.ref(name)
     except ValueError as error:
-        raise Missing(("rev-parse",), None, f"{name[:80]!r} is no ref: expected {error}") from None
+        raise GitNotFound(
+            ("rev-parse",), None, f"{name[:80]!r} is not a ref: expected {error}"
+        ) from None
 
 
 @contextlib.asynccontextmanager
-async def _alone(lock: Path) -> AsyncIterator[None]:
+async def _locked(lock: Path) -> AsyncIterator[None]:
     with contextlib.ExitStack() as held:
         try:
             held.enter_context(await acquire(lock, within_s=FETCH_TIMEOUT_S))
         except TimeoutError:
-            raise GitTimeout(("fetch",), None, f"others hold {lock.name} all the time") from None
+            raise GitTimeout(
+                ("fetch",), None, f"{lock.name} is locked by other runs all the time"
+            ) from None
         yield
 
 
 class Mirror:
-    """A repo as its remote had it when it was last fetched."""
+    """A repo as its remote was at the last fetch."""
 
-    def __init__(self, folder: Path, address: Address, git: Git) -> None:
-        """Stand for the mirror in `folder`, which `Mirrors` has made."""
+    def __init__(self, folder: Path, address: RemoteAddress, git: Git) -> None:
+        """Use the mirror in `folder`, created by `Mirrors`."""
         self.folder = folder
         self.address = address
         self.git = git
@@ -102,13 +112,13 @@ class Mirror:
 
     @property
     def worktrees(self) -> Path:
-        """Where the git folders of this repo's worktrees are kept."""
+        """Return the folder of the git folders of this repo's worktrees."""
         return self.folder.with_suffix(".worktrees")
 
     async def run(
         self,
         *args: str,
-        place: Place | None = None,
+        place: GitLocation | None = None,
         remote: bool = False,
         stdin: bytes = b"",
         codes: Collection[int] = (0,),
@@ -116,15 +126,15 @@ class Mirror:
         output_bytes_max: int = OUTPUT_BYTES_MAX,
         settings: Sequence[tuple[str, str]] = (),
         variables: Mapping[str, str] | None = None,
-    ) -> Output:
+    ) -> GitOutput:
         """Run git in this mirror.
 
         Raises GitFailed.
         """
-        self._seal()
+        self._restore_config()
         return await self.git.run(
             *args,
-            place=place or Place(self.folder),
+            place=place or GitLocation(self.folder),
             address=self.address if remote else None,
             stdin=stdin,
             codes=codes,
@@ -135,32 +145,32 @@ class Mirror:
         )
 
     async def fetch(self) -> None:
-        """Take over all branches and tags of the remote, and forget those that are gone."""
+        """Fetch all branches and tags of the remote, and prune deleted ones."""
         await self._fetch("--prune", refspecs=_REFSPECS)
 
     async def fetch_branch(self, name: str) -> str:
-        """Take over one branch of the remote, and give its commit.
+        """Fetch one branch of the remote, and return its commit.
 
-        Raises Missing when the remote has no such branch.
+        Raises GitNotFound if the remote has no such branch.
         """
-        branch = checked_ref(name)
+        branch = require_ref(name)
         refspecs = (f"+refs/heads/{branch}:{_ORIGIN}{branch}",)
         try:
             await self._fetch(refspecs=refspecs)
         except GitFailed as error:
             if type(error) is not GitFailed:
                 raise
-            # A stale branch `a` stands in the way of a new `a/b`.
+            # A stale branch `a` blocks a new `a/b`.
             await self.fetch()
             await self._fetch(refspecs=refspecs)
         return await self._peeled(f"{_ORIGIN}{branch}")
 
     async def resolve(self, ref: str) -> str:
-        """The commit of a branch of the remote, a tag, or a commit's own id, as last fetched.
+        """Return the commit of a remote branch, a tag or a commit id, as of the last fetch.
 
-        Raises Missing, or EmptyRepo when there is no commit at all.
+        Raises GitNotFound, or EmptyRepo if there is no commit at all.
         """
-        name = checked_ref(ref)
+        name = require_ref(ref)
         candidates = [f"{_ORIGIN}{name}", f"refs/tags/{name}"]
         if is_commit(name):
             candidates.append(name)
@@ -170,20 +180,20 @@ class Mirror:
         if not (await self.run("for-each-ref", "--count=1", _ORIGIN, "refs/tags/")).stdout:
             raise EmptyRepo(("rev-parse",), None, self.address.name)
         hint = "push it, or name another one as `base`"
-        raise Missing(
+        raise GitNotFound(
             ("rev-parse",), None, f"{self.address.name} has no branch or tag {name!r}; {hint}"
         )
 
-    async def has(self, commit: str) -> bool:
-        """Whether this commit is here, without asking the remote."""
+    async def has_commit(self, commit: str) -> bool:
+        """Return whether this commit is here, without contacting the remote."""
         return is_commit(commit) and await self._kinds([f"{commit}^{{commit}}"]) != [None]
 
     async def default_branch(self) -> str:
-        """The branch that the remote's HEAD stands on, or else the obvious one.
+        """Return the branch of the remote's HEAD, or else the one with a usual name.
 
-        Raises EmptyRepo, or NoDefaultBranch when none is obvious.
+        Raises EmptyRepo, or NoDefaultBranch if there is none.
         """
-        answer = await self.ask("--symref", patterns=("HEAD", "refs/heads/*"))
+        answer = await self.list_remote_refs("--symref", patterns=("HEAD", "refs/heads/*"))
         branches = {ref.removeprefix("refs/heads/"): commit for commit, ref in answer}
         head = branches.pop("HEAD", "")
         if head.startswith("ref: refs/heads/"):
@@ -197,8 +207,10 @@ class Mirror:
                 return name
         raise NoDefaultBranch(("ls-remote",), None, self.address.name)
 
-    async def ask(self, *options: str, patterns: Sequence[str]) -> list[tuple[str, str]]:
-        """What the remote says its refs are now, as (commit, name)."""
+    async def list_remote_refs(
+        self, *options: str, patterns: Sequence[str]
+    ) -> list[tuple[str, str]]:
+        """Return the current refs of the remote as (commit, name)."""
         output = await self.run(
             "ls-remote",
             "--quiet",
@@ -210,7 +222,7 @@ class Mirror:
             timeout_s=ASK_TIMEOUT_S,
         )
         pairs = [line.partition("\t") for line in output.text.splitlines()]
-        # A symbolic HEAD is told twice, its branch first.
+        # A symbolic HEAD is listed twice, its branch first.
         seen: dict[str, str] = {}
         for value, _, name in pairs:
             if name == "HEAD" or name.startswith("refs/heads/"):
@@ -218,23 +230,23 @@ class Mirror:
         return [(value, name) for name, value in seen.items()]
 
     async def contains(self, descendant: str, commit: str) -> bool:
-        """Whether a commit is part of the history of another."""
+        """Return whether a commit is an ancestor of another."""
         ask = ("merge-base", "--is-ancestor", commit, descendant)
         return (await self.run(*ask, codes=(0, 1))).code == 0
 
     async def tree(self, commit: str) -> str:
-        """The tree of a commit.
+        """Return the tree of a commit.
 
-        Raises Missing.
+        Raises GitNotFound.
         """
         return await self._peeled(commit, "tree")
 
     async def _fetch(self, *options: str, refspecs: Sequence[str]) -> None:
         url = self.address.url
-        async with _alone(self.lock):
-            # One that nobody used for long may have been removed since it was opened.
+        async with _locked(self.lock):
+            # Garbage collection may have removed an unused one since it was opened.
             _make(self.folder)
-            self._sweep()
+            self._remove_partial_packs()
             await self.run(
                 *("fetch", *_QUIET, *options, "--", url, *refspecs),
                 remote=True,
@@ -244,7 +256,7 @@ class Mirror:
     async def _peeled(self, name: str, kind: str = "commit") -> str:
         [found] = await self._kinds([f"{name}^{{{kind}}}"])
         if found is None:
-            raise Missing(("cat-file",), None, f"{self.address.name} has no {kind} {name!r}")
+            raise GitNotFound(("cat-file",), None, f"{self.address.name} has no {kind} {name!r}")
         return found
 
     async def _kinds(self, names: Sequence[str]) -> list[str | None]:
@@ -252,9 +264,9 @@ class Mirror:
         output = await self.run("cat-file", "--batch-check=%(objectname)", stdin=asked)
         return [line if is_commit(line) else None for line in output.text.splitlines()]
 
-    def _seal(self) -> None:
+    def _restore_config(self) -> None:
         # Settings that git cannot be told to ignore (include, insteadOf, filters) live in this
-        # file: one that a job has changed is not what we wrote.
+        # file: restore it if a job has changed it.
         config = self.folder / "config"
         wanted = core_config(bare=True)
         with contextlib.suppress(OSError, UnicodeDecodeError):
@@ -262,8 +274,8 @@ class Mirror:
                 return
         write_atomically(config, wanted.encode())
 
-    def _sweep(self) -> None:
-        # A fetch that was killed leaves half a pack behind, and nobody takes it up again.
+    def _remove_partial_packs(self) -> None:
+        # A killed fetch leaves a partial pack, which no fetch continues.
         for half in self.folder.glob("objects/pack/tmp_pack_*"):
             with contextlib.suppress(OSError):
                 if time.time() - half.stat().st_mtime > _HALF_PACK_AGE_S:
@@ -274,45 +286,45 @@ class Mirrors:
     """The mirrors of a machine, in one folder that its factories may share."""
 
     def __init__(self, folder: Path, git: Git) -> None:
-        """Keep them below `folder`, which is made when the first one is."""
+        """Keep them in `folder`, which is created with the first one."""
         self._folder = folder.absolute()
         self._git = git
 
-    def at(self, folder: Path) -> "Mirrors":
-        """Others in another folder, reached with the same credentials."""
+    def in_folder(self, folder: Path) -> "Mirrors":
+        """Return the mirrors in another folder, with the same credentials."""
         return Mirrors(folder, self._git)
 
-    async def open(self, address: Address, *, fetch: bool = True) -> Mirror:
-        """The mirror of a repo, made on first use, with what the remote has now.
+    async def open(self, address: RemoteAddress, *, fetch: bool = True) -> Mirror:
+        """Return the mirror of a repo, created on first use, and fetched.
 
         With `fetch=False` only a new one is fetched. Raises GitFailed.
         """
         digest = hashlib.sha256(address.url.encode()).hexdigest()[:12]
         folder = self._folder / f"{address.name.replace('.', '-')}-{digest}.git"
         mirror = Mirror(folder, address, self._git)
-        mirror_notes.note_use(folder, address.url)
+        mirror_notes.record_use(folder, address.url)
         if not folder.exists():
-            async with _alone(folder.with_suffix(".lock")):
+            async with _locked(folder.with_suffix(".lock")):
                 _make(folder)
             fetch = True
         if fetch:
             await mirror.fetch()
         return mirror
 
-    def kept(self, suffix: str = ".git") -> list[Path]:
-        """The folders of all mirrors that there are."""
+    def folders(self, suffix: str = ".git") -> list[Path]:
+        """Return the folders of all mirrors."""
         return sorted(self._folder.glob(f"*{suffix}"))
 
-    def stand_for(self, folder: Path, address: Address) -> Mirror:
-        """The mirror that is kept in this folder, as it is."""
+    def mirror_at(self, folder: Path, address: RemoteAddress) -> Mirror:
+        """Return the mirror in this folder, as it is."""
         return Mirror(folder, address, self._git)
 
 
 def _make(folder: Path) -> None:
     if folder.exists():
         return
-    # Renamed when it is whole, so that a crash leaves no half of a repo.
+    # Renamed when it is complete, so that a crash leaves no partial repo.
     half = folder.with_suffix(".new")
     shutil.rmtree(half, ignore_errors=True)
-    lay_out(half, core_config(bare=True))
+    init_repo(half, core_config(bare=True))
     half.rename(folder)

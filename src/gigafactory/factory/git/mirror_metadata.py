@@ -1,4 +1,4 @@
-"""What is written beside a mirror: where it is from, and by its age when it was last used."""
+"""The metadata file beside a mirror: its URL, and by its modification time the last use."""
 
 import contextlib
 import os
@@ -10,46 +10,46 @@ import msgspec
 from gigafactory.system.atomic_file import write_atomically
 
 
-class MirrorNote(msgspec.Struct, frozen=True):
-    """What cannot be told from a mirror itself."""
+class MirrorMetadata(msgspec.Struct, frozen=True):
+    """What a mirror itself does not record."""
 
     url: str
 
 
-def note_use(folder: Path, url: str) -> None:
-    """Remember that the mirror in this folder is used now."""
-    file = note_of(folder)
-    if _read(file) == MirrorNote(url):
+def record_use(folder: Path, url: str) -> None:
+    """Record that the mirror in this folder is used now."""
+    file = metadata_file(folder)
+    if _read(file) == MirrorMetadata(url):
         with contextlib.suppress(FileNotFoundError):
             os.utime(file)
             return
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(file, msgspec.json.encode(MirrorNote(url)))
+    write_atomically(file, msgspec.json.encode(MirrorMetadata(url)))
 
 
 def url_of(folder: Path) -> str | None:
-    """Where a mirror is from; None when nobody has noted it."""
-    note = _read(note_of(folder))
+    """Return the URL of a mirror's remote; None if it was not recorded."""
+    note = _read(metadata_file(folder))
     return note.url if note is not None else None
 
 
 def last_used(folder: Path) -> datetime:
-    """When a mirror was last opened, or made.
+    """Return when a mirror was last opened, or created.
 
-    Raises FileNotFoundError when it is gone.
+    Raises FileNotFoundError if it is gone.
     """
-    file = note_of(folder)
+    file = metadata_file(folder)
     changed = (file if file.exists() else folder).stat().st_mtime
     return datetime.fromtimestamp(changed, UTC)
 
 
-def note_of(folder: Path) -> Path:
-    """The file in which it is written."""
+def metadata_file(folder: Path) -> Path:
+    """Return the metadata file of a mirror."""
     return folder.with_suffix(".json")
 
 
-def _read(file: Path) -> MirrorNote | None:
+def _read(file: Path) -> MirrorMetadata | None:
     try:
-        return msgspec.json.decode(file.read_bytes(), type=MirrorNote)
+        return msgspec.json.decode(file.read_bytes(), type=MirrorMetadata)
     except (OSError, msgspec.DecodeError):
         return None

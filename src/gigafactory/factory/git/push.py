@@ -1,4 +1,4 @@
-"""Moves refs of the remote: only ours, and only from the commit where we expect them."""
+"""Updates refs of the remote: only ours, and only from the commit that we expect."""
 
 import re
 from collections.abc import AsyncIterator, Mapping
@@ -9,23 +9,25 @@ import msgspec
 
 from gigafactory.factory.core.file_lock import acquire
 from gigafactory.factory.git.errors import (
+    AtomicPushUnsupported,
     GitFailed,
     GitTimeout,
-    NotTogether,
     PushDenied,
     RefMoved,
 )
-from gigafactory.factory.git.mirror import Mirror, checked_ref, is_commit
+from gigafactory.factory.git.mirror import Mirror, is_commit, require_ref
 
 PUSH_TIMEOUT_S = 900.0
 _OURS = re.compile(r"aq/(?:wip|job)/.+")
 _TO_A_CHECKOUT = "--receive-pack=git -c receive.denyCurrentBranch={} receive-pack"
-"""A repo of a person on this machine may have the base checked out: then its files follow, as long
-as nothing there was changed; those of a checkout that a job has worked in are there already."""
+"""A local repo may have the base checked out: then git updates its files if they are unchanged.
+
+A checkout that a job has worked in has the files already.
+"""
 
 
-class Move(msgspec.Struct, frozen=True):
-    """A branch that is to be `commit`, if it is `expect` now; None stands for no such branch."""
+class RefUpdate(msgspec.Struct, frozen=True):
+    """An update of a branch to `commit` if it is at `expect` now; None means no such branch."""
 
     branch: str
     commit: str | None
@@ -33,11 +35,11 @@ class Move(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def alone_in_checkout(mirror: Mirror) -> AsyncIterator[None]:
-    """Have nobody else of ours ship into a repo that is checked out on this machine.
+async def lock_checkout(mirror: Mirror) -> AsyncIterator[None]:
+    """Hold the lock for shipping into a repo that is checked out on this machine.
 
-    Git has its files follow before it moves the branch: two at once would see each other's files
-    as changes of the person whose checkout it is. Raises GitTimeout.
+    Git updates the files before the branch: two pushes at once would take each other's files for
+    changes of the person whose checkout it is. Raises GitTimeout.
     """
     git_dir = Path(mirror.address.url) / ".git"
     if mirror.address.scheme != "file" or not git_dir.is_dir():
@@ -46,7 +48,9 @@ async def alone_in_checkout(mirror: Mirror) -> AsyncIterator[None]:
     try:
         lock = await acquire(git_dir / "aq-ship.lock", within_s=PUSH_TIMEOUT_S)
     except TimeoutError:
-        raise GitTimeout(("push",), None, f"others ship into {mirror.address.name}") from None
+        raise GitTimeout(
+            ("push",), None, f"other runs are shipping into {mirror.address.name}"
+        ) from None
     with lock:
         yield
 
@@ -60,38 +64,38 @@ async def push(
     base: str | None = None,
     in_place: bool = False,
 ) -> None:
-    """Make the remote's branch this commit if it is `expect` now; None: if it is not there.
+    """Update the remote's branch to this commit if it is at `expect` now; None: if it is absent.
 
-    Only aq/wip/*, aq/job/* and, when it ships, the job's `base` are ever pushed to. Pushing what
-    is there already is done. Raises RefMoved, which says where it is, or another GitFailed.
+    Only aq/wip/*, aq/job/* and, when a job ships, its `base` are ever pushed to. Succeeds if the
+    branch is there already. Raises RefMoved, which says where it is, or another GitFailed.
     """
-    move = Move(_pushable(branch, base), _whole(commit), expect)
-    await _moved(mirror, move, in_place=in_place)
+    move = RefUpdate(_pushable(branch, base), _whole(commit), expect)
+    await _update_refs(mirror, move, in_place=in_place)
 
 
-async def push_together(mirror: Mirror, *moves: Move) -> None:
-    """Move several branches of ours, all of them or none.
+async def push_atomically(mirror: Mirror, *moves: RefUpdate) -> None:
+    """Update several of our branches atomically.
 
-    Raises NotTogether where the remote cannot do so, RefMoved, or another GitFailed.
+    Raises AtomicPushUnsupported, RefMoved, or another GitFailed.
     """
     for move in moves:
         _whole(move.commit or "")
         _pushable(move.branch, None)
-    await _moved(mirror, *moves)
+    await _update_refs(mirror, *moves)
 
 
-async def drop(mirror: Mirror, branch: str, *, expect: str) -> None:
-    """Remove a branch of ours from the remote if it is `expect` now; one that is gone is done.
+async def delete_branch(mirror: Mirror, branch: str, *, expect: str) -> None:
+    """Delete one of our branches from the remote if it is at `expect`; succeeds if it is gone.
 
     Raises RefMoved, or another GitFailed.
     """
-    await _moved(mirror, Move(_pushable(branch, None), None, expect))
+    await _update_refs(mirror, RefUpdate(_pushable(branch, None), None, expect))
 
 
-async def drop_all(mirror: Mirror, branches: Mapping[str, str]) -> dict[str, str]:
-    """Remove branches of ours, each only from the commit named; gives those that stay, and why.
+async def delete_branches(mirror: Mirror, branches: Mapping[str, str]) -> dict[str, str]:
+    """Delete branches of ours, each only from the given commit; return failures by name.
 
-    Raises GitFailed when it is not known what became of them.
+    Raises GitFailed if the result is unknown.
     """
     for branch in branches:
         _pushable(branch, None)
@@ -111,7 +115,7 @@ async def drop_all(mirror: Mirror, branches: Mapping[str, str]) -> dict[str, str
     except GitFailed as error:
         now = await remote_branches(mirror, "aq/*")
         return {
-            name: str(error) if now[name] == at else f"it has moved to {now[name][:12]} meanwhile"
+            name: str(error) if now[name] == at else f"it is now at {now[name][:12]}"
             for name, at in branches.items()
             if name in now
         }
@@ -119,33 +123,33 @@ async def drop_all(mirror: Mirror, branches: Mapping[str, str]) -> dict[str, str
 
 
 async def remote_commit(mirror: Mirror, branch: str) -> str | None:
-    """Where the remote's branch is now; None when it has none of this name."""
-    return (await remote_branches(mirror, checked_ref(branch))).get(branch)
+    """Return the commit of a remote branch now; None if it does not exist."""
+    return (await remote_branches(mirror, require_ref(branch))).get(branch)
 
 
 async def remote_branches(mirror: Mirror, pattern: str) -> dict[str, str]:
-    """The branches of the remote that match, such as `aq/wip/*`, with their commits."""
-    checked_ref(pattern.replace("*", "x"))
-    answer = await mirror.ask(patterns=(f"refs/heads/{pattern}",))
+    """Return the remote branches that match, such as `aq/wip/*`, with their commits."""
+    require_ref(pattern.replace("*", "x"))
+    answer = await mirror.list_remote_refs(patterns=(f"refs/heads/{pattern}",))
     return {name.removeprefix("refs/heads/"): commit for commit, name in answer}
 
 
 def _pushable(branch: str, base: str | None) -> str:
-    name = checked_ref(branch)
+    name = require_ref(branch)
     if not _OURS.fullmatch(name) and name != base:
         raise PushDenied(
-            ("push",), None, f"{name!r} is not ours: only aq/wip/*, aq/job/* and a base to ship to"
+            ("push",), None, f"{name!r} must not be pushed to: only aq/wip/*, aq/job/* and the base"
         )
     return name
 
 
 def _whole(commit: str) -> str:
     if not is_commit(commit):
-        raise PushDenied(("push",), None, f"{commit[:80]!r} is no commit")
+        raise PushDenied(("push",), None, f"{commit[:80]!r} is not a commit")
     return commit
 
 
-async def _moved(mirror: Mirror, *moves: Move, in_place: bool = False) -> None:
+async def _update_refs(mirror: Mirror, *moves: RefUpdate, in_place: bool = False) -> None:
     try:
         await mirror.run(
             "push",
@@ -163,10 +167,10 @@ async def _moved(mirror: Mirror, *moves: Move, in_place: bool = False) -> None:
             remote=True,
             timeout_s=PUSH_TIMEOUT_S,
         )
-    except NotTogether:
+    except AtomicPushUnsupported:
         raise
     except GitFailed as error:
-        # An answer that was lost, a race, or a refusal: the refs themselves tell them apart.
+        # A lost response, a race, or a refusal: the refs themselves tell them apart.
         now = [await remote_commit(mirror, each.branch) for each in moves]
         if now == [each.commit for each in moves]:
             return

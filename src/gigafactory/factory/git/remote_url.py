@@ -1,4 +1,4 @@
-"""Where a repo is fetched from: which addresses git is given, and which never."""
+"""Validates the address of a repo: which ones git may contact, and which never."""
 
 import ipaddress
 import re
@@ -27,34 +27,34 @@ _LOCAL_NAMES = frozenset(
         "metadata.google.internal",
     }
 )
-# Where clouds tell a machine its own secrets, beside the link-local ones.
+# Metadata services of clouds, which reveal a machine's secrets, besides the link-local ones.
 _METADATA = frozenset({"100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254"})
 
 IP = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class AddressRefused(Refused):
-    """No repo is fetched from there."""
+    """The address of a repo is not allowed."""
 
     code = "address_refused"
 
 
-class Allowed(msgspec.Struct, frozen=True, kw_only=True):
-    """What a factory takes beside https and ssh to other machines."""
+class AllowedRemotes(msgspec.Struct, frozen=True, kw_only=True):
+    """What a factory allows besides https and ssh to other machines."""
 
     folders: tuple[str, ...] = ()
-    """Absolute folders, below which repos may lie."""
+    """Absolute folders that may contain repos."""
     hosts: tuple[str, ...] = ()
-    """Hosts that may be this machine itself or be link-local, by their names in the URL."""
+    """Host names that may be this machine itself or link-local."""
     plain: bool = False
-    """Whether http:// and git:// are taken, which nothing protects on the way."""
+    """Whether unencrypted http:// and git:// are allowed."""
 
 
-class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """A place that git may be told to talk to."""
+class RemoteAddress(msgspec.Struct, frozen=True, kw_only=True):
+    """An address that git may contact."""
 
     url: str
-    """As git is given it; never with a secret, never like an option."""
+    """As passed to git; never with a secret, never like an option."""
     scheme: str
     """https, ssh, http, git or file."""
     host: str | None = None
@@ -64,18 +64,18 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The short name, as in the capability `repo:<name>`."""
+        """Return the short name, as in the capability `repo:<name>`."""
         return repos.repo_name(self.url)
 
     def is_below(self, prefix: str) -> bool:
-        """Whether this is what the prefix names, or a place under it."""
+        """Return whether the address equals the prefix or is below it."""
         return f"{self.url}/".startswith(prefix.rstrip("/") + "/")
 
 
-def clone_address(text: str, allowed: Allowed = Allowed()) -> Address:  # noqa: B008 - frozen
-    """Take an https or ssh URL, `user@host:path`, or an absolute path in an allowed folder.
+def parse_address(text: str, allowed: AllowedRemotes = AllowedRemotes()) -> RemoteAddress:  # noqa: B008 - frozen
+    """Parse an https or ssh URL, `user@host:path`, or an absolute path in an allowed folder.
 
-    Raises AddressRefused, saying what is allowed.
+    Raises AddressRefused, which says what is allowed.
     """
     _check_text(text)
     if text.startswith("file://"):
@@ -90,13 +90,13 @@ def clone_address(text: str, allowed: Allowed = Allowed()) -> Address:  # noqa: 
         return _remote(url, "ssh", match["host"].strip("[]"), None, allowed)
     if "://" not in url:
         raise AddressRefused(
-            f"{text!r} is no address: write an https or ssh URL, git@host:path or an absolute path"
+            f"{text!r} is not an address: use an https or ssh URL, git@host:path or absolute path"
         )
     parts = urlsplit(url)
     try:
         port = parts.port
     except ValueError:
-        raise AddressRefused(f"{text!r} has no such port: use 1 to 65535") from None
+        raise AddressRefused(f"{text!r} has an invalid port: use 1 to 65535") from None
     return _remote(url, parts.scheme, parts.hostname or "", port, allowed)
 
 
@@ -106,50 +106,54 @@ def _check_text(text: str) -> None:
             f"the repo's address must be 1 to {_CHARS_MAX} characters, without control characters"
         )
     if text.startswith("-"):
-        raise AddressRefused(f"{text[:80]!r} would be an option: write a URL or an absolute path")
+        raise AddressRefused(f"{text[:80]!r} looks like an option: use a URL or an absolute path")
 
 
-def _local(path: str, allowed: Allowed) -> Address:
+def _local(path: str, allowed: AllowedRemotes) -> RemoteAddress:
     folders = [folder.rstrip("/\\") for folder in allowed.folders]
     if has_parent_segment(path):
         raise AddressRefused(f"{path!r} must be an absolute path without `..`")
     if not any(path.startswith((f"{folder}/", f"{folder}\\")) for folder in folders):
         where = ", ".join(folders) or "nowhere: give the factory a folder of repos"
-        raise AddressRefused(f"{path!r} is not in a folder that is allowed; those are {where}")
-    return Address(url=path, scheme="file")
+        raise AddressRefused(f"{path!r} is not in an allowed folder; allowed are {where}")
+    return RemoteAddress(url=path, scheme="file")
 
 
-def _remote(url: str, scheme: str, host: str, port: int | None, allowed: Allowed) -> Address:
+def _remote(
+    url: str, scheme: str, host: str, port: int | None, allowed: AllowedRemotes
+) -> RemoteAddress:
     if scheme in {"http", "git"} and not allowed.plain:
-        raise AddressRefused(f"{url!r} is not protected on the way: use https or ssh")
+        raise AddressRefused(f"{url!r} is not encrypted: use https or ssh")
     trusted = host.lower() in {name.lower() for name in allowed.hosts}
     if not trusted and (reason := _unwanted(host)):
         raise AddressRefused(
             f"{host!r} {reason}; name a host that is not this machine, or allow it by name"
         )
-    return Address(url=url, scheme=scheme, host=host, port=port or _PORTS[scheme], trusted=trusted)
+    return RemoteAddress(
+        url=url, scheme=scheme, host=host, port=port or _PORTS[scheme], trusted=trusted
+    )
 
 
 def _unwanted(host: str) -> str | None:
     name = host.lower().rstrip(".")
     if name in _LOCAL_NAMES or name.endswith(".localhost"):
-        return "is this machine, or tells its secrets"
+        return "is this machine or a metadata service"
     try:
         ip = ipaddress.ip_address(name.partition("%")[0])
     except ValueError:
-        # Other spellings of a number (127.1, 0x7f000001) are addresses to curl and ssh.
+        # Other notations of a number (127.1, 0x7f000001) are addresses to curl and ssh.
         if _NUMBER.fullmatch(name.rpartition(".")[2]):
-            return "is no name: write an IP address as four decimal numbers"
+            return "is not a name: write an IP address as four decimal numbers"
         return None
-    return "is this machine, or tells its secrets" if is_unwanted(ip) else None
+    return "is this machine or a metadata service" if is_forbidden_ip(ip) else None
 
 
-def is_unwanted(ip: IP) -> bool:
-    """Whether an address is this machine itself, or where a cloud keeps a machine's secrets."""
+def is_forbidden_ip(ip: IP) -> bool:
+    """Return whether an IP address is this machine itself, or a cloud's metadata service."""
     if isinstance(ip, ipaddress.IPv6Address):
         inner = ip.ipv4_mapped or ip.sixtofour
         if inner is not None:
-            return is_unwanted(inner)
+            return is_forbidden_ip(inner)
     return (
         ip.is_loopback
         or ip.is_link_local

@@ -1,4 +1,4 @@
-"""Reverts: commits of the base that take back what a job had shipped."""
+"""Finds reverts: commits of the base that undo what a job shipped."""
 
 import asyncio
 import re
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import structlog
 
-from gigafactory.factory.git.commits import JOB, our_trailers
+from gigafactory.factory.git.commits import JOB, parse_trailers
 from gigafactory.factory.git.errors import GitFailed
 from gigafactory.factory.git.mirror import Mirror
 from gigafactory.factory.reporting.reporter import Reporter
@@ -22,14 +22,14 @@ _REVERTS = re.compile(r"^This reverts commit ([0-9a-f]{40,64})", re.MULTILINE)
 
 
 class Revert(NamedTuple):
-    """A job whose work was taken back, and by which commit."""
+    """A job whose work was reverted, and the commit that did it."""
 
     job_id: str
     commit: str
 
 
-async def reverts(mirror: Mirror, base: str) -> AsyncIterator[Revert]:
-    """What was taken back on this branch lately, the newest first.
+async def find_reverts(mirror: Mirror, base: str) -> AsyncIterator[Revert]:
+    """Yield the recent reverts on this branch, newest first.
 
     Raises GitFailed.
     """
@@ -52,20 +52,20 @@ async def reverts(mirror: Mirror, base: str) -> AsyncIterator[Revert]:
                 yield Revert(job_id, commit)
 
 
-async def tell_reverts(reporter: Reporter, mirror: Mirror, base: str) -> None:
-    """Tell whoever counts defects of what was taken back; no run is worse for what is not told."""
+async def report_reverts(reporter: Reporter, mirror: Mirror, base: str) -> None:
+    """Report reverts as defects; failures are logged and do not affect the run."""
     try:
         async with asyncio.timeout(WITHIN_S):
-            async for revert in reverts(mirror, base):
+            async for revert in find_reverts(mirror, base):
                 await reporter.report_revert(revert.job_id, revert.commit)
     except (GitFailed, TimeoutError) as trouble:
-        log.info("reverts not told", repo=mirror.address.name, reason=str(trouble))
+        log.info("reverts not reported", repo=mirror.address.name, reason=str(trouble))
 
 
 async def _job_of(mirror: Mirror, commit: str) -> str | None:
-    """The job that a commit is from; None for other people's, and for one that is not there."""
+    """Return the job of a commit; None for commits of others, and for unknown ones."""
     try:
         output = await mirror.run("log", "-1", "--format=%B", "--end-of-options", commit, "--")
     except GitFailed:
         return None
-    return our_trailers(output.text).get(JOB)
+    return parse_trailers(output.text).get(JOB)

@@ -1,8 +1,8 @@
-"""Takes files out of a worktree that an agent may be writing to, and nothing from elsewhere.
+"""Copies files out of a worktree that an agent may be writing to, and nothing from outside it.
 
-Git opens files by their paths. In a worktree that somebody changes meanwhile, a path that was a
-file when git looked can be a link to a secret of the host when git reads. So files are opened
-here, folder by folder and never through a link, and git gets copies in a folder of our own.
+Git opens files by path. In a worktree that changes meanwhile, a path that was a file when git
+looked can be a link to a secret of the host when git reads. So files are opened here, folder by
+folder and never through a link, and git gets copies in a folder of our own.
 """
 
 import errno
@@ -25,57 +25,57 @@ _INVISIBLE = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 _GIT_FOLDER = re.compile(r"(?:\.git|git~[0-9]+)[. ]*(?::.*)?", re.IGNORECASE)
 
 
-class Why(StrEnum):
-    """Why something is not in a snapshot."""
+class SkipReason(StrEnum):
+    """Why a path is not in a snapshot."""
 
     TOO_LARGE = "too_large"
     NESTED_REPO = "nested_repo"
     SUBMODULE = "submodule"
     UNREADABLE = "unreadable"
     NAME = "name"
-    """Git would take a file of this name for its own."""
+    """Git would treat a file of this name as its own."""
 
 
-class LeftOut(msgspec.Struct, frozen=True):
-    """Something in the worktree that a snapshot does not have."""
+class SkippedPath(msgspec.Struct, frozen=True):
+    """A path of the worktree that is not in a snapshot."""
 
     path: str
-    why: Why
+    why: SkipReason
 
 
-class Staged(msgspec.Struct, frozen=True):
-    """What became of the paths that were looked at."""
+class CopiedPaths(msgspec.Struct, frozen=True):
+    """The result of copying paths."""
 
     files: tuple[bytes, ...]
-    """Copies of them, in the staging folder."""
+    """Copied files, in the staging folder."""
     links: tuple[tuple[bytes, bytes], ...]
-    """Links, and where they lead; made in the staging folder too."""
+    """Links and their targets; created in the staging folder, too."""
     gone: tuple[bytes, ...]
     folders: tuple[bytes, ...]
-    """Paths at which there is a folder now."""
-    left_out: tuple[LeftOut, ...]
+    """Paths that are now folders."""
+    left_out: tuple[SkippedPath, ...]
 
 
-def shown(path: bytes) -> str:
-    """A path as it can be written anywhere."""
+def printable_path(path: bytes) -> str:
+    """Return a path as printable text."""
     return path.decode("utf-8", "backslashreplace")
 
 
-def is_gits_own(path: bytes) -> bool:
-    """Whether a part of the path is `.git` to some file system or other."""
+def is_git_internal(path: bytes) -> bool:
+    """Return whether some file system would take a part of the path for `.git`."""
     parts = path.decode("utf-8", "replace").split("/")
     return any(_GIT_FOLDER.fullmatch(_INVISIBLE.sub("", part)) for part in parts)
 
 
-def stage(
+def copy_paths(
     worktree: Path, paths: Iterable[bytes], staging: Path, *, file_bytes_max: int = FILE_BYTES_MAX
-) -> Staged:
+) -> CopiedPaths:
     """Copy these paths of the worktree into the empty folder `staging`."""
     files: list[bytes] = []
     links: list[tuple[bytes, bytes]] = []
     gone: list[bytes] = []
     folders: list[bytes] = []
-    left_out: list[LeftOut] = []
+    left_out: list[SkippedPath] = []
     target = os.fsencode(staging)
     with _beneath(worktree) as root:
         for path in sorted(paths):
@@ -87,13 +87,13 @@ def stage(
                     gone.append(path)
                 case bytes():
                     links.append((path, found))
-                case Why():
-                    left_out.append(LeftOut(shown(path), found))
+                case SkipReason():
+                    left_out.append(SkippedPath(printable_path(path), found))
                 case False:
                     folders.append(path)
-    # Last of all: no file is ever written through a link.
-    made = [link for link in links if _made(target, *link)]
-    return Staged(tuple(files), tuple(made), tuple(gone), tuple(folders), tuple(left_out))
+    # Links come last, so that no file is ever written through one.
+    made = [link for link in links if _make_link(target, *link)]
+    return CopiedPaths(tuple(files), tuple(made), tuple(gone), tuple(folders), tuple(left_out))
 
 
 class _Beneath:
@@ -138,8 +138,10 @@ def _beneath(root: Path) -> Iterator[_Beneath]:
         os.close(descriptor)
 
 
-def _look(root: _Beneath, path: bytes, target: bytes, bytes_max: int) -> bool | bytes | Why | None:
-    """True: copied; False: a folder; bytes: where a link leads; None: nothing there."""
+def _look(
+    root: _Beneath, path: bytes, target: bytes, bytes_max: int
+) -> bool | bytes | SkipReason | None:
+    """Copy a path: True if copied, False for a folder, a link's target, or None if absent."""
     parent, _, name = path.rpartition(b"/")
     try:
         folder = root.folder(parent)
@@ -147,32 +149,36 @@ def _look(root: _Beneath, path: bytes, target: bytes, bytes_max: int) -> bool | 
         if stat.S_ISDIR(mode):
             return False
         if stat.S_ISLNK(mode):
-            # Hosts refuse a push with such a link: git would read its settings through it.
-            return Why.NAME if name.lower() == b".gitmodules" else os.readlink(name, dir_fd=folder)
+            # Hosts reject a push with such a link: git would read its settings through it.
+            return (
+                SkipReason.NAME
+                if name.lower() == b".gitmodules"
+                else os.readlink(name, dir_fd=folder)
+            )
         if not stat.S_ISREG(mode):
-            return Why.UNREADABLE
-        # If it has become a pipe meanwhile, that would keep us waiting for its writer.
+            return SkipReason.UNREADABLE
+        # If it has become a pipe meanwhile, a blocking open would wait for a writer.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
         source = os.open(name, flags, dir_fd=folder)
     except OSError as error:
-        return None if error.errno in _GONE else Why.UNREADABLE
+        return None if error.errno in _GONE else SkipReason.UNREADABLE
     try:
         return _copied(source, target + b"/" + path, bytes_max)
     finally:
         os.close(source)
 
 
-def _copied(source: int, target: bytes, bytes_max: int) -> bool | Why:
+def _copied(source: int, target: bytes, bytes_max: int) -> bool | SkipReason:
     found = os.fstat(source)
     if not stat.S_ISREG(found.st_mode):
-        return Why.UNREADABLE
+        return SkipReason.UNREADABLE
     if found.st_size > bytes_max:
-        return Why.TOO_LARGE
+        return SkipReason.TOO_LARGE
     _make_above(target)
     mode = 0o755 if found.st_mode & stat.S_IXUSR else 0o644
     copy = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
-        # What is written to it meanwhile ends at the bound.
+        # What is appended meanwhile is cut at the limit.
         left = bytes_max
         while left > 0 and (chunk := os.read(source, min(_CHUNK_BYTES, left))):
             left -= len(chunk)
@@ -184,11 +190,11 @@ def _copied(source: int, target: bytes, bytes_max: int) -> bool | Why:
 
 
 def _make_above(target: bytes) -> None:
-    # Names need not be text, as paths are.
+    # Names need not be valid text, as pathlib requires.
     os.makedirs(os.path.dirname(target), exist_ok=True)  # noqa: PTH103, PTH120
 
 
-def _made(target: bytes, path: bytes, leads_to: bytes) -> bool:
+def _make_link(target: bytes, path: bytes, leads_to: bytes) -> bool:
     link = target + b"/" + path
     with suppress(FileExistsError, NotADirectoryError):
         _make_above(link)

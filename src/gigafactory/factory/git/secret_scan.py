@@ -1,16 +1,16 @@
-"""No secret of this factory leaves it in somebody's work: looked for before every push."""
+"""Scans work for secrets of this factory before every push."""
 
 from collections.abc import Iterable
 
 from gigafactory.domain.errors import Refused
 from gigafactory.factory.git.mirror import Mirror
-from gigafactory.factory.secrets.encodings import all_forms
+from gigafactory.factory.secrets.encodings import all_encoded_forms
 
 LOOKED_AT_BYTES_MAX = 256 * 1024 * 1024
 
 
 class SecretInWork(Refused):
-    """The work contains a secret of this factory, so nothing of it was pushed."""
+    """The work contains a secret of this factory, so nothing was pushed."""
 
     code = "secret_in_work"
 
@@ -19,17 +19,17 @@ class SecretInWork(Refused):
         self.paths = tuple(paths)
         shown = ", ".join(self.paths[:5])
         super().__init__(
-            f"a secret of this factory is in the work ({shown}); nothing was pushed: have it"
-            " removed, and change the secret"
+            f"the work contains a secret of this factory ({shown}); nothing was pushed: remove it"
+            " from the work, and change the secret"
         )
 
 
 async def refuse_secrets(mirror: Mirror, base: str, commit: str, secrets: Iterable[str]) -> None:
-    """Look through all that a commit adds to its base, in each shape that a secret may have.
+    """Scan everything that a commit adds to its base, for all encodings of the secrets.
 
-    Raises SecretInWork, or GitFailed for more than can be looked through.
+    Raises SecretInWork, or GitFailed if it is too large to scan.
     """
-    forms = all_forms(secrets)
+    forms = all_encoded_forms(secrets)
     if not forms or base == commit:
         return
     output = await mirror.run(
@@ -37,12 +37,12 @@ async def refuse_secrets(mirror: Mirror, base: str, commit: str, secrets: Iterab
         *("--end-of-options", base, commit, "--"),
         output_bytes_max=LOOKED_AT_BYTES_MAX,
     )
-    if found := leaking(output.stdout, forms):
+    if found := paths_with_secrets(output.stdout, forms):
         raise SecretInWork(found)
 
 
-def leaking(diff: bytes, forms: Iterable[bytes]) -> list[str]:
-    """The paths of a diff whose names or new lines hold one of the forms."""
+def paths_with_secrets(diff: bytes, forms: Iterable[bytes]) -> list[str]:
+    """Return the paths of a diff whose names or added lines contain one of the forms."""
     wanted = tuple(forms)
     if not any(form in diff for form in wanted):
         return []

@@ -1,4 +1,4 @@
-"""Commits all that is in a worktree, without touching the agent's own index, HEAD or settings."""
+"""Commits everything in a worktree, without touching the agent's index, HEAD or settings."""
 
 import asyncio
 import errno
@@ -12,51 +12,51 @@ import msgspec
 
 from gigafactory.factory.git.commits import make_commit
 from gigafactory.factory.git.errors import DiskFull, GitFailed
-from gigafactory.factory.git.git import Place
+from gigafactory.factory.git.git import GitLocation
 from gigafactory.factory.git.mirror import Mirror
 from gigafactory.factory.git.safe_copy import (
     FILE_BYTES_MAX,
     NEVER_COMMITTED,
     RUN_FOLDER,
-    LeftOut,
-    Staged,
-    Why,
-    is_gits_own,
-    shown,
-    stage,
+    CopiedPaths,
+    SkippedPath,
+    SkipReason,
+    copy_paths,
+    is_git_internal,
+    printable_path,
 )
 
 SNAPSHOT_TIMEOUT_S = 600.0
 _PATHS_BYTES_MAX = 256 * 1024 * 1024
 _GITLINK = b"160000 "
-# What agents leave for themselves, wherever they are told to keep it.
+# Files that agents keep for themselves, wherever they are told to put them.
 _NOT_WORK = ("--exclude=.aider*",)
 _PLAIN = frozenset(f"{string.ascii_letters}{string.digits}/._-".encode())
-# The names were looked at: what is left must not fail for its likeness to another.
+# The names were checked already: git must not reject similar ones.
 _ANY_NAME = (("core.protectHFS", "false"), ("core.protectNTFS", "false"))
 
 
-class Snapshot(msgspec.Struct, frozen=True, rename="camel"):
-    """All that is in a worktree, but for what was left out."""
+class WorktreeSnapshot(msgspec.Struct, frozen=True, rename="camel"):
+    """A commit of everything in a worktree, except for what was left out."""
 
     commit: str | None
-    """None when there is nothing that the parent does not have."""
-    left_out: tuple[LeftOut, ...] = ()
+    """None if the parent has everything already."""
+    left_out: tuple[SkippedPath, ...] = ()
 
 
 class _Listing(msgspec.Struct, frozen=True):
     tracked: tuple[bytes, ...]
     new: tuple[bytes, ...]
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[SkippedPath, ...]
 
 
 class Snapshots:
-    """The snapshots of one worktree; each begins where the one before ended."""
+    """Takes the snapshots of one worktree, each incrementally from the one before."""
 
     def __init__(
         self, mirror: Mirror, path: Path, folder: Path, *, file_bytes_max: int = FILE_BYTES_MAX
     ) -> None:
-        """Keep an index of our own, and copies, in `folder`, where no agent can write."""
+        """Keep our own index, and copies, in `folder`, where no agent can write."""
         self._mirror = mirror
         self._path = path
         self._folder = folder
@@ -66,7 +66,9 @@ class Snapshots:
         self._trees: dict[str, str] = {}
         self._one_at_a_time = asyncio.Lock()
 
-    async def take(self, parent: str, message: str, trailers: Mapping[str, str]) -> Snapshot:
+    async def take(
+        self, parent: str, message: str, trailers: Mapping[str, str]
+    ) -> WorktreeSnapshot:
         """Commit everything that is there now onto `parent`.
 
         Raises GitFailed.
@@ -78,17 +80,17 @@ class Snapshots:
             if parent not in self._trees:
                 self._trees[parent] = await self._mirror.tree(parent)
             if self._trees[parent] == self._tree:
-                return Snapshot(None, left_out)
+                return WorktreeSnapshot(None, left_out)
             commit = await make_commit(self._mirror, self._tree, [parent], message, trailers)
             self._trees[commit] = self._tree
-            return Snapshot(commit, left_out)
+            return WorktreeSnapshot(commit, left_out)
 
     async def check_out(self, commit: str) -> None:
         """Write the files of a commit into the worktree, which is empty."""
         await self._run("read-tree", "-m", "-u", "--end-of-options", commit, inside=self._path)
 
-    async def _gather(self, parent: str) -> tuple[LeftOut, ...]:
-        """Bring the index to what the worktree holds."""
+    async def _gather(self, parent: str) -> tuple[SkippedPath, ...]:
+        """Update the index to the content of the worktree."""
         (self._folder / "index.lock").unlink(missing_ok=True)
         listing = await self._listed(parent)
         paths = (*listing.tracked, *listing.new)
@@ -101,13 +103,15 @@ class Snapshots:
             await self._enter(staged, staging, set(listing.tracked) - submodules)
         finally:
             await asyncio.to_thread(shutil.rmtree, staging, ignore_errors=True)
-        ours = (LeftOut(shown(path), Why.SUBMODULE) for path in sorted(submodules))
+        ours = (
+            SkippedPath(printable_path(path), SkipReason.SUBMODULE) for path in sorted(submodules)
+        )
         return (*listing.left_out, *staged.left_out, *ours)
 
-    async def _staged(self, paths: Sequence[bytes], staging: Path) -> Staged:
+    async def _staged(self, paths: Sequence[bytes], staging: Path) -> CopiedPaths:
         try:
             return await asyncio.to_thread(
-                stage, self._path, paths, staging, file_bytes_max=self._file_bytes_max
+                copy_paths, self._path, paths, staging, file_bytes_max=self._file_bytes_max
             )
         except OSError as error:
             if error.errno in {errno.ENOSPC, errno.EDQUOT}:
@@ -115,7 +119,7 @@ class Snapshots:
             raise
 
     async def _listed(self, parent: str) -> _Listing:
-        """The paths that differ from the index, or that it does not have."""
+        """Return the paths that differ from the index, or are not in it."""
         if not self._index.exists():
             await self._rebuild(parent)
         command = ("ls-files", "-z", "-t", "-m", "-d", "-o", "--exclude-standard", *_NOT_WORK)
@@ -134,14 +138,14 @@ class Snapshots:
         await self._run("read-tree", "--end-of-options", parent)
 
     async def _submodules(self, paths: set[bytes]) -> set[bytes]:
-        """Those of the paths that are other repos to the index, and not files."""
+        """Return the paths that are submodules in the index."""
         if not paths:
             return set()
         listed = await self._run("ls-files", "-z", "-s")
         entries = [entry.partition(b"\t") for entry in listed.split(b"\0")]
         return {path for kind, _, path in entries if kind.startswith(_GITLINK) and path in paths}
 
-    async def _enter(self, staged: Staged, staging: Path, tracked: set[bytes]) -> None:
+    async def _enter(self, staged: CopiedPaths, staging: Path, tracked: set[bytes]) -> None:
         present = (*staged.files, *(path for path, _ in staged.links))
         gone = _out_of_the_way({*staged.gone, *staged.folders} & tracked, set(present))
         if not present and not gone:
@@ -156,11 +160,11 @@ class Snapshots:
         except GitFailed as error:
             if type(error) is not GitFailed:
                 raise
-            # An attribute of the repo (an encoding that the text has not) stands in the way.
+            # An attribute of the repo, such as a wrong encoding, makes git fail.
             await self._enter_as_they_are(staged, staging, gone)
 
     async def _enter_as_they_are(
-        self, staged: Staged, staging: Path, gone: Sequence[bytes]
+        self, staged: CopiedPaths, staging: Path, gone: Sequence[bytes]
     ) -> None:
         (self._folder / "index.lock").unlink(missing_ok=True)
         with tempfile.TemporaryDirectory(prefix="staging-", dir=self._folder) as links:
@@ -190,7 +194,7 @@ class Snapshots:
     async def _run(self, *args: str, inside: Path | None = None, stdin: bytes = b"") -> bytes:
         output = await self._mirror.run(
             *args,
-            place=Place(self._mirror.folder, inside, self._index),
+            place=GitLocation(self._mirror.folder, inside, self._index),
             stdin=stdin,
             timeout_s=SNAPSHOT_TIMEOUT_S,
             output_bytes_max=_PATHS_BYTES_MAX,
@@ -202,7 +206,7 @@ class Snapshots:
 def _read(listed: bytes) -> _Listing:
     tracked: set[bytes] = set()
     new: list[bytes] = []
-    left_out: list[LeftOut] = []
+    left_out: list[SkippedPath] = []
     for entry in listed.split(b"\0"):
         tag, path = entry[:2], entry[2:]
         if not path or path == NEVER_COMMITTED:
@@ -210,16 +214,16 @@ def _read(listed: bytes) -> _Listing:
         if tag != b"? ":
             tracked.add(path)
         elif path.endswith(b"/"):
-            left_out.append(LeftOut(shown(path), Why.NESTED_REPO))
-        elif is_gits_own(path):
-            left_out.append(LeftOut(shown(path), Why.NAME))
+            left_out.append(SkippedPath(printable_path(path), SkipReason.NESTED_REPO))
+        elif is_git_internal(path):
+            left_out.append(SkippedPath(printable_path(path), SkipReason.NAME))
         elif not path.startswith(RUN_FOLDER + b"/"):
             new.append(path)
     return _Listing(tuple(sorted(tracked)), tuple(new), tuple(left_out))
 
 
 def _out_of_the_way(gone: set[bytes], present: set[bytes]) -> list[bytes]:
-    """What has to be removed by name; a folder in a file's place, or the reverse, replaces it."""
+    """Return the paths to remove by name, without those that a file or folder replaces."""
     above = {part for path in present for part in _above(path)}
     return sorted(path for path in gone - above if present.isdisjoint(_above(path)))
 

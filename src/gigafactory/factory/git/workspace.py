@@ -1,4 +1,4 @@
-"""Where a run works: a worktree of a repo whose work is saved on its remote, or a plain folder."""
+"""Where a run works: a worktree whose work is saved to the remote, or a plain folder."""
 
 import asyncio
 import shutil
@@ -8,72 +8,72 @@ from typing import Protocol
 
 from gigafactory.factory.core.assignment import Assignment
 from gigafactory.factory.core.file_lock import FileLock
-from gigafactory.factory.git.commits import EPOCH, make_commit, our_trailers, run_trailers
+from gigafactory.factory.git.commits import EPOCH, make_commit, parse_trailers, run_trailers
 from gigafactory.factory.git.diff import Diff
-from gigafactory.factory.git.errors import NotTogether, RefMoved
+from gigafactory.factory.git.errors import AtomicPushUnsupported, RefMoved
 from gigafactory.factory.git.mirror import Mirror
-from gigafactory.factory.git.push import Move, push, push_together, remote_commit
+from gigafactory.factory.git.push import RefUpdate, push, push_atomically, remote_commit
 from gigafactory.factory.git.secret_scan import refuse_secrets
 from gigafactory.factory.git.worktree import Worktree, WorktreeBusy
 
 
-class Workplace(Protocol):
-    """A place of work, from the beginning of a run to its end."""
+class Workspace(Protocol):
+    """The working folder of a run, from its start to its end."""
 
     @property
     def path(self) -> Path:
-        """The folder in which the engine works."""
+        """Return the folder in which the engine works."""
         ...
 
     @property
     def writable(self) -> tuple[Path, ...]:
-        """What the programs of the run may change."""
+        """Return the paths that the programs of the run may write."""
         ...
 
     @property
     def readable(self) -> tuple[Path, ...]:
-        """What they must be able to read beside it."""
+        """Return the additional paths that they must be able to read."""
         ...
 
     @property
     def unsaved(self) -> bool:
-        """Whether, as far as is known, something of the work is on this machine only."""
+        """Return whether, as far as is known, some work exists only on this machine."""
         ...
 
     async def changes(self) -> Diff | None:
-        """What was changed since the base; None where there is no repo."""
+        """Return what was changed since the base; None without a repo."""
         ...
 
     async def save(self) -> str | None:
-        """Keep the work where another machine finds it; its commit, or None without a repo."""
+        """Save the work where other machines find it; return its commit, or None without a repo."""
         ...
 
     async def quarantine(self, folder: Path) -> None:
-        """Keep the work on this machine alone, for somebody who wonders."""
+        """Keep the work on this machine only, for inspection."""
         ...
 
     async def remove(self) -> None:
-        """Leave nothing behind here."""
+        """Remove everything here."""
         ...
 
     def close(self) -> None:
-        """Leave it as it is, for a later run that looks after it."""
+        """Leave it as it is, for a later run."""
         ...
 
 
 class PlainFolder:
-    """A folder of its own, for a job without a repo."""
+    """A separate folder, for a job without a repo."""
 
     _lock: FileLock | None = None
 
     def __init__(self, path: Path) -> None:
-        """Make the folder, empty, and hold it.
+        """Create the folder, empty, and lock it.
 
-        Raises WorktreeBusy when somebody has it.
+        Raises WorktreeBusy if it is in use.
         """
         self._lock = FileLock.try_acquire(folder_lock(path))
         if self._lock is None:
-            raise WorktreeBusy(f"{path} belongs to a run that is at work; nothing was changed")
+            raise WorktreeBusy(f"{path} is in use by a run; nothing was changed")
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir(parents=True, mode=0o700)
         self._path = path
@@ -101,7 +101,7 @@ class PlainFolder:
         return None
 
     async def quarantine(self, folder: Path) -> None:
-        await asyncio.to_thread(keep_folder, self._path, folder)
+        await asyncio.to_thread(copy_folder, self._path, folder)
 
     async def remove(self) -> None:
         await asyncio.to_thread(remove_folder, self._path)
@@ -114,11 +114,11 @@ class PlainFolder:
 
 
 def folder_lock(path: Path) -> Path:
-    """What is held while somebody is at work in a plain folder, or looks at what is left of it."""
+    """Return the lock that is held while a run works in a plain folder, or gc looks at it."""
     return path.with_name(f".{path.name}.lock")
 
 
-class RepoWorkplace:
+class RepoWorkspace:
     """A worktree; its work in progress goes to a branch that only this lease writes."""
 
     def __init__(
@@ -131,9 +131,9 @@ class RepoWorkplace:
         elsewhere: str | None = None,
         secrets: Sequence[str] = (),
     ) -> None:
-        """`base` is the commit that the work is measured against; no secret is ever pushed.
+        """`base` is the commit that the work is compared with; no secret is ever pushed.
 
-        What `elsewhere` has is not lost with this machine.
+        Work at the commit `elsewhere` is not lost with this machine.
         """
         self.worktree = worktree
         self.base_branch = base_branch
@@ -142,7 +142,7 @@ class RepoWorkplace:
         self._secrets = tuple(secrets)
         self._saved: str | None = None
         self._unanswered: set[str] = set()
-        """Commits that were pushed to our branch, and may have arrived there."""
+        """Commits that were pushed to our branch and may have arrived there."""
         self._elsewhere = elsewhere
         self._unsaved = False
         self._saving = asyncio.Lock()
@@ -161,17 +161,17 @@ class RepoWorkplace:
 
     @property
     def mirror(self) -> Mirror:
-        """The repo."""
+        """Return the mirror of the repo."""
         return self.worktree.mirror
 
     @property
     def branch(self) -> str:
-        """Where the work in progress is kept."""
+        """Return the branch for work in progress."""
         return f"aq/wip/{self._assignment.job_id}/{self._assignment.epoch}"
 
     @property
     def result_branch(self) -> str:
-        """Where people find what came of it."""
+        """Return the branch on which people find the result."""
         return f"aq/job/{self._assignment.job_id}"
 
     @property
@@ -208,14 +208,14 @@ class RepoWorkplace:
         self._unanswered.clear()
 
     def _arrived(self, moved: RefMoved) -> bool:
-        """Whether it was ourselves who moved our branch, by a push whose answer was lost."""
+        """Return whether we moved our branch ourselves, by a push whose response was lost."""
         if moved.branch != self.branch or moved.now not in self._unanswered:
             return False
         self._saved = moved.now
         return True
 
     async def result(self, message: str) -> str | None:
-        """One commit on the base with all of the work; None when there is none.
+        """Create one commit on the base with all of the work; return None if there is none.
 
         Raises SecretInWork, or GitFailed.
         """
@@ -224,26 +224,26 @@ class RepoWorkplace:
             await refuse_secrets(self.mirror, self.base, taken.commit, self._secrets)
         return taken.commit
 
-    async def standing_result(self) -> tuple[str | None, int]:
-        """Where the result's branch is now, and the epoch of the run that moved it there."""
+    async def current_result(self) -> tuple[str | None, int]:
+        """Return the commit of the result branch, and the epoch of the run that pushed it."""
         commit = await remote_commit(self.mirror, self.result_branch)
         if commit is None:
             return None, 0
-        if not await self.mirror.has(commit):
+        if not await self.mirror.has_commit(commit):
             await self.mirror.fetch_branch(self.result_branch)
         told = await self.mirror.run("log", "-1", "--format=%B", "--end-of-options", commit, "--")
-        epoch = our_trailers(told.text).get(EPOCH, "0")
+        epoch = parse_trailers(told.text).get(EPOCH, "0")
         return commit, int(epoch) if epoch.isdecimal() else 0
 
     async def publish(self, commit: str, *, before: str | None) -> None:
-        """Move the result's branch from `before`, unless a successor has sealed ours meanwhile.
+        """Update the result branch from `before`, unless a successor has sealed our branch.
 
         Raises RefMoved, or another GitFailed.
         """
-        move = Move(self.result_branch, commit, before)
+        move = RefUpdate(self.result_branch, commit, before)
         async with self._saving:
             if self._saved is None:
-                await push_together(self.mirror, move)
+                await push_atomically(self.mirror, move)
                 return
             tree = await self.mirror.tree(commit)
             sealed = await make_commit(
@@ -251,18 +251,20 @@ class RepoWorkplace:
             )
             self._unanswered.add(sealed)
             try:
-                await push_together(self.mirror, move, Move(self.branch, sealed, self._saved))
+                await push_atomically(
+                    self.mirror, move, RefUpdate(self.branch, sealed, self._saved)
+                )
                 self._saved = sealed
             except RefMoved as moved:
-                # Whoever tries again does so from where our branch is.
+                # Remember where our branch is, for the next attempt.
                 self._arrived(moved)
                 raise
-            except NotTogether:
-                # What such a remote can do: the branch moves from the expected commit alone.
-                await push_together(self.mirror, move)
+            except AtomicPushUnsupported:
+                # Without atomic pushes the branch still only moves from the expected commit.
+                await push_atomically(self.mirror, move)
 
-    async def same_work(self, one: str, other: str) -> bool:
-        """Whether two commits hold the same files on the same base."""
+    async def is_same_work(self, one: str, other: str) -> bool:
+        """Return whether two commits have the same files on the same base."""
         told = [
             (await self.mirror.run("log", "-1", "--format=%T %P", "--end-of-options", each, "--"))
             for each in (one, other)
@@ -270,7 +272,7 @@ class RepoWorkplace:
         return told[0].text == told[1].text
 
     async def quarantine(self, folder: Path) -> None:
-        await keep_patch(self.worktree, self.base, folder)
+        await write_patch(self.worktree, self.base, folder)
 
     async def remove(self) -> None:
         await self.worktree.remove()
@@ -283,8 +285,8 @@ class RepoWorkplace:
         return run_trailers(job=job.job_id, run=job.run_id, engine=job.engine, epoch=job.epoch)
 
 
-async def keep_patch(worktree: Worktree, base: str, folder: Path) -> None:
-    """Write what a worktree has and its base has not into a folder; nothing when that is nothing.
+async def write_patch(worktree: Worktree, base: str, folder: Path) -> None:
+    """Write what a worktree adds to its base into a folder; write nothing if it is unchanged.
 
     Raises GitFailed.
     """
@@ -298,8 +300,8 @@ async def keep_patch(worktree: Worktree, base: str, folder: Path) -> None:
     await asyncio.to_thread((folder / "work.patch").write_bytes, patch.stdout)
 
 
-def keep_folder(path: Path, folder: Path) -> None:
-    """Copy what is in a plain folder, links as links; nothing when it is empty."""
+def copy_folder(path: Path, folder: Path) -> None:
+    """Copy a plain folder, links as links; copy nothing if it is empty."""
     if any(path.iterdir()):
         shutil.copytree(path, folder, symlinks=True, dirs_exist_ok=True)
 

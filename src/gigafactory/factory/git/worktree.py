@@ -1,8 +1,8 @@
-"""A worktree a job: its files in one folder, its git folder in another, shared with nobody.
+"""One worktree per job: its files in one folder, its git folder in another, not shared.
 
-The agent has a git folder of its own, which borrows the mirror's objects and has none of its
-settings, branches or stashes: agents of one repo cannot get into each other's way, and nothing
-that an agent does with git is ever read by the factory's.
+The agent has its own git folder, which borrows the mirror's objects but has none of its settings,
+branches or stashes: agents of one repo cannot interfere with each other, and the factory's git
+never reads anything that an agent does with git.
 """
 
 import asyncio
@@ -17,38 +17,43 @@ import msgspec
 
 from gigafactory.domain.errors import Refused
 from gigafactory.factory.core.file_lock import FileLock
-from gigafactory.factory.git.diff import Diff, changes
-from gigafactory.factory.git.mirror import Mirror, core_config, is_commit, lay_out
+from gigafactory.factory.git.diff import Diff, compare
+from gigafactory.factory.git.mirror import Mirror, core_config, init_repo, is_commit
 from gigafactory.factory.git.safe_copy import FILE_BYTES_MAX
-from gigafactory.factory.git.snapshot import Snapshot, Snapshots
+from gigafactory.factory.git.snapshot import Snapshots, WorktreeSnapshot
 
 _REFS_MAX = 2000
 
 
 class WorktreeTaken(Refused):
-    """There is something at this path, or somebody is at work in it."""
+    """The path is in use: there are files, or a run is working in it."""
 
     code = "worktree_taken"
 
 
 class WorktreeBusy(WorktreeTaken):
-    """Somebody is in it at this moment: a run, or housekeeping, which is soon done."""
+    """A run, or for a moment gc, is using it now."""
 
 
-class Record(msgspec.Struct, frozen=True):
-    """What is kept of a worktree, beside its files."""
+class WorktreeRecord(msgspec.Struct, frozen=True):
+    """The stored data of a worktree."""
 
     path: str
     commit: str
 
 
 class Worktree:
-    """The files of one job, from `add` or `open` to `close` or `remove`; nobody else has them."""
+    """The locked files of one job, from `add` or `open` to `close` or `remove`."""
 
     def __init__(
-        self, mirror: Mirror, record: Record, folder: Path, lock: FileLock, file_bytes_max: int
+        self,
+        mirror: Mirror,
+        record: WorktreeRecord,
+        folder: Path,
+        lock: FileLock,
+        file_bytes_max: int,
     ) -> None:
-        """Stand for a worktree whose lock is held; made by `add` and `open`."""
+        """Use a worktree whose lock is held; called by `add` and `open`."""
         self.mirror = mirror
         self.path = Path(record.path)
         self.commit = record.commit
@@ -62,21 +67,21 @@ class Worktree:
     async def add(
         cls, mirror: Mirror, path: Path, commit: str, *, file_bytes_max: int = FILE_BYTES_MAX
     ) -> "Worktree":
-        """Make a worktree of a commit, with HEAD detached there.
+        """Create a worktree of a commit, with a detached HEAD.
 
-        Raises WorktreeTaken when the path is in use, or GitFailed; then nothing is left behind.
+        Raises WorktreeTaken if the path is in use, or GitFailed; then nothing is left behind.
         """
-        assert is_commit(commit), "a worktree stands on a commit, not on a name"
-        assert path.is_absolute(), "a worktree has one name, wherever we are"
+        assert is_commit(commit), "a worktree needs a commit id, not a name"
+        assert path.is_absolute(), "the path of a worktree is absolute"
         folder = _folder_of(mirror, path)
         with contextlib.ExitStack() as undo:
-            lock = _taken(folder, path)
+            lock = _acquire_lock(folder, path)
             undo.callback(lock.release)
             _claim(path)
             undo.callback(_clear, path)
             _clear(folder)
             undo.callback(_clear, folder)
-            record = Record(str(path), commit)
+            record = WorktreeRecord(str(path), commit)
             worktree = cls(mirror, record, folder, lock, file_bytes_max)
             await worktree._furnish(record)
             undo.pop_all()
@@ -86,15 +91,15 @@ class Worktree:
     def open(
         cls, mirror: Mirror, path: Path, *, file_bytes_max: int = FILE_BYTES_MAX
     ) -> "Worktree | None":
-        """The worktree that was left here by a process that has ended; None when there is none.
+        """Return the worktree that an ended process left here; None if there is none.
 
-        Raises WorktreeTaken when somebody is at work in it.
+        Raises WorktreeTaken if a run is working in it.
         """
         folder = _folder_of(mirror, path)
         record = _record(folder)
         if record is None:
             return None
-        lock = _taken(folder, path)
+        lock = _acquire_lock(folder, path)
         return cls(mirror, record, folder, lock, file_bytes_max)
 
     async def snapshot(
@@ -103,23 +108,23 @@ class Worktree:
         *,
         message: str = "Work in progress",
         trailers: Mapping[str, str] | None = None,
-    ) -> Snapshot:
-        """Commit all that is here onto `parent`, whatever the agent has done with git.
+    ) -> WorktreeSnapshot:
+        """Commit everything that is here onto `parent`, whatever the agent did with git.
 
-        Links stay links, ignored files, other repos inside and too large files are left out.
+        Links stay links; ignored files, nested repos and files that are too large are left out.
         Raises GitFailed.
         """
         return await self._snapshots.take(parent, message, trailers or {})
 
     async def changes(self, base: str) -> Diff:
-        """What is here now and not in `base`.
+        """Return the difference to `base`.
 
         Raises GitFailed.
         """
         snapshot = await self.snapshot(base)
         if snapshot.commit is None:
             return Diff(())
-        return await changes(self.mirror, base, snapshot.commit)
+        return await compare(self.mirror, base, snapshot.commit)
 
     async def remove(self) -> None:
         """Remove the files, the agent's git folder, and the claim on the path."""
@@ -129,10 +134,10 @@ class Worktree:
         self.close()
 
     def close(self) -> None:
-        """Leave the worktree as it is, for somebody who goes on with it."""
+        """Leave the worktree as it is, for a later run."""
         self._lock.release()
 
-    async def _furnish(self, record: Record) -> None:
+    async def _furnish(self, record: WorktreeRecord) -> None:
         self._folder.mkdir(parents=True, mode=0o700)
         (self._folder / "record.json").write_bytes(msgspec.json.encode(record))
         await self._snapshots.check_out(record.commit)
@@ -143,7 +148,7 @@ class Worktree:
             "refs/remotes/origin/",
             "refs/tags/",
         )
-        lay_out(self.git_dir, self._agents_config())
+        init_repo(self.git_dir, self._agents_config())
         objects = self.mirror.folder / "objects"
         (self.git_dir / "objects/info/alternates").write_text(f"{objects}\n")
         (self.git_dir / "packed-refs").write_bytes(_without_jobs(refs.stdout))
@@ -165,52 +170,40 @@ class Worktree:
         )
 
 
-class Adopted(Worktree):
-    """A person's own checkout while a job works in it: its files and its git are theirs."""
+class AdoptedCheckout(Worktree):
+    """A person's own checkout while a job works in it: files and git folder stay theirs."""
 
     @classmethod
-    def take(cls, mirror: Mirror, path: Path, commit: str) -> "Adopted":
-        """Stand for a checkout that is on this commit, as it is.
+    def adopt(cls, mirror: Mirror, path: Path, commit: str) -> "AdoptedCheckout":
+        """Use a checkout that is at this commit, as it is.
 
-        Raises WorktreeTaken when a run is at work in it.
+        Raises WorktreeTaken if a run is working in it.
         """
         folder = _folder_of(mirror, path)
-        lock = _taken(folder, path)
+        lock = _acquire_lock(folder, path)
         _clear(folder)
         folder.mkdir(parents=True, mode=0o700)
-        return cls(mirror, Record(str(path), commit), folder, lock, FILE_BYTES_MAX)
+        return cls(mirror, WorktreeRecord(str(path), commit), folder, lock, FILE_BYTES_MAX)
 
     async def remove(self) -> None:
-        """Remove what is ours: nothing of the checkout."""
+        """Remove only our own data, nothing of the checkout."""
         await asyncio.to_thread(_clear, self._folder)
         _lock_of(self._folder).unlink(missing_ok=True)
         self.close()
 
 
-def is_known(mirror: Mirror, path: Path) -> bool:
-    """Whether this repo has a worktree at this path."""
+def has_worktree_at(mirror: Mirror, path: Path) -> bool:
+    """Return whether this repo has a worktree at this path."""
     return _record(_folder_of(mirror, path)) is not None
 
 
-def is_borrowed(mirror: Mirror) -> bool:
-    """Whether there is a worktree of this repo, however old: it needs the mirror's objects."""
+def has_worktrees(mirror: Mirror) -> bool:
+    """Return whether this repo has any worktree: it needs the mirror's objects."""
     return bool(_folders(mirror))
 
 
-def left_behind(mirror: Mirror) -> list[Path]:
-    """The worktrees of this repo in which nobody is at work."""
-    found = []
-    for folder in _folders(mirror):
-        record = _record(folder)
-        lock = FileLock.try_acquire(_lock_of(folder)) if record is not None else None
-        if record is not None and lock is not None:
-            found.append(Path(record.path))
-            lock.release()
-    return found
-
-
-def prune(mirror: Mirror) -> list[Path]:
-    """Forget the worktrees whose files are gone and in which nobody is at work; says which."""
+def prune_worktrees(mirror: Mirror) -> list[Path]:
+    """Forget the worktrees whose files are gone and that no run uses; return their paths."""
     pruned = []
     for folder in _folders(mirror):
         record = _record(folder)
@@ -241,17 +234,17 @@ def _lock_of(folder: Path) -> Path:
     return folder.with_suffix(".lock")
 
 
-def _record(folder: Path) -> Record | None:
+def _record(folder: Path) -> WorktreeRecord | None:
     try:
-        return msgspec.json.decode((folder / "record.json").read_bytes(), type=Record)
+        return msgspec.json.decode((folder / "record.json").read_bytes(), type=WorktreeRecord)
     except (OSError, msgspec.DecodeError):
         return None
 
 
-def _taken(folder: Path, path: Path) -> FileLock:
+def _acquire_lock(folder: Path, path: Path) -> FileLock:
     lock = FileLock.try_acquire(_lock_of(folder))
     if lock is None:
-        raise WorktreeBusy(f"{path} belongs to a run that is at work; nothing was changed there")
+        raise WorktreeBusy(f"{path} is in use by a run; nothing was changed there")
     return lock
 
 
@@ -260,26 +253,24 @@ def _claim(path: Path) -> None:
     try:
         path.mkdir()
     except FileExistsError:
-        # Whatever is there may be work that nobody has saved.
+        # There may be unsaved work.
         if path.is_symlink() or not path.is_dir() or any(path.iterdir()):
-            raise WorktreeTaken(
-                f"there is something at {path}: open it or remove it first"
-            ) from None
+            raise WorktreeTaken(f"{path} already exists: open it or remove it first") from None
 
 
 def _clear(path: Path) -> None:
-    """Remove a folder with all that is in it, also where an agent took our rights away."""
+    """Remove a folder with its content, even where an agent removed our permissions."""
     if path.is_symlink() or path.is_file():
         path.unlink()
     elif path.exists():
         try:
             shutil.rmtree(path)
         except PermissionError:
-            _open_up(path)
+            _make_accessible(path)
             shutil.rmtree(path)
 
 
-def _open_up(path: Path) -> None:
+def _make_accessible(path: Path) -> None:
     path.chmod(0o700)
     for above, folders, _ in os.walk(path):
         for folder in (Path(above, name) for name in folders):

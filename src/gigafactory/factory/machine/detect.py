@@ -21,7 +21,7 @@ from gigafactory.factory.machine.credentials import (
 )
 from gigafactory.factory.machine.engines import DetectedEngine, detect_engines
 from gigafactory.factory.machine.tools import TOOLS, KnownTool, detect_gpus, detect_tools
-from gigafactory.factory.process.probe import Probe
+from gigafactory.factory.process.probe import ProgramProbe
 
 DETECTION_S = 45.0
 CAPABILITIES_MAX = 500
@@ -72,7 +72,7 @@ async def detect(
 ) -> DetectedMachine:
     """Detect what the machine offers: run all programs concurrently, and call no model."""
     cpus = health.cpus()
-    probe = Probe(environ, at_once=max(4, 2 * cpus), total_s=total_s)
+    probe = ProgramProbe(environ, at_once=max(4, 2 * cpus), total_s=total_s)
     arch = arch_name(platform.machine())
     found, has, gpus, memory = await asyncio.gather(
         detect_engines(engines, probe, environ, seats),

@@ -12,7 +12,7 @@ from gigafactory.domain.fleet.factory import EngineSeats
 from gigafactory.domain.manifest.engine_ref import COMMAND
 from gigafactory.engines.protocol.engine import Engine
 from gigafactory.factory.machine.tools import missing_flags, parse_version, which
-from gigafactory.factory.process.probe import Answer, Probe
+from gigafactory.factory.process.probe import ProbeResult, ProgramProbe
 
 ENGINE_ANSWER_S = 10.0
 SEATS_MAX = 1000
@@ -39,7 +39,7 @@ class DetectedEngine(msgspec.Struct, frozen=True, kw_only=True):
 
 async def detect_engines(
     engines: Mapping[str, Engine],
-    probe: Probe,
+    probe: ProgramProbe,
     environ: Mapping[str, str],
     seats: Mapping[str, int] | None = None,
 ) -> dict[str, DetectedEngine]:
@@ -81,7 +81,7 @@ def _wrong_seats(name: str, equals: str, count: str, engines: Collection[str]) -
 
 
 async def _look_up(
-    name: str, engine: Engine, probe: Probe, environ: Mapping[str, str], seats: int | None
+    name: str, engine: Engine, probe: ProgramProbe, environ: Mapping[str, str], seats: int | None
 ) -> DetectedEngine | None:
     program = which(engine.programs, environ)
     count = seats or (COMMAND_SEATS_DEFAULT if name == COMMAND else SEATS_DEFAULT)
@@ -97,10 +97,10 @@ async def _look_up(
 
 
 async def _examine(
-    name: str, engine: Engine, program: str, probe: Probe, seats: int
+    name: str, engine: Engine, program: str, probe: ProgramProbe, seats: int
 ) -> DetectedEngine:
     said, explained = await asyncio.gather(
-        probe.ask(program, *engine.version_argv, limit_s=ENGINE_ANSWER_S),
+        probe.run(program, *engine.version_argv, limit_s=ENGINE_ANSWER_S),
         _help(engine, program, probe),
     )
     version = parse_version(said.text) if said.problem is None else None
@@ -109,14 +109,14 @@ async def _examine(
     return DetectedEngine(program=program, version=version, seats=seats, problem=cut)
 
 
-async def _help(engine: Engine, program: str, probe: Probe) -> Answer:
+async def _help(engine: Engine, program: str, probe: ProgramProbe) -> ProbeResult:
     if not engine.flags:
-        return Answer(exit_code=0)
-    return await probe.ask(program, *engine.help_argv, limit_s=ENGINE_ANSWER_S)
+        return ProbeResult(exit_code=0)
+    return await probe.run(program, *engine.help_argv, limit_s=ENGINE_ANSWER_S)
 
 
 def _problem(
-    who: str, engine: Engine, version: str | None, said: Answer, explained: Answer
+    who: str, engine: Engine, version: str | None, said: ProbeResult, explained: ProbeResult
 ) -> str | None:
     """Why the engine cannot be used. Some engines exit non-zero after a valid help text."""
     if said.problem is not None:

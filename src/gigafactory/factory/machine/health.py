@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from gigafactory.domain.fleet.factory import Pressure
-from gigafactory.factory.process.probe import ask, quiet
+from gigafactory.factory.process.probe import probe_environment, run_probe
 
 GIB = 1024**3
 LOAD_MAX = 10_000.0
@@ -155,7 +155,7 @@ def _load() -> float | None:
 async def _memory(proc: Path, cgroup: Path) -> tuple[int, int] | None:
     if sys.platform == "darwin":
         total = memory_total()
-        answer = await ask(("vm_stat",), env=quiet(os.environ))
+        answer = await run_probe(("vm_stat",), env=probe_environment(os.environ))
         available = parse_vm_stat(answer.text)
         return None if available is None or total is None else (min(available, total), total)
     else:  # noqa: RET505 - as above

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from gigafactory.factory.machine.detect import DetectedMachine
-from gigafactory.system.loops import every
+from gigafactory.system.loops import run_every
 
 EVERY_S = 600.0
 
@@ -45,4 +45,4 @@ async def watch_inventory(
             on_change(inventory.detected)
 
     await asyncio.sleep(every_s)
-    await every(every_s, look, name="inventory")
+    await run_every(every_s, look, name="inventory")

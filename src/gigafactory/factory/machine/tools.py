@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from gigafactory.factory.process.probe import Probe
+from gigafactory.factory.process.probe import ProgramProbe
 
 VERSION_CHARS_MAX = 60
 
@@ -140,7 +140,7 @@ def which(programs: Sequence[str], environ: Mapping[str, str]) -> str | None:
 
 
 async def detect_tools(
-    probe: Probe, environ: Mapping[str, str], tools: Sequence[KnownTool] = TOOLS
+    probe: ProgramProbe, environ: Mapping[str, str], tools: Sequence[KnownTool] = TOOLS
 ) -> tuple[str, ...]:
     """Return `has:<name>`, and `<name>:<version>` if known, for each tool that answers."""
     found = await asyncio.gather(*(_tokens(tool, probe, environ) for tool in tools))
@@ -148,7 +148,7 @@ async def detect_tools(
 
 
 async def detect_gpus(
-    probe: Probe, environ: Mapping[str, str], *, platform: str = sys.platform, arch: str = ""
+    probe: ProgramProbe, environ: Mapping[str, str], *, platform: str = sys.platform, arch: str = ""
 ) -> tuple[str, ...]:
     """Return `gpu`, and `gpu:<make>` for each make; every ARM Mac has one."""
     answered = await asyncio.gather(
@@ -160,7 +160,9 @@ async def detect_gpus(
     return ("gpu", *(f"gpu:{make}" for make in makes)) if makes else ()
 
 
-async def _tokens(tool: KnownTool, probe: Probe, environ: Mapping[str, str]) -> tuple[str, ...]:
+async def _tokens(
+    tool: KnownTool, probe: ProgramProbe, environ: Mapping[str, str]
+) -> tuple[str, ...]:
     if tool.platform not in {None, sys.platform}:
         return ()
     program = which(tool.programs or (tool.name,), environ)
@@ -169,16 +171,16 @@ async def _tokens(tool: KnownTool, probe: Probe, environ: Mapping[str, str]) -> 
         return (has,) if tool.app_exists() else ()
     if tool.argv is None:
         return (has,)
-    answer = await probe.ask(program, *tool.argv)
+    answer = await probe.run(program, *tool.argv)
     if answer.problem is not None:
         return ()
     version = tool.version(answer.text)
     return (has, f"{tool.name}:{version}") if version else (has,)
 
 
-async def _has_card(argv: tuple[str, ...], probe: Probe, environ: Mapping[str, str]) -> bool:
+async def _has_card(argv: tuple[str, ...], probe: ProgramProbe, environ: Mapping[str, str]) -> bool:
     program = which(argv[:1], environ)
     if program is None:
         return False
-    answer = await probe.ask(program, *argv[1:])
+    answer = await probe.run(program, *argv[1:])
     return answer.problem is None and "GPU" in answer.text

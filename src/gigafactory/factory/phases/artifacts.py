@@ -11,7 +11,7 @@ from gigafactory.factory.run.active_run import ActiveRun
 from gigafactory.factory.run.artifact_files import ArtifactRejected, capture, find_artifacts
 from gigafactory.factory.run.upload import UploadAborted, await_upload
 from gigafactory.factory.secrets.redaction import redact
-from gigafactory.system.threads import opened
+from gigafactory.system.threads import open_in_thread
 
 FILES_MAX = 100
 FILE_BYTES_MAX = 256 * 1024 * 1024
@@ -84,7 +84,7 @@ async def _upload_one(run: ActiveRun, name: str, left: int) -> int:
         raise ArtifactRejected("its name contains a secret")
     root = run.equipment.data_dir.root
     bytes_max = min(FILE_BYTES_MAX, left)
-    taken = await opened(capture, run.worktree, name, secrets, root, bytes_max=bytes_max)
+    taken = await open_in_thread(capture, run.worktree, name, secrets, root, bytes_max=bytes_max)
     with taken as file:
         try:
             await run.reporter.add_artifact(file)

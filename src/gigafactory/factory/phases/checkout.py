@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from gigafactory.factory.core.assignment import RunOutcome
-from gigafactory.factory.git.branch_sealing import seal_earlier
-from gigafactory.factory.git.errors import Missing
+from gigafactory.factory.git.branch_sealing import seal_earlier_branches
+from gigafactory.factory.git.errors import GitNotFound
 from gigafactory.factory.git.mirror import Mirror
-from gigafactory.factory.git.reverts import tell_reverts
-from gigafactory.factory.git.workspace import PlainFolder, RepoWorkplace
+from gigafactory.factory.git.reverts import report_reverts
+from gigafactory.factory.git.workspace import PlainFolder, RepoWorkspace
 from gigafactory.factory.git.worktree import Worktree, WorktreeBusy
 from gigafactory.factory.run.active_run import ActiveRun
 from gigafactory.factory.run.in_place import open_in_place
@@ -21,10 +21,10 @@ from gigafactory.factory.run.unsaved_work import commit_unsaved_work, quarantine
 async def checkout_base(run: ActiveRun) -> RunOutcome | None:
     """Check out the current base for an acceptance check; without a repo, make an empty folder.
 
-    Raises NoSandbox if the job cannot be confined as it requires.
+    Raises SandboxUnavailable if the job cannot be confined as it requires.
     """
     manifest = run.assignment.manifest
-    run.equipment.sandbox.held_to(manifest.sandbox, yolo=bool(manifest.yolo))
+    run.equipment.sandbox.policy_for(manifest.sandbox, yolo=bool(manifest.yolo))
     run.home.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = run.equipment.data_dir.worktree(run.assignment.job_id)
     if manifest.repo is None:
@@ -34,7 +34,7 @@ async def checkout_base(run: ActiveRun) -> RunOutcome | None:
     branch = manifest.base or await mirror.default_branch()
     base = await mirror.resolve(branch)
     worktree = await retry_while_busy(Worktree.add, mirror, path, base)
-    run.workspace = RepoWorkplace(
+    run.workspace = RepoWorkspace(
         worktree, run.assignment, base_branch=branch, base=base, elsewhere=base
     )
     run.log_line(f"checks {branch} ({base[:12]})")
@@ -50,17 +50,17 @@ T = TypeVar("T")
 async def checkout(run: ActiveRun) -> RunOutcome | None:
     """Check out the folder in which the engine works, and save its first checkpoint.
 
-    Raises NoSandbox if the job cannot be confined as it requires.
+    Raises SandboxUnavailable if the job cannot be confined as it requires.
     """
     manifest = run.assignment.manifest
-    run.equipment.sandbox.held_to(manifest.sandbox, yolo=bool(manifest.yolo))
+    run.equipment.sandbox.policy_for(manifest.sandbox, yolo=bool(manifest.yolo))
     run.home.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = run.equipment.data_dir.worktree(run.assignment.job_id)
     cwd, repo = run.assignment.manifest.cwd, run.assignment.manifest.repo
     if cwd is not None:
         run.workspace = await open_in_place(run, cwd)
-        if isinstance(run.workspace, RepoWorkplace):
-            await seal_earlier(run.workspace.mirror, run.assignment)
+        if isinstance(run.workspace, RepoWorkspace):
+            await seal_earlier_branches(run.workspace.mirror, run.assignment)
         await run.save_checkpoint()
         return None
     if repo is None:
@@ -74,9 +74,9 @@ async def checkout(run: ActiveRun) -> RunOutcome | None:
     if start != base:
         base = await _fork_point(mirror, base, start)
     await retry_while_busy(quarantine_earlier_runs, mirror, run)
-    await seal_earlier(mirror, run.assignment)
+    await seal_earlier_branches(mirror, run.assignment)
     worktree = await retry_while_busy(Worktree.add, mirror, path, start)
-    run.workspace = RepoWorkplace(
+    run.workspace = RepoWorkspace(
         worktree,
         run.assignment,
         base_branch=branch,
@@ -84,7 +84,7 @@ async def checkout(run: ActiveRun) -> RunOutcome | None:
         elsewhere=None if left else start,
         secrets=run.equipment.secrets,
     )
-    await tell_reverts(run.reporter, mirror, tip)
+    await report_reverts(run.reporter, mirror, tip)
     run.log_line(
         f"works on {branch} ({base[:12]})" + (f" from {start[:12]}" if start != base else "")
     )
@@ -117,14 +117,14 @@ async def _checkpoint_commit(run: ActiveRun, mirror: Mirror) -> str | None:
     checkpoint = run.assignment.checkpoint
     if checkpoint is None:
         return None
-    if await mirror.has(checkpoint.commit):
+    if await mirror.has_commit(checkpoint.commit):
         return checkpoint.commit
     try:
         await mirror.fetch_branch(checkpoint.branch)
-    except Missing:
+    except GitNotFound:
         run.log_line(f"the checkpoint {checkpoint.branch} no longer exists; starting from the base")
         return None
-    return checkpoint.commit if await mirror.has(checkpoint.commit) else None
+    return checkpoint.commit if await mirror.has_commit(checkpoint.commit) else None
 
 
 async def _fork_point(mirror: Mirror, base: str, start: str) -> str:

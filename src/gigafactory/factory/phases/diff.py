@@ -12,9 +12,9 @@ from gigafactory.domain.job.job import Step
 from gigafactory.domain.job.retry import UNCOUNTED_RESULTS
 from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.factory.core.stop import StopReason
-from gigafactory.factory.git.diff import shown
+from gigafactory.factory.git.diff import review_diff
 from gigafactory.factory.git.mirror import Mirror
-from gigafactory.factory.git.workspace import RepoWorkplace
+from gigafactory.factory.git.workspace import RepoWorkspace
 from gigafactory.factory.run.active_run import ActiveRun
 from gigafactory.factory.run.upload import UploadAborted, await_upload
 
@@ -45,7 +45,7 @@ def should_upload(run: ActiveRun, outcome: RunOutcome) -> bool:
     """Return whether the work may be reviewed as it is; other runs continue elsewhere."""
     return (
         run.assignment.step is Step.RUN
-        and isinstance(run.workspace, RepoWorkplace)
+        and isinstance(run.workspace, RepoWorkspace)
         and run.findings.checkpoint is not None
         and run.stop.reason not in {StopReason.FENCED, StopReason.CANCELLED}
         and outcome.result not in UNCOUNTED_RESULTS
@@ -55,7 +55,7 @@ def should_upload(run: ActiveRun, outcome: RunOutcome) -> bool:
 async def upload_run_diff(run: ActiveRun) -> None:
     """Upload the diff of the run."""
     workplace, checkpoint = run.workspace, run.findings.checkpoint
-    assert isinstance(workplace, RepoWorkplace)
+    assert isinstance(workplace, RepoWorkspace)
     assert checkpoint is not None
     await upload_diff(run, workplace.mirror, workplace.base, checkpoint.commit)
 
@@ -71,7 +71,7 @@ async def upload_diff(run: ActiveRun, mirror: Mirror, base: str, commit: str) ->
 
 
 async def _upload(run: ActiveRun, mirror: Mirror, base: str, commit: str) -> None:
-    diff = await shown(mirror, base, commit, run.equipment.secrets)
+    diff = await review_diff(mirror, base, commit, run.equipment.secrets)
     if not diff.files_changed:
         return
     run.log_line(f"diff: {diff.summary}")

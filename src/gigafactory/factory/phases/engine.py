@@ -40,7 +40,7 @@ from gigafactory.factory.run.active_run import ActiveRun
 from gigafactory.factory.run.engine_home import find_repo_settings
 from gigafactory.factory.run.failure import outcome_of_engine_failure
 from gigafactory.factory.run.live_usage import LiveUsageReporter, add_usage
-from gigafactory.system.loops import meanwhile
+from gigafactory.system.loops import run_in_background
 
 SESSION_FILE = ".aq/session.json"
 """File in the job's home that records the usage of the engine's session."""
@@ -93,7 +93,7 @@ async def run_turn(run: ActiveRun, prompt: str) -> RunOutcome | None:
     heard = EngineMonitor(run, kind.reader(work), live.notify)
     run.log_line(f"{name} started" + (f" (resumes session {run.session})" if run.session else ""))
     try:
-        async with meanwhile(live.run()):
+        async with run_in_background(live.run()):
             ended = await run.run_program(
                 _program(run, start, kind.credentials),
                 heard,
@@ -182,7 +182,7 @@ class EngineMonitor:
         self.abandoned: Failure | None = None
         """The limit that the engine would have to wait for too long."""
 
-    def line(self, text: str, *, stderr: bool) -> Iterable[bytes]:
+    def on_line(self, text: str, *, stderr: bool) -> Iterable[bytes]:
         """Return the data to write to the engine's stdin in reaction to a line."""
         events = list(self.reader.read(text, stderr=stderr))
         if not events and not text.lstrip().startswith("{"):

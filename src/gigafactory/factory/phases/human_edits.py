@@ -8,8 +8,8 @@ import msgspec
 
 from gigafactory.domain.job.job import Checkpoint, Result
 from gigafactory.factory.core.assignment import RunOutcome
-from gigafactory.factory.git.diff import changes
-from gigafactory.factory.git.errors import Missing
+from gigafactory.factory.git.diff import compare
+from gigafactory.factory.git.errors import GitNotFound
 from gigafactory.factory.git.mirror import Mirror
 from gigafactory.factory.git.push import remote_branches
 from gigafactory.factory.phases.diff import upload_diff
@@ -34,7 +34,7 @@ async def find_human_edits(mirror: Mirror, base: str, work: Checkpoint) -> Human
         return None
     try:
         tip = await mirror.fetch_branch(work.branch)
-    except Missing:
+    except GitNotFound:
         return None
     if await mirror.contains(work.commit, tip):
         # The branch was reset to an earlier commit: there is nothing new on it.
@@ -59,7 +59,7 @@ async def return_for_review(
     run.findings.edited_lines = found.lines
     tip = await mirror.resolve(base)
     fork = (await mirror.run("merge-base", tip, newer.commit, codes=(0, 1))).text.strip() or tip
-    record_diff(run, await changes(mirror, fork, newer.commit))
+    record_diff(run, await compare(mirror, fork, newer.commit))
     await upload_diff(run, mirror, fork, newer.commit)
     counted = "" if found.lines is None else f" ({found.lines} lines)"
     reason = (

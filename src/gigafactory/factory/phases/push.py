@@ -2,11 +2,11 @@
 
 from gigafactory.domain.job.job import Result
 from gigafactory.factory.core.assignment import RunOutcome
-from gigafactory.factory.forges.forge import ForgeAway, ForgeRefuses
-from gigafactory.factory.forges.pull_request_text import KEPT, words_of, written
-from gigafactory.factory.git.diff import changes
+from gigafactory.factory.forges.forge import ForgeRefused, ForgeUnavailable
+from gigafactory.factory.forges.pull_request_text import KEPT, build_text, read_agent_text
+from gigafactory.factory.git.diff import compare
 from gigafactory.factory.git.errors import RefMoved
-from gigafactory.factory.git.workspace import RepoWorkplace
+from gigafactory.factory.git.workspace import RepoWorkspace
 from gigafactory.factory.phases.scope import check_pushed_commit
 from gigafactory.factory.phases.ship_pull_request import PullRequestShipping
 from gigafactory.factory.reporting.lease_check import confirm_lease
@@ -19,7 +19,7 @@ TRIES = 3
 async def push_result(run: ActiveRun) -> RunOutcome | None:
     """Commit the work, push it under a confirmed lease, and open a pull request."""
     workplace = run.workspace
-    if not isinstance(workplace, RepoWorkplace):
+    if not isinstance(workplace, RepoWorkspace):
         return None
     commit = await workplace.result(f"{run.assignment.title}\n")
     if commit is None:
@@ -27,7 +27,7 @@ async def push_result(run: ActiveRun) -> RunOutcome | None:
             return None
         return RunOutcome(result=Result.NO_CHANGE, reason="the engine changed nothing")
     if (
-        ended := check_pushed_commit(run, await changes(workplace.mirror, workplace.base, commit))
+        ended := check_pushed_commit(run, await compare(workplace.mirror, workplace.base, commit))
     ) is not None:
         return ended
     pushed = await _push(run, workplace, commit)
@@ -39,7 +39,7 @@ async def push_result(run: ActiveRun) -> RunOutcome | None:
     return await _open_pull_request(run, workplace, pushed)
 
 
-async def _push(run: ActiveRun, workplace: RepoWorkplace, commit: str) -> str | None:
+async def _push(run: ActiveRun, workplace: RepoWorkspace, commit: str) -> str | None:
     """Push the commit and return the new tip of the result branch; None if the lease is lost.
 
     Raises GitFailed.
@@ -47,8 +47,8 @@ async def _push(run: ActiveRun, workplace: RepoWorkplace, commit: str) -> str | 
     for left in range(TRIES - 1, -1, -1):
         # Read before confirming the lease: if this process pauses in between, the push sees a moved
         # ref.
-        before, epoch = await workplace.standing_result()
-        same = before is not None and await workplace.same_work(before, commit)
+        before, epoch = await workplace.current_result()
+        same = before is not None and await workplace.is_same_work(before, commit)
         if epoch > run.assignment.epoch or not await confirm_lease(run.reporter):
             return None
         if same:
@@ -66,16 +66,16 @@ async def _push(run: ActiveRun, workplace: RepoWorkplace, commit: str) -> str | 
 
 
 async def _open_pull_request(
-    run: ActiveRun, workplace: RepoWorkplace, commit: str
+    run: ActiveRun, workplace: RepoWorkspace, commit: str
 ) -> RunOutcome | None:
     """Open a pull request if the forge has them; if that fails, shipping retries it."""
-    at = run.equipment.forges.of(workplace.mirror.address)
+    at = run.equipment.forges.forge_for(workplace.mirror.address)
     if at is None or run.assignment.manifest.ship == "none":
         return None
-    text = written(workplace.path)
+    text = read_agent_text(workplace.path)
     # If the forge is unreachable now, shipping can still use the agent's description.
     engine_home.write_files(run.home, {KEPT: (text or "").encode()})
-    words = words_of(
+    words = build_text(
         text,
         title=run.assignment.title,
         body=run.assignment.body,
@@ -91,7 +91,7 @@ async def _open_pull_request(
         )
         try:
             proposed = await work.propose(words)
-        except (ForgeAway, ForgeRefuses) as trouble:
+        except (ForgeUnavailable, ForgeRefused) as trouble:
             run.log_line(f"no pull request yet; shipping will open it: {trouble}")
             return None
     return proposed if isinstance(proposed, RunOutcome) else None

@@ -26,7 +26,7 @@ async def run_setup(run: ActiveRun) -> RunOutcome | None:
     for command in setup_commands(run.assignment.manifest.setup or "auto", run.worktree):
         run.log_line(f"setup: {command}")
         done = await run.run_shell(command, timeout_s=lasts_s)
-        if done.why == "timeout" and run.remaining_s > 0:
+        if done.reason == "timeout" and run.remaining_s > 0:
             reason = f"setup took longer than {lasts_s:g} s (factory.setup-timeout): `{command}`"
             return RunOutcome(result=Result.TIMEOUT, reason=reason)
         if (ended := run.outcome_if_stopped(done)) is not None:

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from gigafactory.domain.job.job import Checkpoint
 from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.factory.git.errors import GitFailed
-from gigafactory.factory.git.remote_url import Address
+from gigafactory.factory.git.remote_url import RemoteAddress
 from gigafactory.factory.phases.human_edits import HumanEdits, find_human_edits, return_for_review
 from gigafactory.factory.phases.ship_plain import ship_to_plain_remote
 from gigafactory.factory.phases.ship_pull_request import PullRequestShipping
@@ -20,7 +20,7 @@ async def ship(run: ActiveRun) -> RunOutcome | None:
     if manifest.ship == "none" or address is None or checkpoint is None:
         run.log_line("nothing to ship: no repo or no commit")
         return None
-    at = run.equipment.forges.of(address)
+    at = run.equipment.forges.forge_for(address)
     if at is None:
         return await ship_to_plain_remote(run, address, checkpoint)
     async with at as forge:
@@ -36,7 +36,7 @@ async def ship(run: ActiveRun) -> RunOutcome | None:
 
 async def _record_human_edits(
     run: ActiveRun,
-    address: Address,
+    address: RemoteAddress,
     ours: Checkpoint,
     work: PullRequestShipping,
     outcome: RunOutcome | None,

@@ -2,9 +2,9 @@
 
 from gigafactory.domain.job.job import Checkpoint, Result
 from gigafactory.factory.core.assignment import RunOutcome
-from gigafactory.factory.git.diff import changes
-from gigafactory.factory.git.merge import Conflict, Merged, merge
-from gigafactory.factory.git.remote_url import Address
+from gigafactory.factory.git.diff import compare
+from gigafactory.factory.git.merge import MergeConflict, Merged, merge
+from gigafactory.factory.git.remote_url import RemoteAddress
 from gigafactory.factory.phases.human_edits import find_human_edits, return_for_review
 from gigafactory.factory.phases.scope import check_shipped_commit
 from gigafactory.factory.reporting.lease_check import confirm_lease
@@ -13,7 +13,7 @@ from gigafactory.factory.run.in_place import update_checkout
 
 
 async def ship_to_plain_remote(
-    run: ActiveRun, address: Address, work: Checkpoint
+    run: ActiveRun, address: RemoteAddress, work: Checkpoint
 ) -> RunOutcome | None:
     """Merge the commit into the base once, under a confirmed lease.
 
@@ -34,18 +34,18 @@ async def ship_to_plain_remote(
         if (found := await find_human_edits(mirror, base, work)) is not None:
             return await return_for_review(run, mirror, base, found)
         run.findings.edited_lines = 0
-    if not await mirror.has(commit):
+    if not await mirror.has_commit(commit):
         await mirror.fetch_branch(work.branch)
     tip = await mirror.resolve(base)
     fork = (await mirror.run("merge-base", tip, commit, codes=(0, 1))).text.strip() or tip
-    if (no := check_shipped_commit(run, await changes(mirror, fork, commit))) is not None:
+    if (no := check_shipped_commit(run, await compare(mirror, fork, commit))) is not None:
         return no
     run.reporter.report(run.report(note=f"merges {commit[:12]} into {base}"))
     style = manifest.merge_style or "merge"
     message = f"{run.assignment.title}\n"
     done = await merge(
         *(mirror, base, commit, style, message),
-        ours=lambda: confirm_lease(run.reporter),
+        still_ours=lambda: confirm_lease(run.reporter),
         in_place=in_place,
     )
     if in_place and isinstance(done, Merged):
@@ -57,7 +57,7 @@ async def ship_to_plain_remote(
         case Merged(commit=landed):
             run.log_line(f"{commit[:12]} is in {base} as {landed[:12]}")
             return None
-        case Conflict(reason=why, files=files):
+        case MergeConflict(reason=why, files=files):
             shown = f" ({', '.join(files[:5])})" if files else ""
             reason = f"it cannot be merged into {base}: {why}{shown}; requeue it, or merge by hand"
             return RunOutcome(result=Result.MERGE_CONFLICT, reason=reason)

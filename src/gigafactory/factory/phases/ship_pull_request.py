@@ -9,15 +9,15 @@ import msgspec
 from gigafactory.domain.job.job import Result
 from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.factory.forges.forge import (
-    Colour,
+    CheckState,
     Forge,
-    ForgeAway,
-    ForgeRefuses,
-    Merged,
+    ForgeRefused,
+    ForgeUnavailable,
+    MergedPull,
     PullRequest,
-    Words,
+    PullRequestText,
 )
-from gigafactory.factory.forges.pull_request_text import marker, words_of, written
+from gigafactory.factory.forges.pull_request_text import build_text, marker, read_agent_text
 from gigafactory.factory.reporting.lease_check import confirm_lease
 from gigafactory.factory.run.active_run import ActiveRun
 
@@ -55,7 +55,7 @@ class PullRequestShipping:
         self._commit = commit
         self._patience = run.equipment.forges.patience
         self._announced: set[str] = set()
-        self._deadline = time.monotonic() + self._patience.whole_s
+        self._deadline = time.monotonic() + self._patience.total_s
         self._pause_s = self._patience.first_s
         self._moved_looks = 0
         self._mergeability_looks = 0
@@ -67,12 +67,12 @@ class PullRequestShipping:
             try:
                 step = await self._step()
                 away = 0
-            except ForgeAway as trouble:
+            except ForgeUnavailable as trouble:
                 away += 1
                 if away >= AWAY_MAX:
                     return _overloaded(str(trouble), trouble.retry_after_s)
                 step = Pending(str(trouble), Result.OVERLOADED, trouble.retry_after_s)
-            except ForgeRefuses as no:
+            except ForgeRefused as no:
                 return RunOutcome(result=Result.SETUP_FAILED, reason=str(no))
             if step == "done":
                 return None
@@ -81,12 +81,12 @@ class PullRequestShipping:
             if (ended := await self._wait(step)) is not None:
                 return ended
 
-    async def propose(self, words: Words) -> PullRequest | RunOutcome:
+    async def propose(self, words: PullRequestText) -> PullRequest | RunOutcome:
         """Return the pull request of the commit; open one, or comment on an existing one.
 
-        Raises ForgeRefuses, ForgeAway.
+        Raises ForgeRefused, ForgeUnavailable.
         """
-        pull = await self._forge.pull_request(self._branch, self.base)
+        pull = await self._forge.find_pull_request(self._branch, self.base)
         if pull is None or (pull.state != "open" and pull.head != self._commit):
             return await self._open(words)
         if pull.state == "open" and self._marker not in pull.body:
@@ -103,14 +103,16 @@ class PullRequestShipping:
     async def _step(self) -> ShipStep:
         """Read the current state, and do the next missing step."""
         self.base = self.base or await self._forge.default_branch()
-        pull = await self._forge.pull_request(self._branch, self.base)
+        pull = await self._forge.find_pull_request(self._branch, self.base)
         if await self._is_shipped(pull):
             return "done"
         if pull is None or (pull.state != "open" and pull.head != self._commit):
             job = self._run.assignment
             secrets = self._run.equipment.secrets
             opened = await self._open(
-                words_of(written(self._run.home), title=job.title, body=job.body, secrets=secrets)
+                build_text(
+                    read_agent_text(self._run.home), title=job.title, body=job.body, secrets=secrets
+                )
             )
             if isinstance(opened, RunOutcome):
                 return opened
@@ -132,14 +134,14 @@ class PullRequestShipping:
         if pull is not None and pull.state == "merged" and await self._has_newer_commits(pull):
             self._run.log_line(f"{pull.url} is merged into {self.base}, with later human commits")
             return True
-        if await self._forge.landed(self.base, self._commit):
+        if await self._forge.contains_commit(self.base, self._commit):
             self._run.log_line(f"{self._commit[:12]} is in {self.base}")
             return True
         return False
 
     async def _has_newer_commits(self, pull: PullRequest) -> bool:
         """Whether the pull request contains the approved commit and more."""
-        if not await self._forge.landed(pull.head, self._commit):
+        if not await self._forge.contains_commit(pull.head, self._commit):
             return False
         self.newer_commit = pull.head
         return True
@@ -165,15 +167,15 @@ class PullRequestShipping:
     async def _merge_if_green(self, pull: PullRequest) -> ShipStep:
         checks = await self._forge.checks(self.base, self._commit)
         names = ", ".join(checks.names)
-        match checks.colour:
-            case Colour.RED:
+        match checks.state:
+            case CheckState.RED:
                 reason = f"required checks of {pull.url} are red: {names}; nothing is merged"
                 return RunOutcome(result=Result.VERIFY_FAILED, reason=reason)
-            case Colour.PENDING:
+            case CheckState.PENDING:
                 return Pending(
                     f"required checks of {pull.url} are pending: {names}", Result.TIMEOUT
                 )
-            case Colour.GREEN:
+            case CheckState.GREEN:
                 return await self._merge(pull)
 
     async def _merge(self, pull: PullRequest) -> ShipStep:
@@ -188,28 +190,28 @@ class PullRequestShipping:
         intent = f"merges {pull.url} at {self._commit[:12]} into {self.base}"
         if (fenced := await self._announce(intent)) is not None:
             return fenced
-        words = Words(f"{job.title} (#{pull.number})", f"Aq-Job: {job.job_id}")
+        words = PullRequestText(f"{job.title} (#{pull.number})", f"Aq-Job: {job.job_id}")
         style = manifest.merge_style or "merge"
         done = await self._forge.merge(pull, self.base, self._commit, style, words)
-        if isinstance(done, Merged):
+        if isinstance(done, MergedPull):
             self._run.log_line(f"{pull.url} is merged into {self.base} as {done.commit[:12]}")
             return "done"
         # Another process may have merged it since we read its state.
-        if await self._is_shipped(await self._forge.pull_request(self._branch, self.base)):
+        if await self._is_shipped(await self._forge.find_pull_request(self._branch, self.base)):
             return "done"
         return (
-            Pending(done.reason, Result.OVERLOADED) if done.again else self._conflict(done.reason)
+            Pending(done.reason, Result.OVERLOADED) if done.retry else self._conflict(done.reason)
         )
 
     def _conflict(self, why: str) -> RunOutcome:
         reason = f"it cannot be merged into {self.base}: {why}; requeue it, or merge by hand"
         return RunOutcome(result=Result.MERGE_CONFLICT, reason=reason)
 
-    async def _open(self, words: Words) -> PullRequest | RunOutcome:
+    async def _open(self, words: PullRequestText) -> PullRequest | RunOutcome:
         intent = f"opens a pull request of {self._branch} into {self.base}"
         if (fenced := await self._announce(intent)) is not None:
             return fenced
-        signed = Words(words.title, f"{words.body}\n\n{self._marker}".lstrip())
+        signed = PullRequestText(words.title, f"{words.body}\n\n{self._marker}".lstrip())
         pull = await self._forge.open(self._branch, self.base, signed)
         self._run.log_line(f"{pull.url} is open")
         return (
@@ -221,7 +223,7 @@ class PullRequestShipping:
 
         A forge knows no leases, so the lease can be lost between its check and the request.
         """
-        done = await self._forge.merged(self._branch, self.base, self._commit)
+        done = await self._forge.find_merged(self._branch, self.base, self._commit)
         if done is not None and done.number != pull.number:
             await self._forge.close(pull)
             self._run.log_line(f"{pull.url} is closed: {done.url} is already merged")

@@ -20,7 +20,7 @@ async def run_verify(run: ActiveRun) -> RunOutcome | None:
     for left in range(rounds, -1, -1):
         run.log_line(f"verify: {command}")
         done = await run.run_shell(command, timeout_s=lasts_s)
-        if done.why == "timeout" and run.remaining_s > 0:
+        if done.reason == "timeout" and run.remaining_s > 0:
             reason = f"verify took longer than {lasts_s:g} s (factory.verify-timeout): `{command}`"
             return RunOutcome(result=Result.TIMEOUT, reason=reason)
         if (ended := run.outcome_if_stopped(done)) is not None:

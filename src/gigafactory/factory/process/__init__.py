@@ -1,1 +1,1 @@
-"""The process room."""
+"""Running programs: start, output, limits, signals, control groups and removal of orphans."""

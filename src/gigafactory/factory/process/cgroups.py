@@ -1,7 +1,7 @@
-"""Control groups of Linux: where a factory has one to divide, each run is held in one of its own.
+"""Linux control groups (cgroup v2): one group for each run, where the factory may create groups.
 
-Nothing leaves its group, whatever it does with its session, parents and environment: it is killed
-as a whole, and shares the limits of the run.
+No process can leave its group by changing its session, parent or environment, so a run can be
+killed as a whole and shares one set of limits.
 """
 
 import asyncio
@@ -15,8 +15,8 @@ import msgspec
 import structlog
 
 SELF = Path("/proc/self")
-OURS = "aq-factory"
-"""Where the factory itself is: a group that is divided has no processes of its own."""
+FACTORY_GROUP = "aq-factory"
+"""The group of the factory itself: a group with children must not contain processes."""
 CPU_PERIOD_US = 100_000
 EMPTY_S_MAX = 10.0
 LOOK_AGAIN_S = 0.005
@@ -24,15 +24,15 @@ LOOK_AGAIN_S = 0.005
 log = structlog.get_logger()
 
 
-class Allowance(msgspec.Struct, frozen=True, kw_only=True):
-    """What all programs of one run may have together; None: as much as there is."""
+class ResourceLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits that all programs of one run share; None means unlimited."""
 
     memory_bytes: int | None = None
     processes: int | None = None
     cpus: float | None = None
 
-    def files(self) -> dict[str, str]:
-        """The limits, by the files of a group that they are written to."""
+    def control_files(self) -> dict[str, str]:
+        """Return the limits by the name of the control file that they are written to."""
         asked = {
             "memory.max": self.memory_bytes,
             "pids.max": self.processes,
@@ -42,26 +42,26 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ControlGroups:
-    """The groups below the factory's own."""
+    """The control groups of runs, below the factory's own group."""
 
-    def __init__(self, base: Path, allowance: Allowance | None = None) -> None:
-        """Divide this group; what cannot be limited here is told, and goes on without."""
+    def __init__(self, base: Path, limits: ResourceLimits | None = None) -> None:
+        """Enable the controllers in `base`; log limits that cannot be enforced here."""
         self._base = base
-        self._limits = (allowance or Allowance()).files()
+        self._limits = (limits or ResourceLimits()).control_files()
         if self._limits:
             try:
-                _divide(base, {name.partition(".")[0] for name in self._limits})
+                _enable_controllers(base, {name.partition(".")[0] for name in self._limits})
             except OSError as why:
-                _not_limited(str(why))
+                _warn_unlimited(str(why))
                 self._limits = {}
 
-    def of(self, mark: str) -> Path:
-        """The group of a run."""
+    def path_of(self, mark: str) -> Path:
+        """Return the path of a run's group."""
         return self._base / f"aq-{mark}"
 
-    def made(self, mark: str) -> Path | None:
-        """The group of a run, ready to be entered; None when there is none to be had."""
-        group = self.of(mark)
+    def create(self, mark: str) -> Path | None:
+        """Create a run's group with its limits; return None if that is not possible."""
+        group = self.path_of(mark)
         try:
             group.mkdir(exist_ok=True)
             for name, value in self._limits.items():
@@ -72,24 +72,26 @@ class ControlGroups:
         return group
 
 
-def divided(allowance: Allowance, *, proc: Path = SELF) -> ControlGroups | None:
-    """The groups that this factory may make: none where its own is not its own to divide."""
-    base = own_group(proc)
+def open_control_groups(limits: ResourceLimits, *, proc: Path = SELF) -> ControlGroups | None:
+    """Return the groups that this factory can create; None if its own group is not delegated."""
+    base = delegated_group(proc)
     if base is None:
-        if allowance.files():
-            _not_limited("this factory has no control group to divide (systemd: `Delegate=yes`)")
+        if limits.control_files():
+            _warn_unlimited(
+                "no control group is delegated to this factory (systemd: `Delegate=yes`)"
+            )
         return None
-    return ControlGroups(base, allowance)
+    return ControlGroups(base, limits)
 
 
-def own_group(proc: Path = SELF) -> Path | None:
-    """The group that this process was given, if it may make others in it; never the root of all."""
+def delegated_group(proc: Path = SELF) -> Path | None:
+    """Return this process's group if it may create others in it; never the root group."""
     if sys.platform != "linux":
         return None
     group = next(_groups(proc), None)
     if group is None:
         return None
-    base = group.parent if group.name == OURS else group
+    base = group.parent if group.name == FACTORY_GROUP else group
     probe = base / f"aq-probe-{id(group):x}"
     try:
         probe.mkdir()
@@ -99,22 +101,22 @@ def own_group(proc: Path = SELF) -> Path | None:
     return base
 
 
-def enter(group: Path, pid: int) -> None:
-    """Put a process that was just started into a group, and with it all that it will start."""
-    # One that has ended already needs no group.
+def add_process(group: Path, pid: int) -> None:
+    """Move a newly started process, and everything it will start, into a group."""
+    # A process that has already ended needs no group.
     with contextlib.suppress(OSError):
         (group / "cgroup.procs").write_text(str(pid))
 
 
-async def end(group: Path) -> bool:
-    """Kill all that is in a group, and remove it; tells whether it had wanted too much memory."""
-    return await asyncio.to_thread(_end, group)
+async def kill_and_remove(group: Path) -> bool:
+    """Kill everything in a group and remove it; return whether it ran out of memory."""
+    return await asyncio.to_thread(_kill_and_remove, group)
 
 
-def _end(group: Path) -> bool:
-    starved = _starved(group)
+def _kill_and_remove(group: Path) -> bool:
+    starved = _ran_out_of_memory(group)
     give_up_at = time.monotonic() + EMPTY_S_MAX
-    # In here it is a process in the system's own hands that may hold this up, and nobody else's.
+    # Only a process that hangs in the kernel can delay this.
     with contextlib.suppress(OSError):
         (group / "cgroup.kill").write_text("1")
         while _text(group / "cgroup.procs").strip() and time.monotonic() < give_up_at:
@@ -123,8 +125,8 @@ def _end(group: Path) -> bool:
     return starved
 
 
-def _divide(base: Path, controllers: set[str]) -> None:
-    ours = base / OURS
+def _enable_controllers(base: Path, controllers: set[str]) -> None:
+    ours = base / FACTORY_GROUP
     ours.mkdir(exist_ok=True)
     for pid in (base / "cgroup.procs").read_text().split():
         (ours / "cgroup.procs").write_text(pid)
@@ -134,7 +136,6 @@ def _divide(base: Path, controllers: set[str]) -> None:
 
 
 def _groups(proc: Path) -> Iterator[Path]:
-    """Our own group, where the one hierarchy that counts is mounted."""
     own = [line[3:] for line in _text(proc / "cgroup").splitlines() if line.startswith("0::/")]
     for line in _text(proc / "mountinfo").splitlines():
         fields, _, kind = line.partition(" - ")
@@ -144,13 +145,13 @@ def _groups(proc: Path) -> Iterator[Path]:
                 yield Path(mount) / Path(path).relative_to(root)
 
 
-def _starved(group: Path) -> bool:
+def _ran_out_of_memory(group: Path) -> bool:
     events = dict(line.split() for line in _text(group / "memory.events").splitlines())
     return events.get("oom_kill", "0") != "0"
 
 
-def _not_limited(reason: str) -> None:
-    log.warning("runs are not limited in memory, processes and processors", reason=reason)
+def _warn_unlimited(reason: str) -> None:
+    log.warning("memory, processes and CPUs of runs are not limited", reason=reason)
 
 
 def _text(file: Path) -> str:

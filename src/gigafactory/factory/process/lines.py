@@ -1,20 +1,20 @@
-"""Output as lines, of which none is ever longer in memory than it may be."""
+"""Splits program output into lines of bounded length."""
 
 LINE_BYTES_MAX = 1024 * 1024
 
 
-class Lines:
-    """Takes bytes as they come and gives whole lines; of one that is too long, its beginning."""
+class LineSplitter:
+    """Collects bytes and returns complete lines; overlong lines are cut."""
 
     def __init__(self, bytes_max: int = LINE_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
         self._held = bytearray()
         self._too_long = False
         self.cut = 0
-        """How many lines have lost their end."""
+        """The number of lines that were cut."""
 
     def feed(self, data: bytes) -> list[str]:
-        """The lines that end in this piece; what is not UTF-8 is replaced."""
+        """Return the lines that end in this chunk; invalid UTF-8 is replaced."""
         *ends, rest = data.split(b"\n")
         lines = []
         if ends:
@@ -24,8 +24,8 @@ class Lines:
         self._hold(rest)
         return lines
 
-    def end(self) -> list[str]:
-        """The last line, when it has no end of its own."""
+    def finish(self) -> list[str]:
+        """Return the last line if it has no line break."""
         return [self._take()] if self._held else []
 
     def _hold(self, part: bytes) -> None:

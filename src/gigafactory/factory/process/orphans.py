@@ -1,4 +1,4 @@
-"""What a run has left behind, whatever session it moved to: found by its mark, and killed."""
+"""Finds the processes that a run left behind, in any session, by the run's mark, and kills them."""
 
 import asyncio
 import os
@@ -10,59 +10,64 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
-from gigafactory.factory.process.process_table import MARK_VARIABLE, Process, processes, started
+from gigafactory.factory.process.process_table import (
+    MARK_VARIABLE,
+    Process,
+    list_processes,
+    start_time,
+)
 
 MARK_CHARS_MIN = 16
 _MARK = re.compile(rf"[A-Za-z0-9_.-]{{{MARK_CHARS_MIN},}}")
-SWEEP_S_MAX = 10.0
-"""After so long the rest is told and left: a process may hang in the system for ever."""
+KILL_S_MAX = 10.0
+"""After this time the remaining processes are reported: one may hang in the kernel for ever."""
 LOOK_AGAIN_S = 0.01
 EMPTY_LOOKS = 2
-"""A process that is just becoming another program shows no environment for a moment."""
+"""A process that is just executing another program shows no environment for a moment."""
 
 
-class Stray(msgspec.Struct, frozen=True):
-    """A process of a run that outlived it."""
+class Orphan(msgspec.Struct, frozen=True):
+    """A process that outlived its run."""
 
     pid: int
     command: str
     started: str
 
 
-class Swept(msgspec.Struct, frozen=True):
-    """What was killed, and what would not die in time."""
+class KilledOrphans(msgspec.Struct, frozen=True):
+    """Orphans that were killed, and those that did not die in time."""
 
-    killed: tuple[Stray, ...] = ()
-    left: tuple[Stray, ...] = ()
+    killed: tuple[Orphan, ...] = ()
+    survived: tuple[Orphan, ...] = ()
 
 
 def new_mark() -> str:
-    """A token that no other process can carry by chance."""
+    """Return a token that no other process carries by chance."""
     return secrets.token_hex(16)
 
 
-def marked(
+def with_mark(
     env: Mapping[str, str], mark: str, ours: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """The environment with the mark in it, before the marks of whatever run we are in ourselves."""
-    _check(mark)
+    """Return the environment with the mark added before the marks of enclosing runs."""
+    _require_valid(mark)
     outer = ours.get(MARK_VARIABLE)
     return {**env, MARK_VARIABLE: f"{mark}:{outer}" if outer else mark}
 
 
-def leftovers(mark: str, session: int | None = None) -> list[Stray]:
-    """Whatever is alive of the run with this mark, and of the session that was its own."""
-    _check(mark)
+def find_orphans(mark: str, session: int | None = None) -> list[Orphan]:
+    """Return all live processes of the run with this mark, and of its session."""
+    _require_valid(mark)
     return [
-        Stray(each.pid, each.command, each.started)
-        for each in belonging(processes(mark), session, spared=_ourselves())
+        Orphan(each.pid, each.command, each.started)
+        for each in select_processes(list_processes(mark), session, spared=_own_pids())
     ]
 
 
-def belonging(
+def select_processes(
     table: Iterable[Process], session: int | None, *, spared: Collection[int] = ()
 ) -> list[Process]:
-    """Those with the mark, those of the session, and all descendants of both."""
+    """Return the processes with the mark, those of the session, and all their descendants."""
     others = [each for each in table if each.pid not in spared]
     found = {
         each.pid
@@ -77,52 +82,52 @@ def belonging(
     return [each for each in others if each.pid in found]
 
 
-def groups_below(pid: int, mark: str) -> set[int]:
-    """The process groups that the children of a process are in, beside its own."""
-    return {each.group for each in processes(mark) if each.parent == pid} - {pid}
+def child_groups(pid: int, mark: str) -> set[int]:
+    """Return the process groups of the children of a process, without its own."""
+    return {each.group for each in list_processes(mark) if each.parent == pid} - {pid}
 
 
-async def sweep(mark: str, session: int | None = None) -> Swept:
-    """Kill what is left of a run until nothing is; tells what that was."""
+async def kill_orphans(mark: str, session: int | None = None) -> KilledOrphans:
+    """Kill the remaining processes of a run until none is left, and return them."""
     loop = asyncio.get_running_loop()
-    give_up_at = loop.time() + SWEEP_S_MAX
-    killed: dict[tuple[int, str], Stray] = {}
+    give_up_at = loop.time() + KILL_S_MAX
+    killed: dict[tuple[int, str], Orphan] = {}
     empty = 0
     while True:
-        # Reading the whole table can take a while on a busy machine.
-        found = await asyncio.to_thread(leftovers, mark, session)
+        # Reading the whole process table can take a while on a busy machine.
+        found = await asyncio.to_thread(find_orphans, mark, session)
         empty = 0 if found else empty + 1
         if empty == EMPTY_LOOKS:
-            return Swept(tuple(killed.values()))
+            return KilledOrphans(tuple(killed.values()))
         if loop.time() >= give_up_at:
-            return Swept(tuple(killed.values()), tuple(found))
-        for stray in found:
-            if kill(stray):
-                killed[stray.pid, stray.started] = stray
+            return KilledOrphans(tuple(killed.values()), tuple(found))
+        for orphan in found:
+            if kill_orphan(orphan):
+                killed[orphan.pid, orphan.started] = orphan
         if found:
             await asyncio.sleep(LOOK_AGAIN_S)
 
 
-def kill(stray: Stray) -> bool:
-    """Kill it, unless its number has passed to another process meanwhile."""
+def kill_orphan(orphan: Orphan) -> bool:
+    """Kill an orphan, unless its pid now belongs to another process."""
     try:
-        return _kill_by_descriptor(stray) if sys.platform == "linux" else _kill_by_number(stray)
+        return _kill_by_descriptor(orphan) if sys.platform == "linux" else _kill_by_number(orphan)
     except (ProcessLookupError, PermissionError):
         return False
 
 
-def _kill_by_number(stray: Stray) -> bool:
-    if started(stray.pid) != stray.started:
+def _kill_by_number(orphan: Orphan) -> bool:
+    if start_time(orphan.pid) != orphan.started:
         return False
-    os.kill(stray.pid, signal.SIGKILL)
+    os.kill(orphan.pid, signal.SIGKILL)
     return True
 
 
-def _kill_by_descriptor(stray: Stray) -> bool:
-    # A descriptor stays with its process, so nothing can slip in between the look and the kill.
-    descriptor = os.pidfd_open(stray.pid)
+def _kill_by_descriptor(orphan: Orphan) -> bool:
+    # A descriptor stays with its process, so the pid cannot be reused between check and kill.
+    descriptor = os.pidfd_open(orphan.pid)
     try:
-        if started(stray.pid) != stray.started:
+        if start_time(orphan.pid) != orphan.started:
             return False
         signal.pidfd_send_signal(descriptor, signal.SIGKILL)
     finally:
@@ -130,11 +135,11 @@ def _kill_by_descriptor(stray: Stray) -> bool:
     return True
 
 
-def _ourselves() -> set[int]:
+def _own_pids() -> set[int]:
     return {0, 1, os.getpid(), os.getppid()}
 
 
-def _check(mark: str) -> None:
-    # A short mark could be somebody else's, and everything that carries it is killed.
+def _require_valid(mark: str) -> None:
+    # Every process with the mark is killed, and a short mark could match a foreign one.
     if not _MARK.fullmatch(mark):
-        raise ValueError(f"a mark has {MARK_CHARS_MIN} or more letters and digits, not {mark!r}")
+        raise ValueError(f"a mark has at least {MARK_CHARS_MIN} letters and digits, not {mark!r}")

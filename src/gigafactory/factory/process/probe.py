@@ -1,4 +1,4 @@
-"""One short question to a program: bounded in time and output, with none of our secrets."""
+"""Runs a program for a short answer: bounded in time and output, without secrets."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ PASSED_ON = frozenset(
     SYSTEMROOT COMSPEC PATHEXT USERPROFILE APPDATA LOCALAPPDATA PROGRAMFILES
     """.split()  # noqa: SIM905 - names read best as text
 )
-"""The variables by which programs and version managers find themselves; none is a credential."""
+"""Variables by which programs and version managers find themselves; none is a credential."""
 
 QUIET = {
     "CI": "1",
@@ -42,54 +42,54 @@ QUIET = {
     "RUSTUP_AUTO_INSTALL": "0",
     "GIT_TERMINAL_PROMPT": "0",
 }
-"""What keeps programs from asking, colouring, calling home or fetching another version."""
+"""Variables that stop programs from prompting, colouring, phoning home or updating themselves."""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a program said, and how it ended."""
+class ProbeResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a program printed and how it ended."""
 
     text: str = ""
-    """What it printed, stdout before stderr, as far as it was read."""
+    """Its output, stdout before stderr, as far as it was read."""
     exit_code: int | None = None
-    """None when it was not started or had to be stopped."""
+    """None if it was not started or had to be stopped."""
     problem: str | None = None
-    """Why the answer does not count, to follow the program's name; None when all went well."""
+    """Why the answer is not usable, as text to follow the program's name; else None."""
 
 
-class Probe:
-    """Asks programs, a few at a time, until a deadline that all questions share."""
+class ProgramProbe:
+    """Runs probes, a few at a time, until a deadline that all of them share."""
 
     def __init__(self, environ: Mapping[str, str], *, at_once: int, total_s: float) -> None:
-        self._env = quiet(environ)
+        self._env = probe_environment(environ)
         self._room = asyncio.Semaphore(at_once)
         self._deadline = asyncio.get_running_loop().time() + total_s
 
-    async def ask(self, *argv: str, limit_s: float = ANSWER_S) -> Answer:
-        """What the program answers within its limit; it never raises and never hangs."""
+    async def run(self, *argv: str, limit_s: float = ANSWER_S) -> ProbeResult:
+        """Return a program's answer within the limit; never raises and never hangs."""
         async with self._room:
             left_s = self._deadline - asyncio.get_running_loop().time()
             if left_s <= 0:
-                return Answer(problem="was not asked: the time for detection was up")
-            return await ask(argv, env=self._env, limit_s=min(limit_s, left_s))
+                return ProbeResult(problem="was not run: the time for detection was up")
+            return await run_probe(argv, env=self._env, limit_s=min(limit_s, left_s))
 
 
-def quiet(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment for a question: what finds programs, what quiets them, nothing else."""
+def probe_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment for a probe: variables to find programs, to quiet them, no others."""
     return {name: value for name, value in environ.items() if name.upper() in PASSED_ON} | QUIET
 
 
-async def ask(
+async def run_probe(
     argv: Sequence[str],
     *,
     env: Mapping[str, str],
     limit_s: float = ANSWER_S,
     bytes_max: int = ANSWER_BYTES_MAX,
-) -> Answer:
+) -> ProbeResult:
     """Run a program that should answer at once; it and its process group are gone afterwards."""
     try:
         transport, listener = await _started(argv, env, bytes_max)
     except (OSError, ValueError) as error:
-        return Answer(problem=f"could not be started: {error}")
+        return ProbeResult(problem=f"could not be started: {error}")
     try:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
@@ -101,15 +101,13 @@ async def ask(
 
 
 class _Listener(asyncio.SubprocessProtocol):
-    """Keeps the first bytes of each stream, and knows when enough was said."""
-
     def __init__(self, bytes_max: int) -> None:
         self.heard = {1: bytearray(), 2: bytearray()}
         self.flooded = False
         self.over = asyncio.Event()
-        """It has ended, or said too much."""
+        """It has ended, or printed too much."""
         self.closed = asyncio.Event()
-        """It has ended, and nobody can say anything more."""
+        """It has ended, and all pipes are closed."""
         self.bytes_max = bytes_max
         self._awaited = 3
 
@@ -146,7 +144,7 @@ async def _started(
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env=dict(env),
-            # Version managers look for settings upward from here, and there are none above.
+            # Version managers look for settings upwards from here; there are none above the root.
             cwd=os.sep,
             start_new_session=True,
         )
@@ -154,14 +152,14 @@ async def _started(
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
-        # Withdrawn while it starts, asyncio itself would kill the leader of the group alone.
+        # If cancelled during the start, asyncio would kill only the leader of the group.
         with contextlib.suppress(OSError, ValueError):
             await _end(*await starting)
         raise
 
 
 async def _end(transport: asyncio.SubprocessTransport, listener: _Listener) -> None:
-    """Stop whatever is left of the group, hear the rest, and let go of the pipes."""
+    """Kill what is left of the process group, read the rest and close the pipes."""
     try:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if sys.platform == "win32":
@@ -175,16 +173,16 @@ async def _end(transport: asyncio.SubprocessTransport, listener: _Listener) -> N
         transport.close()
 
 
-def _answer(listener: _Listener, exit_code: int | None, limit_s: float) -> Answer:
+def _answer(listener: _Listener, exit_code: int | None, limit_s: float) -> ProbeResult:
     text = b"\n".join(bytes(heard) for heard in listener.heard.values()).decode(errors="replace")
     if listener.flooded:
         problem = f"printed more than {listener.bytes_max} bytes"
-        return Answer(text=text, problem=problem)
+        return ProbeResult(text=text, problem=problem)
     if exit_code is None:
-        return Answer(text=text, problem=f"did not answer within {limit_s:g} s")
+        return ProbeResult(text=text, problem=f"did not answer within {limit_s:g} s")
     if exit_code != 0:
-        return Answer(text=text, exit_code=exit_code, problem=_failed(exit_code, text))
-    return Answer(text=text, exit_code=0)
+        return ProbeResult(text=text, exit_code=exit_code, problem=_failed(exit_code, text))
+    return ProbeResult(text=text, exit_code=0)
 
 
 def _failed(exit_code: int, text: str) -> str:
@@ -194,20 +192,17 @@ def _failed(exit_code: int, text: str) -> str:
     return f"{how}: {said}" if said else how
 
 
-class NotHere(Refused):
-    """This system has not what it takes."""
+class UnsupportedSystem(Refused):
+    """This operating system lacks a required feature."""
 
     code = "not_on_this_system"
 
 
 def require_posix(platform: str = sys.platform) -> None:
-    """Go on where processes have groups and sessions, by which all of a run is found and ended.
-
-    Raises NotHere.
-    """
+    """Raise NotHere where processes have no groups and sessions, as on Windows."""
     if platform == "win32":
-        raise NotHere(
-            "jobs are not run on Windows itself: it has no process groups, by which all that a job"
-            " started is ended with it; run this in WSL (`wsl --install`), and submit and watch"
-            " from anywhere"
+        raise UnsupportedSystem(
+            "jobs cannot run on Windows itself: it has no process groups, which are needed to stop"
+            " everything that a job started; use WSL (`wsl --install`) here; you can submit and"
+            " watch jobs from anywhere"
         )

@@ -1,4 +1,4 @@
-"""The one place that runs programs: starts them, follows what they print, and ends all of them."""
+"""Runs programs: starts them, follows their output, enforces limits, kills all their processes."""
 
 import asyncio
 import contextlib
@@ -12,90 +12,98 @@ from typing import IO, Literal, Protocol
 import msgspec
 
 from gigafactory.factory.process import cgroups as control_groups
-from gigafactory.factory.process import orphans as strays
-from gigafactory.factory.process.lines import Lines
-from gigafactory.factory.process.orphans import Swept
+from gigafactory.factory.process import orphans
+from gigafactory.factory.process.lines import LineSplitter
+from gigafactory.factory.process.orphans import KilledOrphans
 from gigafactory.factory.process.spawn import CannotStart, Child, Program, spawn
 from gigafactory.factory.process.stdin import Stdin
 
-__all__ = ["CannotStart", "Ended", "Hearing", "Limits", "Program", "Why", "run"]
+__all__ = [
+    "CannotStart",
+    "EndReason",
+    "OutputListener",
+    "ProcessLimits",
+    "ProcessResult",
+    "Program",
+    "run",
+]
 
 READ_BYTES = 64 * 1024
 DRAIN_S = 2.0
-"""How long what outlives the program may go on printing, and silence when all are dead."""
+"""How long processes that outlive the program may print, and the silence that ends reading."""
 DRAINS_MAX = 30
 KILL_S = 10.0
-"""How long a killed process may take to be gone; one that hangs in the system takes for ever."""
+"""How long a killed process may take to disappear; one that hangs in the kernel never does."""
 
-Why = Literal["exited", "timeout", "stalled", "stopped"]
+EndReason = Literal["exited", "timeout", "stalled", "stopped"]
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a program may run, be silent, and take to end when it is told to; None: for ever."""
+class ProcessLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a program may run, be silent, and take to end after a signal; None: for ever."""
 
     wall_s: float | None = None
     stall_s: float | None = None
     grace_s: float = 10.0
-    """Between one signal and the next harder one."""
+    """Between one signal and the next stronger one."""
 
 
-class Ended(msgspec.Struct, frozen=True, kw_only=True):
+class ProcessResult(msgspec.Struct, frozen=True, kw_only=True):
     """How a program ended, with everything that it had started."""
 
     exit_code: int
-    """Negative for the signal that ended it."""
-    why: Why
+    """Negative: the signal that ended it."""
+    reason: EndReason
     wall_s: float
     cpu_s: float
-    """Of the program and of those that it waited for."""
+    """Of the program and of the children that it waited for."""
     lines_cut: int
-    """How many lines were longer than a line may be, and lost their end."""
-    strays: Swept = Swept()
-    """What had outlived it, and was killed."""
-    starved: bool = False
-    """Whether something of it was killed for more memory than it may have."""
+    """The number of overlong lines that were cut."""
+    orphans: KilledOrphans = KilledOrphans()
+    """Processes that had outlived it and were killed."""
+    out_of_memory: bool = False
+    """Whether the kernel killed a process of it for exceeding the memory limit."""
 
 
-class Hearing(Protocol):
-    """Somebody who follows what a program prints."""
+class OutputListener(Protocol):
+    """Receives the output of a program."""
 
-    def line(self, text: str, *, stderr: bool) -> Iterable[bytes]:
-        """Take a line; what it gives is written to stdin, and empty bytes close that."""
+    def on_line(self, text: str, *, stderr: bool) -> Iterable[bytes]:
+        """Take a line; the returned bytes are written to stdin, and empty bytes close it."""
         ...
 
 
 async def run(
     program: Program,
-    limits: Limits,
-    hear: Hearing,
+    limits: ProcessLimits,
+    listener: OutputListener,
     stop: asyncio.Event,
-    ladder: Sequence[str] = (),
-) -> Ended:
-    """Run a program to its end, or to a limit, or until `stop`; nothing of it is alive afterwards.
+    signals: Sequence[str] = (),
+) -> ProcessResult:
+    """Run a program until it ends, hits a limit or `stop` is set; then none of its processes live.
 
-    It is ended by the signals of `ladder`, by SIGTERM and by SIGKILL, with a grace between; when
-    this task is cancelled, by SIGKILL at once. Raises CannotStart, and what `hear` raises.
+    It is stopped by `signals`, SIGTERM and SIGKILL, with a grace period between; if this task is
+    cancelled, by SIGKILL at once. Raises CannotStart, and what `listener` raises.
     """
     child = spawn(program)
-    if program.group is not None:
-        control_groups.enter(program.group, child.popen.pid)
-    running = _Running(child, program, hear)
-    why: Why | None = None
+    if program.cgroup is not None:
+        control_groups.add_process(program.cgroup, child.popen.pid)
+    running = _Running(child, program, listener)
+    why: EndReason | None = None
     try:
         await running.follow()
         why = await running.watch(limits, stop)
         if why != "exited":
-            await running.descend(ladder, limits.grace_s)
+            await running.stop(signals, limits.grace_s)
     finally:
-        await _whatever_happens(running.end(drains=why == "exited"))
-    return running.ended(why)
+        await _uncancelled(running.kill(drains=why == "exited"))
+    return running.result(why)
 
 
 class _Running:
-    def __init__(self, child: Child, program: Program, hear: Hearing) -> None:
+    def __init__(self, child: Child, program: Program, listener: OutputListener) -> None:
         self._child = child
         self._program = program
-        self._hear = hear
+        self._listener = listener
         self._pid = child.popen.pid
         self._loop = asyncio.get_running_loop()
         self._began = self._heard = self._loop.time()
@@ -104,14 +112,14 @@ class _Running:
         self._pipes: list[asyncio.ReadTransport] = []
         self._stdin: Stdin | None = None
         self._lines_cut = 0
-        self._swept = Swept()
+        self._swept = KilledOrphans()
         self._starved = False
         self._wall_s = 0.0
         self._reaped: tuple[int, float] | None = None
         self._unopened = [each for each in (child.stdout, child.stderr, child.stdin) if each]
 
     async def follow(self) -> None:
-        """Begin to read, to write, and to wait for its end."""
+        """Start reading, writing, and waiting for the exit."""
         threading.Thread(target=self._await_exit, name=f"exit-of-{self._pid}", daemon=True).start()
         if self._child.stdin is not None:
             self._stdin = await Stdin.open(
@@ -122,12 +130,12 @@ class _Running:
             reader = await self._open(pipe)
             self._followers.add(self._loop.create_task(self._read(reader, stderr=stderr)))
 
-    async def watch(self, limits: Limits, stop: asyncio.Event) -> Why:
-        """Wait until it ends, or for the first reason to end it."""
+    async def watch(self, limits: ProcessLimits, stop: asyncio.Event) -> EndReason:
+        """Wait until it ends, or for the first reason to stop it."""
         stopping = self._loop.create_task(stop.wait())
         try:
             while True:
-                due_at = min(self._due(limits).values(), default=None)
+                due_at = min(self._deadlines(limits).values(), default=None)
                 left_s = None if due_at is None else max(0.0, due_at - self._loop.time())
                 await self._wait({stopping}, left_s)
                 if self._exited.done():
@@ -135,23 +143,23 @@ class _Running:
                 if stopping.done():
                     return "stopped"
                 now = self._loop.time()
-                for why, at in self._due(limits).items():
+                for why, at in self._deadlines(limits).items():
                     if at <= now:
                         return why
         finally:
             stopping.cancel()
 
-    def _due(self, limits: Limits) -> dict[Why, float]:
-        due: dict[Why, float] = {}
+    def _deadlines(self, limits: ProcessLimits) -> dict[EndReason, float]:
+        due: dict[EndReason, float] = {}
         if limits.wall_s is not None:
             due["timeout"] = self._began + limits.wall_s
         if limits.stall_s is not None:
             due["stalled"] = self._heard + limits.stall_s
         return due
 
-    async def descend(self, ladder: Sequence[str], grace_s: float) -> None:
-        """Ask it to end, first gently; what it still prints is heard."""
-        for name in (*ladder, "SIGTERM"):
+    async def stop(self, signals: Sequence[str], grace_s: float) -> None:
+        """Signal it, gently first; its output is still read."""
+        for name in (*signals, "SIGTERM"):
             await self._signal_gently(signal.Signals[name])
             give_up_at = self._loop.time() + grace_s
             while not self._exited.done() and (left_s := give_up_at - self._loop.time()) > 0:
@@ -159,22 +167,22 @@ class _Running:
             if self._exited.done():
                 return
 
-    async def end(self, *, drains: bool) -> None:
-        """Leave nothing behind: no process, no pipe. What outlives it may finish if it `drains`."""
+    async def kill(self, *, drains: bool) -> None:
+        """Kill all processes and close all pipes; with `drains`, what outlives it may finish."""
         if not self._exited.done():
             _signal_group(self._pid, signal.SIGKILL)
             await asyncio.wait({self._exited}, timeout=KILL_S)
         self._wall_s = self._loop.time() - self._began
         if drains:
             await asyncio.wait(self._followers, timeout=DRAIN_S)
-        # Until it is reaped its number cannot become that of another session.
-        self._swept = await strays.sweep(self._program.mark, session=self._pid)
-        if self._program.group is not None:
-            self._starved = await control_groups.end(self._program.group)
-        await self._hear_the_rest()
+        # Until it is reaped, its pid cannot become that of another session.
+        self._swept = await orphans.kill_orphans(self._program.mark, session=self._pid)
+        if self._program.cgroup is not None:
+            self._starved = await control_groups.kill_and_remove(self._program.cgroup)
+        await self._read_rest()
         self._reap()
         if self._stdin is not None:
-            self._stdin.abandon()
+            self._stdin.abort()
         for pipe in self._pipes:
             pipe.close()
         for file in self._unopened:
@@ -183,21 +191,21 @@ class _Running:
             if isinstance(done, BaseException):
                 raise done
 
-    def ended(self, why: Why) -> Ended:
-        """What became of it."""
+    def result(self, why: EndReason) -> ProcessResult:
+        """Return how it ended."""
         exit_code, cpu_s = self._reaped or (-signal.SIGKILL, 0.0)
-        return Ended(
+        return ProcessResult(
             exit_code=exit_code,
-            why=why,
+            reason=why,
             wall_s=self._wall_s,
             cpu_s=cpu_s,
             lines_cut=self._lines_cut,
-            strays=self._swept,
-            starved=self._starved,
+            orphans=self._swept,
+            out_of_memory=self._starved,
         )
 
     async def _open(self, pipe: IO[bytes]) -> asyncio.StreamReader:
-        # The reader stops taking from the pipe at twice its limit: so far, and no further.
+        # The reader stops taking from the pipe at twice its limit, which bounds the memory.
         reader = asyncio.StreamReader(limit=READ_BYTES)
         transport, _ = await self._loop.connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), pipe
@@ -207,18 +215,18 @@ class _Running:
         return reader
 
     async def _read(self, reader: asyncio.StreamReader, *, stderr: bool) -> None:
-        lines = Lines()
+        lines = LineSplitter()
         while data := await reader.read(READ_BYTES):
             self._heard = self._loop.time()
-            await self._tell(lines.feed(data), stderr=stderr)
-        await self._tell(lines.end(), stderr=stderr)
+            await self._pass_on(lines.feed(data), stderr=stderr)
+        await self._pass_on(lines.finish(), stderr=stderr)
         self._lines_cut += lines.cut
 
-    async def _tell(self, lines: Iterable[str], *, stderr: bool) -> None:
+    async def _pass_on(self, lines: Iterable[str], *, stderr: bool) -> None:
         for text in lines:
-            for answer in self._hear.line(text, stderr=stderr):
+            for answer in self._listener.on_line(text, stderr=stderr):
                 if self._stdin is not None:
-                    await self._stdin.say(answer)
+                    await self._stdin.write(answer)
 
     async def _wait(
         self, others: set[asyncio.Task[Literal[True]]], timeout_s: float | None
@@ -239,16 +247,17 @@ class _Running:
 
     async def _signal_gently(self, sent: signal.Signals) -> None:
         groups = {self._pid}
-        if self._program.wraps:
-            # The wrapper would die of it and take the real program along without a grace.
-            below = await asyncio.to_thread(strays.groups_below, self._pid, self._program.mark)
+        if self._program.is_wrapper:
+            # The wrapper would die of the signal and take the real program along without a grace
+            # period.
+            below = await asyncio.to_thread(orphans.child_groups, self._pid, self._program.mark)
             groups = below or groups
         for group in groups:
             _signal_group(group, sent)
 
-    async def _hear_the_rest(self) -> None:
-        # With all writers dead the pipes end by themselves. One that could not be killed, or was
-        # not found, must hold up nobody.
+    async def _read_rest(self) -> None:
+        # When all writers are dead, the pipes end by themselves. A process that could not be killed
+        # or found must not block this.
         for _ in range(DRAINS_MAX):
             reading = {each for each in self._followers if not each.done()}
             before = self._heard
@@ -263,13 +272,13 @@ class _Running:
             self._reaped = _outcome(*os.wait4(self._pid, 0)[1:])
         else:
             os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
-        with contextlib.suppress(RuntimeError):  # the loop may be gone with all of the factory
+        with contextlib.suppress(RuntimeError):  # the event loop may be closed already
             self._loop.call_soon_threadsafe(self._exited.set_result, None)
 
     def _reap(self) -> None:
         if self._exited.done():
             self._reaped = self._reaped or _outcome(*os.wait4(self._pid, 0)[1:])
-        self._child.popen.returncode = self.ended("exited").exit_code
+        self._child.popen.returncode = self.result("exited").exit_code
 
 
 class _Resources(Protocol):
@@ -284,13 +293,13 @@ def _outcome(status: int, used: _Resources) -> tuple[int, float]:
 
 
 def _signal_group(group: int, sent: signal.Signals) -> None:
-    # A group of which only the dead are left is no error here.
+    # A group in which only zombies are left is not an error.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, sent)
 
 
-async def _whatever_happens(work: Awaitable[None]) -> None:
-    """Let it come to its end although the caller is cancelled, even more than once."""
+async def _uncancelled(work: Awaitable[None]) -> None:
+    """Complete `work` even if the caller is cancelled, once or more."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

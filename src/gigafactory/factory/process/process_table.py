@@ -19,26 +19,26 @@ _PS_FIELDS = 10
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True):
-    """One process that is alive, as it was at a moment."""
+    """A live process at one moment."""
 
     pid: int
     parent: int
     group: int
     session: int | None
-    """None where the system does not tell."""
+    """None where the system does not provide it."""
     started: str
-    """When it began, as the system writes it: with the pid it names one process for ever."""
+    """Start time as the system writes it: with the pid it identifies a process for ever."""
     command: str
     marked: bool
 
 
-def processes(mark: str) -> list[Process]:
-    """Everything that is alive and that we may see."""
+def list_processes(mark: str) -> list[Process]:
+    """Return all live processes that are visible to us."""
     return list(_linux(mark)) if sys.platform == "linux" else _ps(mark)
 
 
-def started(pid: int) -> str | None:
-    """When the process of this number began; None if there is none."""
+def start_time(pid: int) -> str | None:
+    """Return the start time of the process with this pid; None if there is none."""
     if sys.platform == "linux":
         found = _stat(pid)
         return found.started if found else None
@@ -46,8 +46,8 @@ def started(pid: int) -> str | None:
         return next((each.started for each in _ps("") if each.pid == pid), None)
 
 
-class Stat(msgspec.Struct, frozen=True, kw_only=True):
-    """What `/proc/<pid>/stat` says."""
+class ProcessStat(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields of `/proc/<pid>/stat`."""
 
     parent: int
     group: int
@@ -56,10 +56,10 @@ class Stat(msgspec.Struct, frozen=True, kw_only=True):
     dead: bool
 
 
-def from_stat(text: bytes) -> Stat:
-    """Read `/proc/<pid>/stat`; the command in it may hold blanks and brackets of its own."""
+def parse_stat(text: bytes) -> ProcessStat:
+    """Parse `/proc/<pid>/stat`; the command in it may contain blanks and brackets."""
     fields = text[text.rindex(b")") + 2 :].split()
-    return Stat(
+    return ProcessStat(
         dead=fields[0] in {b"Z", b"X", b"x"},
         parent=int(fields[1]),
         group=int(fields[2]),
@@ -68,8 +68,8 @@ def from_stat(text: bytes) -> Stat:
     )
 
 
-def from_ps(listing: str, with_environment: str, mark: str) -> list[Process]:
-    """Read what `ps` prints: once plain, once with each environment behind its command."""
+def parse_ps(listing: str, with_environment: str, mark: str) -> list[Process]:
+    """Parse the output of `ps`: plain, and with each environment after its command."""
     wanted = f" {MARK_VARIABLE}="
     carrying = {
         words[0]
@@ -91,8 +91,8 @@ def from_ps(listing: str, with_environment: str, mark: str) -> list[Process]:
     ]
 
 
-def carries(environ: bytes, mark: str) -> bool:
-    """Whether an environment, as the system keeps it, has this mark."""
+def has_mark(environ: bytes, mark: str) -> bool:
+    """Return whether an environment block, as in `/proc/<pid>/environ`, has this mark."""
     name = f"{MARK_VARIABLE}=".encode()
     return any(
         _names(entry[len(name) :].decode("utf-8", "replace"), mark)
@@ -121,13 +121,13 @@ def _linux(mark: str) -> Iterator[Process]:
             session=stat.session,
             started=stat.started,
             command=_command(pid),
-            marked=carries(_read(pid, "environ"), mark),
+            marked=has_mark(_read(pid, "environ"), mark),
         )
 
 
-def _stat(pid: int) -> Stat | None:
+def _stat(pid: int) -> ProcessStat | None:
     text = _read(pid, "stat")
-    return from_stat(text) if text else None
+    return parse_stat(text) if text else None
 
 
 def _command(pid: int) -> str:
@@ -136,7 +136,7 @@ def _command(pid: int) -> str:
 
 
 def _read(pid: int, name: str) -> bytes:
-    # It may end at any moment, or be somebody else's: both mean that there is nothing to see.
+    # The process may end at any moment, or belong to another user: then there is nothing to see.
     try:
         return Path(f"/proc/{pid}/{name}").read_bytes()
     except OSError:
@@ -144,11 +144,11 @@ def _read(pid: int, name: str) -> bytes:
 
 
 def _ps(mark: str) -> list[Process]:
-    return from_ps(_output(_PS), _output(_PS_ENVIRONMENT), mark)
+    return parse_ps(_output(_PS), _output(_PS_ENVIRONMENT), mark)
 
 
 def _output(argv: tuple[str, ...]) -> str:
-    # A `ps` that shows no environments says so by failing; then the process tree must do.
+    # A `ps` that cannot show environments fails; then the process tree must do.
     try:
         done = subprocess.run(argv, capture_output=True, timeout=PS_S, check=False)
     except (OSError, subprocess.TimeoutExpired):

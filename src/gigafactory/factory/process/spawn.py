@@ -1,6 +1,6 @@
-"""A program and its start: exactly its arguments, environment, folder and pipes, nothing inherited.
+"""Starts a program with exactly its arguments, environment, folder and pipes; inherits nothing.
 
-POSIX only: a run is a session of its own, so that it can be signalled as a whole.
+POSIX only: a run has its own session, so that it can be signalled as a whole.
 """
 
 import contextlib
@@ -17,10 +17,10 @@ from typing import IO
 import msgspec
 
 from gigafactory.domain.errors import Refused
-from gigafactory.factory.process.orphans import marked
+from gigafactory.factory.process.orphans import with_mark
 
-HANDED = "\0handed"
-"""In `argv`, where the number of the descriptor goes that `handed` can be read from."""
+EXTRA_INPUT = "\0handed"
+"""Placeholder in `argv` for the number of the descriptor that `extra_input` is read from."""
 
 
 class CannotStart(Refused):
@@ -30,29 +30,29 @@ class CannotStart(Refused):
 
 
 class Program(msgspec.Struct, frozen=True, kw_only=True):
-    """What to start."""
+    """A program to start."""
 
     argv: tuple[str, ...]
     cwd: Path
     env: Mapping[str, str]
-    """All of its environment, but for the mark."""
+    """Its whole environment, except for the mark."""
     mark: str
-    """A random token by which everything that it leaves behind is found (`strays.new_mark`)."""
+    """A random token by which all its processes are found (`orphans.new_mark`)."""
     stdin: bytes = b""
     stdin_open: bool = False
-    """Whether stdin stays open for what the hearer answers; else it is closed after `stdin`."""
-    handed: bytes | None = None
-    """What it can read from one more descriptor, unseen by others."""
-    inherited: tuple[int, ...] = ()
-    """Descriptors of ours that it has under the same numbers."""
-    group: Path | None = None
-    """The control group that it is held in, which ends with it."""
-    wraps: bool = False
-    """Whether it starts the real program in a session of its own: gentle signals are for that."""
+    """Whether stdin stays open for the listener's answers; else it is closed after `stdin`."""
+    extra_input: bytes | None = None
+    """Bytes that it can read from an additional descriptor, invisible to other processes."""
+    inherited_fds: tuple[int, ...] = ()
+    """Our descriptors that it inherits under the same numbers."""
+    cgroup: Path | None = None
+    """The control group that it runs in, which is removed with it."""
+    is_wrapper: bool = False
+    """Whether it starts the real program in another session, which gentle signals then go to."""
 
 
 class Child(msgspec.Struct, frozen=True):
-    """A program that runs, and our ends of its pipes."""
+    """A running program and our ends of its pipes."""
 
     popen: subprocess.Popen[bytes]
     stdout: IO[bytes]
@@ -61,7 +61,7 @@ class Child(msgspec.Struct, frozen=True):
 
 
 def spawn(program: Program) -> Child:
-    """Start it.
+    """Start a program.
 
     Raises CannotStart with a sentence that says what is missing.
     """
@@ -83,16 +83,16 @@ def _spawn(program: Program, theirs: contextlib.ExitStack, ours: contextlib.Exit
     from_stdin: int | IO[bytes] = subprocess.DEVNULL
     if program.stdin or program.stdin_open:
         from_stdin, stdin = _pipe(theirs, ours)
-    handed = () if program.handed is None else (_handed(program.handed, theirs),)
-    # Called in the thread of the loop: a sandbox dies with the thread that started it.
+    handed = () if program.extra_input is None else (_extra_input(program.extra_input, theirs),)
+    # Called in the thread of the event loop: a sandbox dies with the thread that started it.
     popen = subprocess.Popen(
-        [str(handed[0]) if handed and word == HANDED else word for word in program.argv],
+        [str(handed[0]) if handed and word == EXTRA_INPUT else word for word in program.argv],
         cwd=program.cwd,
-        env=marked(program.env, program.mark),
+        env=with_mark(program.env, program.mark),
         stdin=from_stdin,
         stdout=to_stdout,
         stderr=to_stderr,
-        pass_fds=(*handed, *program.inherited),
+        pass_fds=(*handed, *program.inherited_fds),
         start_new_session=True,
     )
     return Child(popen, stdout, stderr, stdin)
@@ -108,8 +108,8 @@ def _pipe(
     )
 
 
-def _handed(data: bytes, theirs: contextlib.ExitStack) -> int:
-    # What is handed over may hold credentials, so it does not touch a disk where that can be had.
+def _extra_input(data: bytes, theirs: contextlib.ExitStack) -> int:
+    # The input may contain credentials, so it stays off the disk where that is possible.
     if sys.platform == "linux":
         file: IO[bytes] = os.fdopen(os.memfd_create("handed"), "w+b")
     else:
@@ -122,7 +122,7 @@ def _handed(data: bytes, theirs: contextlib.ExitStack) -> int:
 
 def _why(program: Program, error: OSError | ValueError) -> str:
     if isinstance(error, ValueError):
-        return f"its command, folder or environment cannot be passed on ({error})"
+        return f"its command, folder or environment is invalid ({error})"
     if not program.cwd.is_dir():
         return f"its folder {str(program.cwd)!r} does not exist"
     if error.errno == errno.ENOENT:
@@ -131,9 +131,9 @@ def _why(program: Program, error: OSError | ValueError) -> str:
 
 
 _REASONS = {
-    errno.EACCES: "it is not an executable file, or lies in a folder that is closed to us",
-    errno.ENOEXEC: "it is neither a binary for this machine nor a script that begins with #!",
-    errno.E2BIG: "its arguments and environment are longer than the system takes;"
+    errno.EACCES: "it is not an executable file, or is in a folder without access",
+    errno.ENOEXEC: "it is neither a binary for this machine nor a script that starts with #!",
+    errno.E2BIG: "its arguments and environment exceed the system's limit;"
     " pass long texts through stdin or a file",
 }
 

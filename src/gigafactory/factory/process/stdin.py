@@ -1,14 +1,14 @@
-"""Writing to a program that may never read."""
+"""Writes to the stdin of a program that may never read."""
 
 import asyncio
 from typing import IO
 
 UNREAD_BYTES_MAX = 1024 * 1024
-"""How much a program may leave unread of our answers before we hear it no further."""
+"""How much a program may leave unread before we stop reading its output."""
 
 
 class Stdin(asyncio.BaseProtocol):
-    """The way into a program; what it does not read waits here and blocks nobody else."""
+    """A program's stdin; unread data waits here and blocks nothing else."""
 
     def __init__(self) -> None:
         self._transport: asyncio.WriteTransport | None = None
@@ -17,7 +17,7 @@ class Stdin(asyncio.BaseProtocol):
 
     @classmethod
     async def open(cls, pipe: IO[bytes], first: bytes, *, stays_open: bool) -> "Stdin":
-        """Write `first`, and close unless there is more to come."""
+        """Write `first`, and close unless more may follow."""
         loop = asyncio.get_running_loop()
         transport, stdin = await loop.connect_write_pipe(cls, pipe)
         stdin._transport = transport  # noqa: SLF001 - it is our own
@@ -28,8 +28,8 @@ class Stdin(asyncio.BaseProtocol):
             transport.close()
         return stdin
 
-    async def say(self, data: bytes) -> None:
-        """Write an answer; an empty one closes. Waits while too much is unread."""
+    async def write(self, data: bytes) -> None:
+        """Write data; empty data closes stdin. Waits while too much is unread."""
         if self._transport is None or self._transport.is_closing():
             return
         if not data:
@@ -37,12 +37,12 @@ class Stdin(asyncio.BaseProtocol):
             return
         self._transport.write(data)
         if self._transport.get_write_buffer_size() > UNREAD_BYTES_MAX:
-            # Some loops look at how much has gathered only when they have their turn.
+            # Some event loops update the buffer size only in their next iteration.
             await asyncio.sleep(0)
         await self._room.wait()
 
-    def abandon(self) -> None:
-        """Forget what was not read."""
+    def abort(self) -> None:
+        """Drop what was not read."""
         if self._transport is not None:
             self._transport.abort()
 

@@ -22,12 +22,17 @@ from gigafactory.factory.forges.registry import Forges
 from gigafactory.factory.git.diff import Diff
 from gigafactory.factory.git.mirror import Mirrors
 from gigafactory.factory.git.repos import Repos
-from gigafactory.factory.git.workspace import RepoWorkplace, Workplace
+from gigafactory.factory.git.workspace import RepoWorkspace, Workspace
 from gigafactory.factory.machine.engines import DetectedEngine
 from gigafactory.factory.machine.inventory import Inventory
 from gigafactory.factory.process.cgroups import ControlGroups
 from gigafactory.factory.process.orphans import new_mark
-from gigafactory.factory.process.process import Ended, Hearing, Limits, Program
+from gigafactory.factory.process.process import (
+    OutputListener,
+    ProcessLimits,
+    ProcessResult,
+    Program,
+)
 from gigafactory.factory.process.process import run as run_program
 from gigafactory.factory.reporting import fleet_access
 from gigafactory.factory.reporting.fleet_access import FleetAccess
@@ -99,7 +104,7 @@ class ShellResult(NamedTuple):
     """The result of a shell command."""
 
     exit_code: int
-    why: str
+    reason: str
     wall_s: float
     tail: str
     """The end of its output."""
@@ -129,7 +134,7 @@ class ActiveRun:
         self.session_usage: Usage | None = None
         self.can_follow_up = False
         """Whether the engine's session accepts another prompt."""
-        self.workspace: Workplace | None = None
+        self.workspace: Workspace | None = None
         self.is_saved = True
         """Whether all of the work is saved where another machine can find it."""
         self.mark = new_mark()
@@ -215,7 +220,7 @@ class ActiveRun:
             commit = await self.workspace.save()
         finally:
             self.is_saved = not self.workspace.unsaved
-        if commit is not None and isinstance(self.workspace, RepoWorkplace):
+        if commit is not None and isinstance(self.workspace, RepoWorkspace):
             before = self.findings.checkpoint
             self.record_checkpoint(commit, self.workspace.branch)
             if before != self.findings.checkpoint:
@@ -268,36 +273,36 @@ class ActiveRun:
             mark=self.mark,
         )
         ended = await self.run_program(program, heard, timeout_s=timeout_s)
-        return ShellResult(ended.exit_code, ended.why, ended.wall_s, heard.text)
+        return ShellResult(ended.exit_code, ended.reason, ended.wall_s, heard.text)
 
     async def run_program(
         self,
         program: Program,
-        heard: Hearing,
+        heard: OutputListener,
         *,
         timeout_s: float | None = None,
         stall_s: float | None = None,
         ladder: Sequence[str] = (),
         hidden: Sequence[Path] = (),
-    ) -> Ended:
+    ) -> ProcessResult:
         """Run a program in the sandbox to its end; paths in `hidden` appear empty to it."""
         wall_s = self.remaining_s if timeout_s is None else min(self.remaining_s, timeout_s)
-        limits = Limits(wall_s=wall_s, stall_s=stall_s, grace_s=GRACE_S)
+        limits = ProcessLimits(wall_s=wall_s, stall_s=stall_s, grace_s=GRACE_S)
         assert self.workspace is not None, "the checkout phase runs first"
         make_private_folder(self.tmp)
-        async with self.equipment.sandbox.confined(
+        async with self.equipment.sandbox.confine(
             program,
             writable=(self.home, self.tmp, *self.workspace.writable),
             readable=self.workspace.readable,
             needed=fleet_access.readable_paths() if self.fleet_access is not None else (),
             emptied=hidden,
             policy=self.assignment.manifest.sandbox,
-            tell=self.log_line,
+            report=self.log_line,
         ) as confined:
-            held = msgspec.structs.replace(confined, group=self._cgroup())
+            held = msgspec.structs.replace(confined, cgroup=self._cgroup())
             ended = await run_program(held, limits, heard, self.stop.event, ladder)
         self.cpu_s += ended.cpu_s
-        if ended.starved:
+        if ended.out_of_memory:
             self.log_line(
                 "a process was killed: it used more memory than factory.run-memory allows"
             )
@@ -305,11 +310,11 @@ class ActiveRun:
 
     def _cgroup(self) -> Path | None:
         groups = self.equipment.cgroups
-        return groups.made(self.mark) if groups is not None else None
+        return groups.create(self.mark) if groups is not None else None
 
-    def outcome_if_stopped(self, ended: Ended | ShellResult) -> RunOutcome | None:
+    def outcome_if_stopped(self, ended: ProcessResult | ShellResult) -> RunOutcome | None:
         """Return the outcome if a program was stopped instead of ending by itself; else None."""
-        match ended.why:
+        match ended.reason:
             case "timeout":
                 return self.timeout_outcome()
             case "stalled":
@@ -358,7 +363,7 @@ class OutputTail:
         self._lines: deque[str] = deque()
         self._chars = 0
 
-    def line(self, text: str, *, stderr: bool) -> Iterable[bytes]:
+    def on_line(self, text: str, *, stderr: bool) -> Iterable[bytes]:
         """Handle one line."""
         del stderr
         self._run.log_output(f"{text}\n".encode())

@@ -97,7 +97,7 @@ class CapturedFile:
             before.update(piece)
             text.feed(piece)
             self._keep(redactor.feed(piece))
-        self._keep(redactor.end())
+        self._keep(redactor.finish())
         self.redacted = before.digest() != self._digest.digest()
         if self.redacted and not text.whole:
             raise ArtifactRejected("it seems to contain a secret, and is not text")

@@ -5,7 +5,7 @@ import asyncio
 from gigafactory.domain.errors import Refused
 from gigafactory.domain.job.job import Step
 from gigafactory.factory.run.active_run import ActiveRun
-from gigafactory.system.loops import every
+from gigafactory.system.loops import run_every
 
 
 async def save_checkpoints(run: ActiveRun) -> None:
@@ -29,4 +29,4 @@ async def save_checkpoints(run: ActiveRun) -> None:
             run.log_line("checkpoint: saved again")
 
     await asyncio.sleep(every_s)
-    await every(every_s, save, name="checkpoint")
+    await run_every(every_s, save, name="checkpoint")

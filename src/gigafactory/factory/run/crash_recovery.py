@@ -11,14 +11,14 @@ from gigafactory.factory.core.remove_tree import remove_tree
 from gigafactory.factory.git.mirror import Mirror, Mirrors
 from gigafactory.factory.git.repos import Repos
 from gigafactory.factory.git.workspace import (
+    copy_folder,
     folder_lock,
-    keep_folder,
-    keep_patch,
     remove_folder,
+    write_patch,
 )
 from gigafactory.factory.git.worktree import Worktree
 from gigafactory.factory.process import cgroups as control_groups
-from gigafactory.factory.process import orphans as strays
+from gigafactory.factory.process import orphans
 from gigafactory.factory.process.cgroups import ControlGroups
 from gigafactory.factory.run import run_registry
 from gigafactory.factory.run.run_registry import RegisteredRun
@@ -35,11 +35,11 @@ async def recover_from_crash(
     next start.
     """
     for run in run_registry.load_runs(data_dir):
-        swept = await strays.sweep(run.mark)
+        swept = await orphans.kill_orphans(run.mark)
         if groups is not None:
-            await control_groups.end(groups.of(run.mark))
-        for stray in (*swept.killed, *swept.left):
-            log.warning("process left by a dead run", run=run.run_id, command=stray.command)
+            await control_groups.kill_and_remove(groups.path_of(run.mark))
+        for orphan in (*swept.killed, *swept.survived):
+            log.warning("process left by a dead run", run=run.run_id, command=orphan.command)
         try:
             mirror = await _open_mirror(run, mirrors, repos)
             await quarantine_dead_run(data_dir, run, mirror)
@@ -60,12 +60,12 @@ async def quarantine_dead_run(data_dir: DataDir, run: RegisteredRun, mirror: Mir
     aside = data_dir.quarantine_folder(run.job_id, run.epoch)
     if mirror is None:
         if path.exists():
-            await asyncio.to_thread(keep_folder, path, aside)
+            await asyncio.to_thread(copy_folder, path, aside)
             await asyncio.to_thread(remove_folder, path)
             folder_lock(path).unlink(missing_ok=True)
     elif (left := Worktree.open(mirror, path)) is not None:
         try:
-            await keep_patch(left, left.commit, aside)
+            await write_patch(left, left.commit, aside)
             await left.remove()
         finally:
             left.close()

@@ -9,15 +9,15 @@ from gigafactory.engines.protocol.engine import Failure, FailureKind
 from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.factory.git.errors import (
     DiskFull,
+    GitNotFound,
     GitTimeout,
-    Missing,
     PushDenied,
-    RemoteAway,
-    RemoteForbids,
+    RemoteForbidden,
+    RemoteUnavailable,
 )
 from gigafactory.factory.git.remote_url import AddressRefused
 from gigafactory.factory.git.secret_scan import SecretInWork
-from gigafactory.factory.sandbox.sandbox import NoSandbox
+from gigafactory.factory.sandbox.sandbox import SandboxUnavailable
 
 DISK_FULL_ERRNOS = {errno.ENOSPC, errno.EDQUOT}
 DISK_FULL = "the disk of this factory is full; free some space"
@@ -27,16 +27,21 @@ def outcome_of_exception(phase: str, error: Exception) -> RunOutcome:
     """Return the outcome of a run whose phase raised `error`."""
     reason = f"{phase}: {error}"[:2000]
     match error:
-        case RemoteAway() | GitTimeout() | Unavailable():
+        case RemoteUnavailable() | GitTimeout() | Unavailable():
             # Not caused by the job: it is retried later.
             return RunOutcome(result=Result.OVERLOADED, reason=reason)
         case (
-            Missing() | RemoteForbids() | PushDenied() | AddressRefused() | Forbidden() | NotFound()
+            GitNotFound()
+            | RemoteForbidden()
+            | PushDenied()
+            | AddressRefused()
+            | Forbidden()
+            | NotFound()
         ):
             return RunOutcome(result=Result.SETUP_FAILED, reason=reason)
         case SecretInWork():
             return RunOutcome(result=Result.SCOPE_VIOLATION, reason=reason)
-        case DiskFull() | NoSandbox():
+        case DiskFull() | SandboxUnavailable():
             return RunOutcome(result=Result.RELEASED, reason=reason)
         case OSError(errno=number) if number in DISK_FULL_ERRNOS:
             return RunOutcome(result=Result.RELEASED, reason=f"{phase}: {DISK_FULL}")

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gigafactory.domain.errors import Forbidden, NotFound
-from gigafactory.factory.git.git import Place
+from gigafactory.factory.git.git import GitLocation
 from gigafactory.factory.git.mirror import Mirror
-from gigafactory.factory.git.remote_url import Address
-from gigafactory.factory.git.workspace import PlainFolder, RepoWorkplace, Workplace
-from gigafactory.factory.git.worktree import Adopted
+from gigafactory.factory.git.remote_url import RemoteAddress
+from gigafactory.factory.git.workspace import PlainFolder, RepoWorkspace, Workspace
+from gigafactory.factory.git.worktree import AdoptedCheckout
 from gigafactory.factory.run.active_run import ActiveRun
 
 
@@ -25,7 +25,7 @@ class InPlaceFolder(PlainFolder):
         """Do nothing: the folder belongs to a person."""
 
 
-class InPlaceCheckout(RepoWorkplace):
+class InPlaceCheckout(RepoWorkspace):
     """A folder in a person's checkout: work goes to branches of that repo; HEAD stays."""
 
     folder: Path
@@ -73,7 +73,7 @@ def find_checkout(folder: Path, roots: Sequence[Path]) -> Path | None:
     return found
 
 
-def repo_address(run: ActiveRun) -> Address | None:
+def repo_address(run: ActiveRun) -> RemoteAddress | None:
     """Return the repo that a job works on, by name or by its `cwd`; None without a repo.
 
     Raises what `resolve_cwd` and `Repos.address` raise.
@@ -85,7 +85,7 @@ def repo_address(run: ActiveRun) -> Address | None:
     return None if checkout is None else run.equipment.repos.address(str(checkout))
 
 
-async def open_in_place(run: ActiveRun, cwd: str) -> Workplace:
+async def open_in_place(run: ActiveRun, cwd: str) -> Workspace:
     """Return the workspace of a job that works in place.
 
     Raises Forbidden, NotFound, WorktreeTaken, GitFailed.
@@ -99,7 +99,7 @@ async def open_in_place(run: ActiveRun, cwd: str) -> Workplace:
     branch = run.assignment.manifest.base or await mirror.default_branch()
     base = await mirror.resolve(branch)
     place = InPlaceCheckout(
-        Adopted.take(mirror, Path(address.url), base),
+        AdoptedCheckout.adopt(mirror, Path(address.url), base),
         run.assignment,
         base_branch=branch,
         base=base,
@@ -116,7 +116,7 @@ async def update_checkout(mirror: Mirror, base: str) -> None:
     Raises GitFailed.
     """
     checkout = Path(mirror.address.url)
-    place = Place(checkout / ".git", checkout)
+    place = GitLocation(checkout / ".git", checkout)
     head = await mirror.git.run("symbolic-ref", "-q", "--short", "HEAD", place=place, codes=(0, 1))
     if head.text == base:
         await mirror.git.run("reset", "--quiet", "--mixed", place=place)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from gigafactory.domain.job.run import Usage
 from gigafactory.factory.run import report_payloads
 from gigafactory.factory.run.active_run import ActiveRun
-from gigafactory.system.loops import every
+from gigafactory.system.loops import run_every
 
 EVERY_S = 5.0
 """Minimum interval of reports."""
@@ -30,7 +30,7 @@ class LiveUsageReporter:
 
     async def run(self) -> None:
         """Report forever, whenever usage has grown enough."""
-        await every(self._every_s, self._report, name="usage")
+        await run_every(self._every_s, self._report, name="usage")
 
     async def _report(self) -> None:
         await self._changed.wait()

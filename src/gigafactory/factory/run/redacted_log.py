@@ -30,7 +30,7 @@ class RedactedLog:
     def close(self) -> None:
         """Write the rest, and close the log."""
         self._write()
-        self._log.write(self._redactor.end())
+        self._log.write(self._redactor.finish())
         self._log.close()
 
     def _write(self) -> None:

@@ -18,7 +18,7 @@ async def commit_unsaved_work(mirror: Mirror, run: ActiveRun) -> str | None:
     checkpoint = run.assignment.checkpoint
     if checkpoint is None or checkpoint.factory_id != run.equipment.factory_id:
         return None
-    if not await mirror.has(checkpoint.commit):
+    if not await mirror.has_commit(checkpoint.commit):
         return None
     for earlier in _earlier_runs(run):
         left = Worktree.open(mirror, run.equipment.data_dir.worktree(earlier.job_id))

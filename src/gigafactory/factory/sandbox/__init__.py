@@ -1,1 +1,1 @@
-"""The sandbox room."""
+"""The sandbox of jobs: confinement by the operating system, and the proxy for allowed hosts."""

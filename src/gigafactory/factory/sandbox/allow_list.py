@@ -1,4 +1,4 @@
-"""Which hosts a program without a network of its own may reach all the same, and which never."""
+"""The list of hosts that a sandboxed program may reach, and the addresses that it never may."""
 
 import ipaddress
 import re
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import msgspec
 
 from gigafactory.domain.errors import Fault, Invalid
-from gigafactory.factory.git.remote_url import IP, is_unwanted
+from gigafactory.factory.git.remote_url import IP, is_forbidden_ip
 
 SETTING = "factory.allow-hosts"
 WEB_PORTS = frozenset({80, 443})
-"""Those of a host that is listed without a port."""
+"""The ports of an entry without a port."""
 LOOPBACK = "127.0.0.1"
 LOOPBACK_PORT_MIN = 1024
 _WRITTEN = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<name>[^:\[\]]*))(?::(?P<port>[0-9]{1,5}))?")
@@ -22,50 +22,49 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 class Destination(msgspec.Struct, frozen=True):
-    """A host and its port, as a program asks for them, in one spelling."""
+    """A host and port that a program asks for, in one spelling."""
 
     host: str
     port: int
 
     @staticmethod
-    def of(written: str, default_port: int | None = None) -> "Destination":
-        """Take `host:port` apart.
+    def parse(written: str, default_port: int | None = None) -> "Destination":
+        """Parse `host:port`.
 
-        Raises ValueError for what is none.
+        Raises ValueError for anything else.
         """
-        host, port = _taken_apart(written)
+        host, port = _split_port(written)
         if port is None and default_port is None:
             raise ValueError("expected a host and a port, such as example.com:443")
         return Destination(host, port or default_port or 0)
 
     def __str__(self) -> str:
-        """As it is written in a list."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-class Entry(msgspec.Struct, frozen=True):
-    """One line of the list: a name, `*.` and a name, or an address; with a port or without."""
+class AllowedHost(msgspec.Struct, frozen=True):
+    """One entry of the list: a name, `*.` and a name, or an address; with or without a port."""
 
     host: str
     port: int | None = None
 
     def permits(self, to: Destination) -> bool:
-        """Whether this is what the entry means."""
+        """Return whether the entry covers this destination."""
         ports = WEB_PORTS if self.port is None else {self.port}
         below = self.host.startswith("*.") and to.host.endswith(self.host[1:])
         return to.port in ports and (below or to.host == self.host)
 
 
 class AllowList(msgspec.Struct, frozen=True):
-    """What is allowed; everything else is not."""
+    """The allowed hosts; all others are forbidden."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[AllowedHost, ...] = ()
 
     @staticmethod
-    def of(written: Iterable[str]) -> "AllowList":
-        """The list as people write it.
+    def parse(written: Iterable[str]) -> "AllowList":
+        """Parse the list as people write it.
 
-        Raises Invalid with all that is wrong with it.
+        Raises Invalid with all faults.
         """
         entries, faults = [], []
         for index, text in enumerate(written):
@@ -79,19 +78,19 @@ class AllowList(msgspec.Struct, frozen=True):
 
     @property
     def loopback_ports(self) -> tuple[int, ...]:
-        """The ports of this machine itself that are allowed."""
+        """Return the allowed ports of this machine itself."""
         found = {each.port for each in self.entries if each.host == LOOPBACK}
         return tuple(sorted(port for port in found if port is not None))
 
     def permits(self, to: Destination) -> bool:
-        """Whether a program may ask for this host."""
+        """Return whether a program may ask for this host."""
         return any(entry.permits(to) for entry in self.entries)
 
-    def reaches(self, address: str, port: int) -> bool:
-        """Whether a host that is allowed may be at this address.
+    def permits_address(self, address: str, port: int) -> bool:
+        """Return whether an allowed host may have this address.
 
-        Addresses of this machine, of private networks and of a cloud's metadata must be listed
-        themselves: whoever answers for a name could lead there.
+        Addresses of this machine, of private networks and of a cloud's metadata service must be
+        listed themselves: the owner of a DNS name could point it at them.
         """
         ip = ipaddress.ip_address(address.partition("%")[0])
         listed = (each for each in self.entries if each.host == str(ip))
@@ -99,27 +98,27 @@ class AllowList(msgspec.Struct, frozen=True):
 
 
 def is_public(ip: IP) -> bool:
-    """Whether an address is somewhere out in the open network."""
+    """Return whether an address belongs to the public internet."""
     if isinstance(ip, ipaddress.IPv6Address):
         inner = ip.ipv4_mapped or ip.sixtofour
         if ip in _NAT64:
             inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
         if inner is not None:
             return is_public(inner)
-    return ip.is_global and not is_unwanted(ip)
+    return ip.is_global and not is_forbidden_ip(ip)
 
 
-def _entry(text: str) -> Entry:
+def _entry(text: str) -> AllowedHost:
     below = text.startswith("*.")
-    host, port = _taken_apart(text.removeprefix("*."))
+    host, port = _split_port(text.removeprefix("*."))
     if below and (":" in host or host.rpartition(".")[2].isdecimal()):
         raise ValueError("expected a name after `*.`")
     if host == LOOPBACK and (port is None or port < LOOPBACK_PORT_MIN):
         raise ValueError(f"expected a port of this machine, from {LOOPBACK_PORT_MIN}")
-    return Entry(f"*.{host}" if below else host, port)
+    return AllowedHost(f"*.{host}" if below else host, port)
 
 
-def _taken_apart(written: str) -> tuple[str, int | None]:
+def _split_port(written: str) -> tuple[str, int | None]:
     match = _WRITTEN.fullmatch(written)
     port = int(match["port"]) if match and match["port"] else None
     if match is None or (port is not None and not 0 < port < 65536):  # noqa: PLR2004 - all ports

@@ -1,14 +1,14 @@
-"""The sandbox of Linux: bubblewrap, with an empty environment and options over a descriptor."""
+"""The sandbox of Linux: bubblewrap, with an empty environment and its options over a descriptor."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from gigafactory.factory.process.orphans import marked
-from gigafactory.factory.process.spawn import HANDED, Program
-from gigafactory.factory.sandbox.filesystem import Place
+from gigafactory.factory.process.orphans import with_mark
+from gigafactory.factory.process.spawn import EXTRA_INPUT, Program
+from gigafactory.factory.sandbox.filesystem import Mount
 
 REQUIRED_OPTION = "--disable-userns"
-"""The youngest of the options that we use: in version 0.8."""
+"""The newest option that we use: since version 0.8."""
 
 ISOLATION = (
     "--unshare-all",
@@ -21,9 +21,9 @@ ISOLATION = (
     "--clearenv",
 )
 EMPTY_BYTES_MAX = 256 * 1024 * 1024
-"""What may be written to a folder that is shown empty: it is kept in memory."""
+"""How much may be written to a folder that is shown empty: it lives in memory."""
 KERNEL = ("acpi", "asound", "bus", "fs", "irq", "mtrr", "scsi", "sys", "sysrq-trigger")
-"""In /proc, what root may change without any capability, as whom a factory may run."""
+"""Parts of /proc that root may change without any capability; a factory may run as root."""
 SYSTEM = (
     *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
     *(word for name in KERNEL for word in ("--ro-bind-try", f"/proc/{name}", f"/proc/{name}")),
@@ -31,46 +31,46 @@ SYSTEM = (
 
 
 class Bubblewrap:
-    """Runs programs in namespaces of their own."""
+    """Runs programs in their own namespaces."""
 
     own_network = True
 
     def __init__(self, executable: str) -> None:
         self._executable = executable
 
-    def wrap(self, program: Program, seen: Sequence[Place], *, network: bool) -> Program:
-        """The same program, seeing only what it may."""
-        env = marked(program.env, program.mark)
-        words = options(seen, env=env, cwd=program.cwd, network=network)
+    def wrap(self, program: Program, mounts: Sequence[Mount], *, network: bool) -> Program:
+        """Return the program, wrapped so that it sees only these mounts."""
+        env = with_mark(program.env, program.mark)
+        words = options(mounts, env=env, cwd=program.cwd, network=network)
         return Program(
-            argv=(self._executable, "--args", HANDED, "--", *program.argv),
+            argv=(self._executable, "--args", EXTRA_INPUT, "--", *program.argv),
             cwd=Path("/"),
             env={},
             mark=program.mark,
             stdin=program.stdin,
             stdin_open=program.stdin_open,
-            handed=b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in words),
-            inherited=program.inherited,
-            wraps=True,
+            extra_input=b"".join(word.encode("utf-8", "surrogateescape") + b"\0" for word in words),
+            inherited_fds=program.inherited_fds,
+            is_wrapper=True,
         )
 
 
 def options(
-    seen: Sequence[Place], *, env: Mapping[str, str], cwd: Path, network: bool
+    mounts: Sequence[Mount], *, env: Mapping[str, str], cwd: Path, network: bool
 ) -> list[str]:
-    """The options, in the order in which bubblewrap obeys them: places above before those below."""
+    """Return bubblewrap's options in the order in which it applies them: parents first."""
     words = [*ISOLATION]
     if network:
         words.append("--share-net")
     words += SYSTEM
-    for place in seen:
-        words += _mount(place)
+    for place in mounts:
+        words += _mount_options(place)
     for name in sorted(env):
         words += ["--setenv", name, env[name]]
     return [*words, "--chdir", str(cwd)]
 
 
-def _mount(place: Place) -> list[str]:
+def _mount_options(place: Mount) -> list[str]:
     path = str(place.path)
     match place.access:
         case "write":

@@ -1,43 +1,43 @@
-"""A program in the sandbox of this system: with the network, or with one way out to the allowed."""
+"""Confines a program with the tool of this system, and opens its way to the allowed hosts."""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Protocol
 
 from gigafactory.factory.process.spawn import Program
-from gigafactory.factory.sandbox.egress import WaysOut
-from gigafactory.factory.sandbox.egress_proxy import Gateway
-from gigafactory.factory.sandbox.filesystem import Place
+from gigafactory.factory.sandbox.egress import Egress
+from gigafactory.factory.sandbox.egress_proxy import EgressProxy
+from gigafactory.factory.sandbox.filesystem import Mount
 
 
-class Tool(Protocol):
-    """What the system has to confine a program."""
+class SandboxTool(Protocol):
+    """The system's tool to confine a program."""
 
     @property
     def own_network(self) -> bool:
-        """Whether a program without the network has a loopback to itself."""
+        """Whether a program without network access has its own loopback interface."""
         ...
 
-    def wrap(self, program: Program, seen: Sequence[Place], *, network: bool) -> Program:
-        """The same program, seeing only what it may."""
+    def wrap(self, program: Program, mounts: Sequence[Mount], *, network: bool) -> Program:
+        """Return the program, wrapped so that it sees only these mounts."""
         ...
 
 
 @contextlib.asynccontextmanager
-async def confined(
-    tool: Tool,
+async def confine(
+    tool: SandboxTool,
     program: Program,
-    seen: Sequence[Place],
+    mounts: Sequence[Mount],
     *,
-    ways: WaysOut | None,
-    tell: Callable[[str], None] = lambda _: None,
+    egress: Egress | None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> AsyncIterator[Program]:
-    """The program as it has to be started, while the block lasts.
+    """Yield the program as it has to be started; it is served while the block lasts.
 
-    Without `ways` it shares the machine's network. `tell` hears of hosts that are not allowed.
+    Without `egress` it shares the machine's network. `report` is called for forbidden hosts.
     """
-    if ways is None or not tool.own_network:
-        yield tool.wrap(program, seen, network=ways is None)
+    if egress is None or not tool.own_network:
+        yield tool.wrap(program, mounts, network=egress is None)
         return
-    async with Gateway(ways, tell) as gateway:
-        yield tool.wrap(gateway.entered_by(program), seen, network=False)
+    async with EgressProxy(egress, report) as gateway:
+        yield tool.wrap(gateway.wrap(program), mounts, network=False)

@@ -1,4 +1,4 @@
-"""How an allowed host is reached: looked up, judged by its address, and connected to just there."""
+"""Connects to an allowed host: resolves it, checks the address, connects to exactly that."""
 
 import asyncio
 import socket
@@ -6,9 +6,9 @@ import socket
 import msgspec
 
 from gigafactory.factory.sandbox.allow_list import LOOPBACK, SETTING, AllowList, Destination
-from gigafactory.factory.sandbox.http_proxy import HEAD_BYTES_MAX, CannotPass
-from gigafactory.factory.sandbox.tunnel import Ends
-from gigafactory.factory.sandbox.upstream_proxy import Upstream
+from gigafactory.factory.sandbox.http_proxy import HEAD_BYTES_MAX, ProxyRefused
+from gigafactory.factory.sandbox.tunnel import StreamPair
+from gigafactory.factory.sandbox.upstream_proxy import UpstreamProxy
 
 LOOKUP_S_MAX = 20.0
 CONNECT_S_MAX = 20.0
@@ -16,66 +16,68 @@ UPSTREAM_S_MAX = 60.0
 ADDRESSES_MAX = 8
 
 
-class WaysOut(msgspec.Struct, frozen=True):
-    """What leads out of a sandbox of this factory."""
+class Egress(msgspec.Struct, frozen=True):
+    """What a sandboxed program may reach, and how."""
 
     allowed: AllowList = AllowList()
-    upstream: Upstream | None = None
-    """What this machine itself goes through."""
+    upstream: UpstreamProxy | None = None
+    """The proxy that this machine itself uses."""
 
-    async def reach(self, to: Destination) -> Ends:
-        """A connection to a host that is allowed.
+    async def connect(self, to: Destination) -> StreamPair:
+        """Connect to an allowed host.
 
-        Raises CannotPass.
+        Raises ProxyRefused.
         """
         if not self.allowed.permits(to):
             raise _forbidden(to, f"{SETTING} does not name it")
         if self.upstream is not None and to.host != LOOPBACK and self.upstream.serves(to.host):
             return await _through(self.upstream, to)
-        found = await _looked_up(to)
-        good = [each for each in found if self.allowed.reaches(each, to.port)]
+        found = await _resolve(to)
+        good = [each for each in found if self.allowed.permits_address(each, to.port)]
         if not good:
             raise _forbidden(
                 to,
-                f"it is at {found[0]}, which is no public address; {SETTING} does not name that",
+                f"its address {found[0]} is not public, and {SETTING} does not name it",
             )
         return await _first(good[:ADDRESSES_MAX], to)
 
 
-def _forbidden(to: Destination, why: str) -> CannotPass:
-    said = f"the sandbox lets nothing through to {to}: {why}"
-    return CannotPass(said, status="403 Forbidden")
+def _forbidden(to: Destination, why: str) -> ProxyRefused:
+    said = f"the sandbox blocks {to}: {why}"
+    return ProxyRefused(said, status="403 Forbidden")
 
 
-async def _through(upstream: Upstream, to: Destination) -> Ends:
+async def _through(upstream: UpstreamProxy, to: Destination) -> StreamPair:
     try:
         async with asyncio.timeout(UPSTREAM_S_MAX):
-            return await upstream.reach(to)
+            return await upstream.connect(to)
     except (OSError, EOFError, asyncio.LimitOverrunError) as trouble:
-        raise CannotPass(f"{to} cannot be reached: the proxy {upstream.host}: {trouble}") from None
+        raise ProxyRefused(
+            f"{to} cannot be reached: the proxy {upstream.host}: {trouble}"
+        ) from None
 
 
-async def _first(addresses: list[str], to: Destination) -> Ends:
+async def _first(addresses: list[str], to: Destination) -> StreamPair:
     trouble: OSError | None = None
     for address in addresses:
         try:
-            return await _connected(address, to.port)
+            return await _connect(address, to.port)
         except OSError as error:
             trouble = error
-    raise CannotPass(f"{to} cannot be reached: {trouble or 'it does not answer'}")
+    raise ProxyRefused(f"{to} cannot be reached: {trouble or 'it does not answer'}")
 
 
-async def _connected(address: str, port: int) -> Ends:
-    # A time that runs out is an OSError too.
+async def _connect(address: str, port: int) -> StreamPair:
+    # A timeout is an OSError, too.
     async with asyncio.timeout(CONNECT_S_MAX):
-        return Ends(*await asyncio.open_connection(address, port, limit=HEAD_BYTES_MAX))
+        return StreamPair(*await asyncio.open_connection(address, port, limit=HEAD_BYTES_MAX))
 
 
-async def _looked_up(to: Destination) -> list[str]:
+async def _resolve(to: Destination) -> list[str]:
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(LOOKUP_S_MAX):
             answers = await loop.getaddrinfo(to.host, to.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise CannotPass(f"{to.host} has no address: {error}") from None
+        raise ProxyRefused(f"{to.host} has no address: {error}") from None
     return list(dict.fromkeys(str(answer[4][0]) for answer in answers))

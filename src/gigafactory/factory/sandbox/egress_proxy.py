@@ -1,7 +1,7 @@
-"""The only way out of a sandbox without a network: a proxy that knows which hosts are allowed.
+"""The only way out of a sandbox without network access: a proxy to the allowed hosts.
 
-The sandbox hands its listening sockets out (`sandbox_entry.py`), and they are served here, by the
-factory: nothing in the sandbox has to be trusted, and nothing in it can reach further.
+The sandbox passes its listening sockets out (`entry.py`), and the factory serves them here: nothing
+in the sandbox has to be trusted, and nothing in it can reach further.
 """
 
 import asyncio
@@ -20,39 +20,38 @@ import msgspec
 from gigafactory.factory.process.spawn import Program
 from gigafactory.factory.sandbox import entry as sandbox_entry
 from gigafactory.factory.sandbox.allow_list import LOOPBACK, Destination
-from gigafactory.factory.sandbox.egress import WaysOut
-from gigafactory.factory.sandbox.http_proxy import HEAD_BYTES_MAX, CannotPass, Proxy
-from gigafactory.factory.sandbox.tunnel import Ends, joined
+from gigafactory.factory.sandbox.egress import Egress
+from gigafactory.factory.sandbox.http_proxy import HEAD_BYTES_MAX, HttpProxy, ProxyRefused
+from gigafactory.factory.sandbox.tunnel import StreamPair, join
 
 CONNECTIONS_MAX = 256
-"""At once, of one program; what comes beyond is closed."""
-REFUSALS_TOLD_MAX = 50
+"""Simultaneous connections of one program; more are closed."""
+REFUSALS_REPORTED_MAX = 50
 PORT = 3128
-"""Of the proxy, on the loopback that the sandbox has to itself."""
+"""The proxy's port on the sandbox's own loopback interface."""
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-class Gateway:
-    """Serves one program in a sandbox, while the block lasts."""
+class EgressProxy:
+    """Serves one sandboxed program while the block lasts."""
 
-    def __init__(self, ways: WaysOut, tell: Tell) -> None:
-        """Let out what is allowed; `tell` hears once of each host that is not."""
-        self._ways = ways
-        self._tell = tell
-        self._told: set[Destination] = set()
-        self._proxy = Proxy(self._reach)
-        self._forwards = ways.allowed.loopback_ports
+    def __init__(self, egress: Egress, report: Report) -> None:
+        """Let allowed traffic out; `report` is called once for each forbidden host."""
+        self._egress = egress
+        self._report = report
+        self._reported: set[Destination] = set()
+        self._proxy = HttpProxy(self._connect)
+        self._forwards = egress.allowed.loopback_ports
         self._port = next(port for port in range(PORT, 65536) if port not in self._forwards)
         self._servers: list[asyncio.Server] = []
         self._connections: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        """Be ready to take what the sandbox hands out."""
         self._ours, self._theirs = socket.socketpair()
         self._ours.setblocking(False)  # noqa: FBT003 - its name and its one argument say it
-        self._taking = asyncio.create_task(self._take())
+        self._taking = asyncio.create_task(self._accept_sockets())
         return self
 
     async def __aexit__(
@@ -61,7 +60,6 @@ class Gateway:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close every way."""
         self._taking.cancel()
         await asyncio.wait({self._taking})
         for server in self._servers:
@@ -73,20 +71,20 @@ class Gateway:
         self._ours.close()
         self._theirs.close()
 
-    def entered_by(self, program: Program) -> Program:
-        """The same program, with the way out opened before it begins."""
+    def wrap(self, program: Program) -> Program:
+        """Return the program, wrapped so that it opens its way out before it starts."""
         gate = self._theirs.fileno()
         ports = ",".join(str(port) for port in (self._port, *self._forwards))
         entry = (str(_interpreter()), "-I", "-S", "-c", inspect.getsource(sandbox_entry))
         return msgspec.structs.replace(
             program,
             argv=(*entry, str(gate), ports, *program.argv),
-            env=proxied(program.env, self._port),
-            inherited=(*program.inherited, gate),
+            env=with_proxy(program.env, self._port),
+            inherited_fds=(*program.inherited_fds, gate),
         )
 
-    async def _take(self) -> None:
-        """Serve the sockets that the sandbox hands out; a program that never begins has none."""
+    async def _accept_sockets(self) -> None:
+        """Serve the sockets that the sandbox passes out; a program that never starts has none."""
         handed = asyncio.Event()
         loop = asyncio.get_running_loop()
         loop.add_reader(self._ours, handed.set)
@@ -106,49 +104,49 @@ class Gateway:
     def _serving(self, port: int | None) -> Serve:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.current_task()
-            assert task is not None, "a connection is served by a task of its own"
+            assert task is not None, "each connection is served by its own task"
             self._connections.add(task)
             try:
                 if len(self._connections) <= CONNECTIONS_MAX:
-                    await self._serve(Ends(reader, writer), port)
+                    await self._serve(StreamPair(reader, writer), port)
             finally:
                 self._connections.discard(task)
                 writer.close()
 
         return serve
 
-    async def _serve(self, inside: Ends, port: int | None) -> None:
-        with contextlib.suppress(OSError, CannotPass):
+    async def _serve(self, inside: StreamPair, port: int | None) -> None:
+        with contextlib.suppress(OSError, ProxyRefused):
             if port is None:
                 await self._proxy.serve(inside)
             else:
-                await joined(inside, await self._reach(Destination(LOOPBACK, port)))
+                await join(inside, await self._connect(Destination(LOOPBACK, port)))
 
-    async def _reach(self, to: Destination) -> Ends:
+    async def _connect(self, to: Destination) -> StreamPair:
         try:
-            return await self._ways.reach(to)
-        except CannotPass as refused:
-            if refused.forbidden and to not in self._told:
+            return await self._egress.connect(to)
+        except ProxyRefused as refused:
+            if refused.forbidden and to not in self._reported:
                 self._note(to, str(refused))
             raise
 
     def _note(self, to: Destination, why: str) -> None:
-        if len(self._told) < REFUSALS_TOLD_MAX:
-            self._told.add(to)
-            self._tell(why)
+        if len(self._reported) < REFUSALS_REPORTED_MAX:
+            self._reported.add(to)
+            self._report(why)
 
 
-def proxied(env: Mapping[str, str], port: int) -> dict[str, str]:
-    """The environment in which programs ask the proxy; what listens beside them needs none."""
+def with_proxy(env: Mapping[str, str], port: int) -> dict[str, str]:
+    """Return the environment in which programs use the proxy, except for the loopback."""
     proxy, spared = f"http://{LOOPBACK}:{port}", f"localhost,{LOOPBACK},::1"
     names = {"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "ALL_PROXY": proxy, "NO_PROXY": spared}
     lower = {name.lower(): value for name, value in names.items()}
-    # Node.js heeds the others only when it is told to.
+    # Node.js respects the other variables only with this one.
     return {**env, **names, **lower, "NODE_USE_ENV_PROXY": "1"}
 
 
-def needs() -> tuple[Path, ...]:
-    """What a program that goes through a gateway must be able to read."""
+def required_paths() -> tuple[Path, ...]:
+    """Return the paths that a program behind the proxy must be able to read."""
     return (_interpreter(), Path(sys.base_prefix))
 
 

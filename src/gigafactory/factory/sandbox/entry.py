@@ -1,7 +1,8 @@
-"""What runs first in a sandbox without a network: it opens the only ways out, and steps aside.
+"""Runs first in a sandbox without network access: opens the way out, then becomes the program.
 
-It listens on the sandbox's own loopback, hands these sockets to the factory outside, and becomes
-the program that was meant. Its text is given to an interpreter: it can import nothing of ours.
+It listens on the sandbox's own loopback interface, passes these sockets to the factory outside, and
+executes the real program. Its source is given to an interpreter, so it cannot import anything of
+ours.
 """
 
 import os
@@ -14,12 +15,12 @@ NOT_FOUND = 127
 
 
 def main(arguments: list[str]) -> None:
-    """Take the number of a socket to the outside, ports with commas between, and a command."""
+    """Take the descriptor of a socket to the factory, comma-separated ports, and a command."""
     gate, ports, command = int(arguments[0]), arguments[1].split(","), arguments[2:]
     with socket.socket(fileno=gate) as outside:
         opened = [socket.create_server(("127.0.0.1", int(port))) for port in ports]
         socket.send_fds(outside, [b"."], [each.fileno() for each in opened])
-    # The interpreter ignores these, and whatever it becomes would do so too.
+    # The interpreter ignores these signals, and the executed program would inherit that.
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(ignored, signal.SIG_DFL)
     try:

@@ -1,4 +1,4 @@
-"""What a sandboxed program sees of the disk: which places it may write, read, or not know of."""
+"""The file system that a sandboxed program sees: paths it may write, read, or not see at all."""
 
 import shutil
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ import msgspec
 from gigafactory.factory.process.spawn import CannotStart, Program
 
 Access = Literal["write", "read", "empty", "none"]
-"""`empty` is there, with nothing in it, and stays so; `none` may be written to, for nobody else."""
+"""`empty` exists without content and is read-only; `none` is private scratch space."""
 
 HIDDEN = tuple(
     Path(place)
@@ -20,8 +20,7 @@ HIDDEN = tuple(
         *("/etc/shadow", "/etc/gshadow", "/etc/ssh", "/etc/ssl/private", "/etc/sudoers.d"),
     )
 )
-"""Where people's own files, sockets of services, other runs' leftovers and, for a factory that runs
-as root, the system's secrets are."""
+"""Personal files, sockets of services, files of other runs, secrets of the system (for root)."""
 HOMES = (Path("/home"), Path("/Users"))
 TOOLCHAINS = tuple(
     """
@@ -30,30 +29,30 @@ TOOLCHAINS = tuple(
     """.split()  # noqa: SIM905 - names read best as text
 )
 NEEDED = tuple(Path(place) for place in ("/etc/resolv.conf", "/run/current-system"))
-"""Of the system itself, where some distributions keep it below what is hidden."""
+"""Parts of the system that some distributions keep below a hidden path."""
 
 
-class Place(msgspec.Struct, frozen=True):
-    """One place and what may be done there; all below it is the same, unless it is listed too."""
+class Mount(msgspec.Struct, frozen=True):
+    """A path and its access; everything below is the same, unless it is listed too."""
 
     path: Path
     access: Access
     is_folder: bool = True
 
 
-def places(
+def resolve_mounts(
     *,
     writable: Iterable[Path],
     readable: Iterable[Path],
     hidden: Iterable[Path],
     emptied: Iterable[Path] = (),
-) -> tuple[Place, ...]:
-    """All of them as they really are on the disk, what lies above first; what is not there is left.
+) -> tuple[Mount, ...]:
+    """Return all mounts with their real paths, parents first; missing paths are left out.
 
-    Of two words on one place the stricter one holds. Raises CannotStart for a writable place that
+    If a path is listed twice, the stricter access wins. Raises CannotStart for a writable path that
     does not exist.
     """
-    found: dict[Path, Place] = {}
+    found: dict[Path, Mount] = {}
     asked: list[tuple[Access, Iterable[Path]]] = [
         ("write", writable),
         ("read", readable),
@@ -64,15 +63,15 @@ def places(
         for path in paths:
             real = path.resolve()
             if real.exists():
-                found[real] = Place(real, access, real.is_dir())
+                found[real] = Mount(real, access, real.is_dir())
             elif access == "write":
                 raise CannotStart(f"cannot start anything in {str(path)!r}: it does not exist")
     return tuple(sorted(found.values(), key=lambda place: (len(place.path.parts), place.path)))
 
 
-def shown(needed: Iterable[Path], hidden: Iterable[Path]) -> tuple[Path, ...]:
-    """Those of the needed places that are hidden otherwise, but never somebody's whole home."""
-    kept_from = places(writable=(), readable=(), hidden=hidden)
+def exposed_paths(needed: Iterable[Path], hidden: Iterable[Path]) -> tuple[Path, ...]:
+    """Return the needed paths that would be hidden otherwise, but never a whole home folder."""
+    kept_from = resolve_mounts(writable=(), readable=(), hidden=hidden)
     return tuple(
         path
         for path in needed
@@ -80,16 +79,16 @@ def shown(needed: Iterable[Path], hidden: Iterable[Path]) -> tuple[Path, ...]:
     )
 
 
-def access_of(path: Path, all_places: Sequence[Place]) -> Access:
-    """What may be done at a path: the nearest place above it decides, else it can be read."""
-    above = [place for place in all_places if path.is_relative_to(place.path)]
+def access_of(path: Path, mounts: Sequence[Mount]) -> Access:
+    """Return the access to a path: that of the nearest mount above it, else `read`."""
+    above = [place for place in mounts if path.is_relative_to(place.path)]
     return above[-1].access if above else "read"
 
 
-def installed(program: Program) -> tuple[Path, ...]:
-    """The folders that a program needs to see to start at all: those on its PATH, and its own.
+def program_folders(program: Program) -> tuple[Path, ...]:
+    """Return the folders that a program needs to start: those on its PATH, and its own.
 
-    Raises CannotStart when there is no such program.
+    Raises CannotStart if there is no such program.
     """
     search = program.env.get("PATH", "")
     name = program.argv[0] if program.argv else ""
@@ -98,22 +97,22 @@ def installed(program: Program) -> tuple[Path, ...]:
         raise CannotStart(f"cannot start {name!r}: there is no such program")
     on_path = [Path(folder) for folder in search.split(":") if folder.startswith("/")]
     real = Path(found).resolve()
-    return (*on_path, Path(found).parent, real.parent, package(real))
+    return (*on_path, Path(found).parent, real.parent, package_folder(real))
 
 
-def toolchains(home: Path) -> tuple[Path, ...]:
-    """Where version managers keep compilers and interpreters in a home; no credential is there."""
+def toolchain_folders(home: Path) -> tuple[Path, ...]:
+    """Return the folders of a home in which version managers keep toolchains, no credentials."""
     return tuple(home / name for name in TOOLCHAINS if (home / name).is_dir())
 
 
 def is_home(path: Path) -> bool:
-    """Whether it is all that somebody has, which is never shown for the sake of a program in it."""
+    """Return whether a path is a whole home folder, which is never exposed for a program in it."""
     real = path.resolve()
     return real == Path.home() or real.parent in HOMES
 
 
-def package(program: Path) -> Path:
-    """The folder that a script was installed with: its virtual environment or node modules."""
+def package_folder(program: Path) -> Path:
+    """Return the folder that a script is installed in: its virtual environment or node modules."""
     if "node_modules" in program.parts:
         return Path(*program.parts[: program.parts.index("node_modules") + 1])
     prefix = program.parent.parent

@@ -1,4 +1,4 @@
-"""Trying whether a sandbox holds: what must fail in it is really tried."""
+"""Checks that a sandbox works by attempting what must fail in it."""
 
 import asyncio
 import secrets
@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gigafactory.factory.process.orphans import new_mark
-from gigafactory.factory.process.process import CannotStart, Limits, Program, run
+from gigafactory.factory.process.process import CannotStart, ProcessLimits, Program, run
 from gigafactory.factory.sandbox import filesystem as view
-from gigafactory.factory.sandbox.confinement import Tool, confined
-from gigafactory.factory.sandbox.egress import WaysOut
+from gigafactory.factory.sandbox.confinement import SandboxTool, confine
+from gigafactory.factory.sandbox.egress import Egress
 
 PROBE_S = 30.0
 
@@ -46,27 +46,27 @@ tried("environment", environ)
 """
 
 FAULTS = {
-    "outside": "a program in it can write outside of its worktree",
-    "secret": "a program in it can read what is hidden",
-    "environment": "a program in it can read the environment of whoever started it",
-    "kernel": "a program in it can change settings of the kernel",
-    "connection": "a program in it can connect to the outside",
-    "proxy": "its proxy leads a program to what is not allowed",
+    "outside": "a program in it can write outside its worktree",
+    "secret": "a program in it can read hidden files",
+    "environment": "a program in it can read the environment of the process that started it",
+    "kernel": "a program in it can change kernel settings",
+    "connection": "a program in it can connect to the network",
+    "proxy": "its proxy lets a program reach a host that is not allowed",
 }
 
 
-async def probe(tool: Tool, *, network: bool) -> str | None:
-    """None when it holds, else what it lets through, or why it does not start."""
+async def probe(tool: SandboxTool, *, network: bool) -> str | None:
+    """Return None if the sandbox holds, else what it lets through or why it does not start."""
     with tempfile.TemporaryDirectory(prefix="aq-probe-") as name:
-        folder = _prepared(name)
+        folder = _make_folder(name)
         listener = await asyncio.start_server(_hang_up, "127.0.0.1", 0)
         async with listener:
             port = listener.sockets[0].getsockname()[1]
             heard = await _attempt(tool, folder, port, network=network)
-    return judged(heard, network=network)
+    return evaluate(heard, network=network)
 
 
-def _prepared(name: str) -> Path:
+def _make_folder(name: str) -> Path:
     folder = Path(name).resolve()
     for part in ("inside", "outside", "hidden"):
         (folder / part).mkdir()
@@ -74,22 +74,24 @@ def _prepared(name: str) -> Path:
     return folder
 
 
-def judged(heard: Iterable[str], *, network: bool) -> str | None:
-    """What the attempts say of a sandbox."""
+def evaluate(heard: Iterable[str], *, network: bool) -> str | None:
+    """Return the first fault that the output of the attempts shows, or None."""
     lines = list(heard)
     said = dict(
         line.split(" ", 1) for line in lines if line.split(" ", 1)[0] in {"inside", *FAULTS}
     )
     if said.keys() != {"inside", *FAULTS}:
-        return "a program does not start in it: " + (" / ".join(lines)[:500] or "it said nothing")
+        return "a program does not start in it: " + (
+            " / ".join(lines)[:500] or "it printed nothing"
+        )
     if said["inside"] != "done":
         return "a program in it cannot write to its own worktree"
     checked = [name for name in FAULTS if not (network and name == "connection")]
     return next((FAULTS[name] for name in checked if said[name] == "done"), None)
 
 
-async def _attempt(tool: Tool, folder: Path, port: int, *, network: bool) -> list[str]:
-    heard = _Heard()
+async def _attempt(tool: SandboxTool, folder: Path, port: int, *, network: bool) -> list[str]:
+    heard = _Output()
     paths = (folder / "inside", folder / "outside", folder / "hidden" / "secret")
     program = Program(
         argv=(sys.executable, "-I", "-S", "-c", ATTEMPTS, *map(str, paths), str(port)),
@@ -97,24 +99,24 @@ async def _attempt(tool: Tool, folder: Path, port: int, *, network: bool) -> lis
         env={"PATH": "/usr/bin:/bin"},
         mark=new_mark(),
     )
-    seen = view.places(
+    seen = view.resolve_mounts(
         writable=[folder / "inside"],
         readable=[Path(sys.prefix), Path(sys.base_prefix), folder / "outside"],
         hidden=[folder / "hidden"],
     )
     try:
-        async with confined(tool, program, seen, ways=None if network else WaysOut()) as wrapped:
-            await run(wrapped, Limits(wall_s=PROBE_S, grace_s=1.0), heard, asyncio.Event())
+        async with confine(tool, program, seen, egress=None if network else Egress()) as wrapped:
+            await run(wrapped, ProcessLimits(wall_s=PROBE_S, grace_s=1.0), heard, asyncio.Event())
     except CannotStart as cannot:
         return [str(cannot)]
     return heard.lines
 
 
-class _Heard:
+class _Output:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def line(self, text: str, *, stderr: bool) -> tuple[bytes, ...]:
+    def on_line(self, text: str, *, stderr: bool) -> tuple[bytes, ...]:
         del stderr
         self.lines.append(text)
         return ()

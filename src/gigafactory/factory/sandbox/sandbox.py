@@ -1,4 +1,4 @@
-"""How much a program of a job may see and touch, and whether this machine can hold it to that."""
+"""The sandbox of a factory: which policies this machine can enforce, and how a job is confined."""
 
 import asyncio
 import contextlib
@@ -10,84 +10,84 @@ from pathlib import Path
 
 from gigafactory.domain.errors import Refused
 from gigafactory.domain.manifest.manifest import Sandbox as Policy
-from gigafactory.factory.process.probe import ask
+from gigafactory.factory.process.probe import run_probe
 from gigafactory.factory.process.spawn import Program
 from gigafactory.factory.sandbox import egress_proxy as gateway
 from gigafactory.factory.sandbox import filesystem as view
 from gigafactory.factory.sandbox.allow_list import SETTING, AllowList
 from gigafactory.factory.sandbox.bubblewrap import REQUIRED_OPTION, Bubblewrap
-from gigafactory.factory.sandbox.confinement import Tool, confined
-from gigafactory.factory.sandbox.egress import WaysOut
+from gigafactory.factory.sandbox.confinement import SandboxTool, confine
+from gigafactory.factory.sandbox.egress import Egress
 from gigafactory.factory.sandbox.probe import probe
 from gigafactory.factory.sandbox.seatbelt import EXECUTABLE, Seatbelt
-from gigafactory.factory.sandbox.upstream_proxy import Upstream
+from gigafactory.factory.sandbox.upstream_proxy import UpstreamProxy
 
-STRENGTH: dict[Policy, int] = {"none": 0, "workspace": 1, "strict": 2}
+STRICTNESS: dict[Policy, int] = {"none": 0, "workspace": 1, "strict": 2}
 SWITCHED_OFF = "it is switched off (`factory.sandbox`)"
 
 
-class NoSandbox(Refused):
-    """A sandbox is asked for, and this machine has none that holds."""
+class SandboxUnavailable(Refused):
+    """A sandbox was requested, and this machine has none that works."""
 
     code = "no_sandbox"
 
 
-def stronger(one: Policy, other: Policy | None) -> Policy:
-    """The stricter of two policies."""
-    return one if other is None or STRENGTH[one] >= STRENGTH[other] else other
+def stricter(one: Policy, other: Policy | None) -> Policy:
+    """Return the stricter of two policies."""
+    return one if other is None or STRICTNESS[one] >= STRICTNESS[other] else other
 
 
 class Sandbox:
-    """Confines the programs of jobs: as much as a job asks for, and never less than `least`."""
+    """Confines the programs of jobs: as strictly as a job asks, never less than `minimum`."""
 
     def __init__(
         self,
-        tool: Tool | None,
-        least: Policy,
+        tool: SandboxTool | None,
+        minimum: Policy,
         *,
         missing: Mapping[Policy, str] | None = None,
-        ways: WaysOut | None = None,
+        egress: Egress | None = None,
         readable: Iterable[Path] = (),
         hidden: Iterable[Path] = (),
     ) -> None:
-        """`missing` says what cannot be had, and why; `ways` lead out of `strict`."""
+        """`missing` says which policies are unavailable, and why; `egress` applies to `strict`."""
         self._tool = tool
-        self.least = least
+        self.minimum = minimum
         self.missing = dict(missing or {})
-        self._ways = ways or WaysOut()
+        self._egress = egress or Egress()
         self._readable = tuple(readable)
         self._hidden = (*view.HIDDEN, *hidden)
 
     @property
-    def broken(self) -> str:
-        """What is wrong with a sandbox that is there and does not hold; empty if nothing is."""
+    def fault(self) -> str:
+        """Return what is wrong with an installed sandbox that does not work; else an empty text."""
         return self.missing.get("workspace", "") if self._tool is not None else ""
 
     @property
-    def offered(self) -> tuple[Policy, ...]:
-        """What a job may ask for here."""
-        return tuple(each for each in STRENGTH if each not in self.missing)
+    def policies(self) -> tuple[Policy, ...]:
+        """Return the policies that a job may ask for here."""
+        return tuple(each for each in STRICTNESS if each not in self.missing)
 
-    def held_to(self, policy: Policy | None, *, yolo: bool = False) -> Policy:
-        """What a job that asks for this is kept in.
+    def policy_for(self, policy: Policy | None, *, yolo: bool = False) -> Policy:
+        """Return the policy that applies to a job that asks for `policy`.
 
-        Raises NoSandbox when it cannot be had, and for a yolo job where the sandbox is broken.
+        Raises SandboxUnavailable, also for a yolo job if the sandbox does not work.
         """
-        found = stronger(self.least, policy)
+        found = stricter(self.minimum, policy)
         if found in self.missing:
-            raise NoSandbox(
-                f"the job asks for the sandbox {found!r}, which this machine does not have:"
+            raise SandboxUnavailable(
+                f"the job asks for the sandbox {found!r}, which is not available on this machine:"
                 f" {self.missing[found]}"
             )
-        if yolo and self.broken:
-            raise NoSandbox(
-                f"a yolo job is not run where the sandbox does not hold: {self.broken}; mend it, or"
-                " switch it off (`factory.sandbox`) to do without"
+        if yolo and self.fault:
+            raise SandboxUnavailable(
+                f"a yolo job needs a sandbox that works, but: {self.fault}; fix it, or switch it"
+                " off (`factory.sandbox`)"
             )
         return found
 
     @contextlib.asynccontextmanager
-    async def confined(
+    async def confine(
         self,
         program: Program,
         *,
@@ -96,50 +96,50 @@ class Sandbox:
         readable: Iterable[Path] = (),
         needed: Iterable[Path] = (),
         emptied: Iterable[Path] = (),
-        tell: Callable[[str], None] = lambda _: None,
+        report: Callable[[str], None] = lambda _: None,
     ) -> AsyncIterator[Program]:
-        """The program as it has to be started, while the block lasts.
+        """Yield the program as it has to be started; it is served while the block lasts.
 
-        What is `needed` is shown where it would be hidden, but never somebody's whole home; what is
-        `emptied` is found without anything in it, wherever it is. `tell`
-        hears of hosts that it may not reach. Raises NoSandbox, or CannotStart.
+        Paths in `needed` are visible even if they would be hidden, but never a whole home folder.
+        Paths in `emptied` exist without content. `report` is called for forbidden hosts. Raises
+        SandboxUnavailable or CannotStart.
         """
-        held_to = self.held_to(policy)
+        held_to = self.policy_for(policy)
         if self._tool is None or held_to == "none":
             yield program
             return
-        ways = self._ways if held_to == "strict" else None
+        egress = self._egress if held_to == "strict" else None
         needed = (
             *view.NEEDED,
-            *view.installed(program),
-            *(gateway.needs() if ways else ()),
+            *view.program_folders(program),
+            *(gateway.required_paths() if egress else ()),
             *needed,
         )
-        seen = view.places(
+        seen = view.resolve_mounts(
             writable=writable,
-            readable=(*view.shown(needed, self._hidden), *self._readable, *readable),
+            readable=(*view.exposed_paths(needed, self._hidden), *self._readable, *readable),
             hidden=self._hidden,
             emptied=emptied,
         )
-        async with confined(self._tool, program, seen, ways=ways, tell=tell) as wrapped:
+        async with confine(self._tool, program, seen, egress=egress, report=report) as wrapped:
             yield wrapped
 
 
-async def available(path: str | None = None) -> tuple[Tool | None, str]:
-    """The tool of this machine, looked for on a PATH, or why there is none."""
+async def find_tool(path: str | None = None) -> tuple[SandboxTool | None, str]:
+    """Return this machine's sandbox tool, found on PATH, or why there is none."""
     if sys.platform == "darwin":
         found = shutil.which(EXECUTABLE)
         return (Seatbelt(), "") if found else (None, f"{EXECUTABLE} is missing")
     executable = shutil.which("bwrap", path=path) if sys.platform == "linux" else None
     if executable is None:
         return None, "bubblewrap is not installed (Linux: install the package `bubblewrap`)"
-    said = await ask((executable, "--help"), env={}, limit_s=10.0)
+    said = await run_probe((executable, "--help"), env={}, limit_s=10.0)
     if REQUIRED_OPTION not in said.text:
         return None, f"{executable} does not know {REQUIRED_OPTION}: bubblewrap 0.8 or later does"
     return Bubblewrap(executable), ""
 
 
-async def choose(
+async def choose_sandbox(
     demanded: Policy | None,
     *,
     environ: Mapping[str, str] = os.environ,
@@ -147,40 +147,39 @@ async def choose(
     readable: Iterable[Path] = (),
     hidden: Iterable[Path] = (),
 ) -> Sandbox:
-    """The sandbox of this factory: what is demanded, else `workspace` where that really holds.
+    """Return the sandbox of this factory: the demanded policy, else `workspace` if it works.
 
-    `environ` is the factory's own: where its tool is, and how it reaches the network. Raises
-    NoSandbox when what is demanded cannot be had, with the reason, and Invalid for hosts that are
-    none.
+    `environ` is the factory's own: it has the PATH of the tool and the upstream proxy. Raises
+    SandboxUnavailable if the demanded policy is unavailable, and Invalid for invalid hosts.
     """
-    allowed = AllowList.of(allow_hosts)
+    allowed = AllowList.parse(allow_hosts)
     tool, missing = (
-        (None, SWITCHED_OFF) if demanded == "none" else await available(environ.get("PATH"))
+        (None, SWITCHED_OFF) if demanded == "none" else await find_tool(environ.get("PATH"))
     )
     faults: dict[Policy, str] = {"workspace": missing, "strict": missing}
     if tool is not None:
         faults = await _faults(tool, allowed)
     if demanded is not None and demanded in faults:
-        raise NoSandbox(
-            f"the sandbox {demanded!r} is demanded, and cannot be had: {faults[demanded]}"
+        raise SandboxUnavailable(
+            f"the sandbox {demanded!r} is required but not available: {faults[demanded]}"
         )
     least = demanded or ("none" if "workspace" in faults else "workspace")
     return Sandbox(
         tool,
         least,
         missing=faults,
-        ways=WaysOut(allowed, Upstream.of(environ)),
-        readable=(*view.toolchains(_home()), *readable),
+        egress=Egress(allowed, UpstreamProxy.from_environment(environ)),
+        readable=(*view.toolchain_folders(_home()), *readable),
         hidden=hidden,
     )
 
 
-async def _faults(tool: Tool, allowed: AllowList) -> dict[Policy, str]:
-    """What does not hold, tried side by side: a job may ask for more than is demanded."""
+async def _faults(tool: SandboxTool, allowed: AllowList) -> dict[Policy, str]:
+    """Return what does not work, all tried at once: a job may ask for more than is demanded."""
     shared, alone = await asyncio.gather(probe(tool, network=True), probe(tool, network=False))
     if alone is None and allowed.entries and not tool.own_network:
         alone = (
-            f"on this system it has no network at all, and {SETTING} names hosts; leave it empty"
+            f"on this system it has no network at all, but {SETTING} names hosts; leave it empty"
         )
     found: dict[Policy, str | None] = {"workspace": shared, "strict": alone}
     return {policy: fault for policy, fault in found.items() if fault is not None}

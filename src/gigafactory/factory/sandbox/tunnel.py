@@ -1,4 +1,4 @@
-"""Two connections joined: what comes from the one goes to the other, until both have ended."""
+"""Joins two connections: data from either goes to the other until both have ended."""
 
 import asyncio
 import contextlib
@@ -7,19 +7,19 @@ from typing import NamedTuple
 CHUNK_BYTES = 64 * 1024
 
 
-class Ends(NamedTuple):
+class StreamPair(NamedTuple):
     """Both directions of a connection."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
 
-async def joined(one: Ends, other: Ends) -> None:
-    """Pass everything on; when one direction breaks, both connections are closed."""
+async def join(one: StreamPair, other: StreamPair) -> None:
+    """Forward all data both ways; if one direction breaks, close both connections."""
     try:
         async with asyncio.TaskGroup() as both:
-            both.create_task(_passed_on(one.reader, other.writer))
-            both.create_task(_passed_on(other.reader, one.writer))
+            both.create_task(_forward(one.reader, other.writer))
+            both.create_task(_forward(other.reader, one.writer))
     except* OSError:
         pass
     finally:
@@ -27,10 +27,10 @@ async def joined(one: Ends, other: Ends) -> None:
             end.writer.close()
 
 
-async def _passed_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     while data := await reader.read(CHUNK_BYTES):
         writer.write(data)
         await writer.drain()
-    # One side may have said all, and still listen.
+    # One side may have finished sending and still read.
     with contextlib.suppress(OSError):
         writer.write_eof()

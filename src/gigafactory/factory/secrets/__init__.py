@@ -1,1 +1,1 @@
-"""The secrets room."""
+"""Redaction of secrets: known values in all encodings, and text that looks like a credential."""

@@ -1,4 +1,4 @@
-"""The shapes in which a known secret may be printed, and their removal from a stream."""
+"""Encodings in which a known secret may be printed, and their removal from a stream."""
 
 import base64
 import json
@@ -7,17 +7,17 @@ from urllib.parse import quote, quote_plus
 
 MARKER = b"[redacted]"
 CHARS_MIN = 6
-"""A shorter value would be found in ordinary words."""
+"""Shorter values would match ordinary words."""
 LINE_CHARS_MIN = 16
-"""Of a secret of many lines, a line as long as this is secret by itself."""
+"""In a multi-line secret, a line of at least this length is secret by itself."""
 PIECE_BYTES_MAX = 256
-"""A longer one is looked for in pieces, so that little has to be held back."""
+"""Longer forms are searched for in pieces, so that little has to be held back."""
 
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
-def forms(secret: str) -> set[bytes]:
-    """All byte strings of which one is in any text that gives the secret away."""
+def encoded_forms(secret: str) -> set[bytes]:
+    """Return all byte strings of which at least one occurs in any text that reveals the secret."""
     plain = secret.encode("utf-8", "surrogateescape")
     found = {plain, *_base64(plain)}
     for written in (
@@ -32,20 +32,20 @@ def forms(secret: str) -> set[bytes]:
     return {piece for form in found if len(form) >= CHARS_MIN for piece in _pieces(form)}
 
 
-def all_forms(secrets: Iterable[str]) -> tuple[bytes, ...]:
-    """The shapes of all secrets that are long enough, and of the lines of long ones."""
+def all_encoded_forms(secrets: Iterable[str]) -> tuple[bytes, ...]:
+    """Return the encoded forms of all secrets that are long enough, and of their long lines."""
     found: set[bytes] = set()
     for secret in secrets:
         lines = [line for line in secret.splitlines() if len(line) >= LINE_CHARS_MIN]
         for part in {secret, secret.strip(), *lines}:
             if len(part) >= CHARS_MIN:
-                found |= forms(part)
+                found |= encoded_forms(part)
     return tuple(sorted(found, key=lambda form: (len(form), form)))
 
 
 def _base64(plain: bytes) -> Iterator[bytes]:
-    # Where a secret begins within a group of three bytes decides how it looks; what its
-    # neighbours have a part in is left away at both ends.
+    # The encoding depends on where the secret starts within a group of three bytes. Characters that
+    # also depend on neighbouring bytes are cut off at both ends.
     for before, skipped in ((0, 0), (1, 2), (2, 3)):
         whole = base64.b64encode(b"\0" * before + plain)
         core = whole[skipped : (before + len(plain)) * 8 // 6]
@@ -67,24 +67,24 @@ def _pieces(form: bytes) -> Iterator[bytes]:
         yield form[start : start + PIECE_BYTES_MAX]
 
 
-class KnownSecrets:
-    """Replaces every known form in a stream, also one that is split over pieces of it."""
+class KnownSecretRedactor:
+    """Replaces every known form in a stream, even one that is split over several chunks."""
 
     def __init__(self, known: tuple[bytes, ...]) -> None:
         self._forms = known
         self._held = b""
         self._covered = -1
-        """How far from the beginning of what is held a secret already reaches; -1: not to it."""
+        """How far a secret already reaches into the held text; -1: not at all."""
 
     def feed(self, data: bytes) -> bytes:
-        """What is safe to pass on; an end that may be the beginning of a secret is held back."""
+        """Return what is safe to pass on; hold back an end that may be the start of a secret."""
         if not self._forms:
             return data
         self._held += data
-        return self._pass_on(min(self._may_begin(form) for form in self._forms))
+        return self._pass_on(min(self._partial_start(form) for form in self._forms))
 
-    def end(self) -> bytes:
-        """The rest."""
+    def finish(self) -> bytes:
+        """Return the rest."""
         return self._pass_on(len(self._held))
 
     def _pass_on(self, until: int) -> bytes:
@@ -104,8 +104,7 @@ class KnownSecrets:
             for start in _starts(self._held, form, until):
                 yield start, start + len(form)
 
-    def _may_begin(self, form: bytes) -> int:
-        """Where the longest end of what is held begins that the form begins with."""
+    def _partial_start(self, form: bytes) -> int:
         text = self._held
         at = text.find(form[:1], max(0, len(text) - len(form) + 1))
         while at >= 0 and not form.startswith(text[at:]):
@@ -114,7 +113,7 @@ class KnownSecrets:
 
 
 def _starts(text: bytes, form: bytes, until: int) -> Iterator[int]:
-    # One may begin within another, so each search goes on just behind a beginning.
+    # Matches may overlap, so each search continues right after the previous start.
     start = text.find(form)
     while 0 <= start < until:
         yield start

@@ -1,16 +1,21 @@
-"""What must not leave this machine: known secrets, and whatever looks like a credential."""
+"""Redaction: removes known secrets and whatever looks like a credential."""
 
 import re
 from collections.abc import Iterable, Mapping
 
-from gigafactory.factory.secrets.encodings import CHARS_MIN, MARKER, KnownSecrets, all_forms
-from gigafactory.factory.secrets.patterns import SHAPES, Shape
+from gigafactory.factory.secrets.encodings import (
+    CHARS_MIN,
+    MARKER,
+    KnownSecretRedactor,
+    all_encoded_forms,
+)
+from gigafactory.factory.secrets.patterns import PATTERNS, CredentialPattern
 
-FIRST_WORDS = {shape.first for shape in SHAPES}
+FIRST_KEYWORDS = {shape.first_keyword for shape in PATTERNS}
 KEY_BYTES_MAX = 16 * 1024
-"""A private key that has no end by then is taken to be none."""
+"""A private key without an end within this length is not treated as one."""
 NUMBER_CHARS_MAX = 12
-"""A shorter number, as in MAX_TOKENS, is a setting and no secret."""
+"""A shorter number, as in MAX_TOKENS, is a setting and not a secret."""
 
 _SECRET_NAME = re.compile(
     r"token|secret|passw|passphrase|credential|api_?key|access_?key|private_?key|auth_?key"
@@ -20,58 +25,58 @@ _SECRET_NAME = re.compile(
 
 
 def secret_values(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of all variables that are named like secrets."""
+    """Return the values of all variables whose names suggest a secret."""
     return tuple(
         value
         for name, value in environ.items()
-        if _SECRET_NAME.search(name) and len(value) >= CHARS_MIN and not _setting(value)
+        if _SECRET_NAME.search(name) and len(value) >= CHARS_MIN and not _is_setting(value)
     )
 
 
-def _setting(value: str) -> bool:
+def _is_setting(value: str) -> bool:
     return value.isdecimal() and len(value) < NUMBER_CHARS_MAX
 
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
-    """The text without what must not leave."""
+    """Return the text without secrets and credentials."""
     redactor = Redactor(secrets)
     raw = text.encode("utf-8", "surrogateescape")
-    return (redactor.feed(raw) + redactor.end()).decode("utf-8", "surrogateescape")
+    return (redactor.feed(raw) + redactor.finish()).decode("utf-8", "surrogateescape")
 
 
 class Redactor:
-    """Cleans a stream; what comes out does not depend on how it was cut into pieces."""
+    """Redacts a stream; the result does not depend on how it is cut into chunks."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        self._known = KnownSecrets(all_forms(secrets))
-        self._alike = Lookalikes()
+        self._known = KnownSecretRedactor(all_encoded_forms(secrets))
+        self._alike = PatternRedactor()
 
     def feed(self, data: bytes) -> bytes:
-        """What is safe to pass on; the rest is held until more is known of it."""
+        """Return what is safe to pass on; hold back the rest until more is known."""
         return self._alike.feed(self._known.feed(data))
 
-    def end(self) -> bytes:
-        """What was held."""
-        return self._alike.feed(self._known.end()) + self._alike.end()
+    def finish(self) -> bytes:
+        """Return what was held back."""
+        return self._alike.feed(self._known.finish()) + self._alike.finish()
 
 
-class Lookalikes:
-    """Replaces what looks like a credential in a stream, whoever it belongs to."""
+class PatternRedactor:
+    """Replaces everything in a stream that looks like a credential."""
 
     def __init__(self) -> None:
         self._text = b""
         self._at = 0
-        """How much of the text is passed on already: one byte is kept, to know what is before."""
-        self._within: Shape | None = None
+        """How much of the text was already passed on: one byte stays, for look-behinds."""
+        self._within: CredentialPattern | None = None
         self._swallowed = 0
 
     def feed(self, data: bytes) -> bytes:
-        """What is safe to pass on."""
+        """Return what is safe to pass on."""
         self._text += data
         return self._pass_on(final=False)
 
-    def end(self) -> bytes:
-        """What was held."""
+    def finish(self) -> bytes:
+        """Return what was held back."""
         passed = self._pass_on(final=True)
         self._text, self._at, self._within = b"", 0, None
         return passed
@@ -82,7 +87,7 @@ class Lookalikes:
         until = len(self._text) if final else -1
         while self._leave():
             if until < self._at:
-                until = min(shape.may_begin(self._text, self._at) for shape in SHAPES)
+                until = min(shape.partial_start(self._text, self._at) for shape in PATTERNS)
             found = upcoming.first(self._at, until)
             if found is None:
                 passed.append(self._text[self._at : until])
@@ -97,7 +102,7 @@ class Lookalikes:
         return b"".join(passed)
 
     def _leave(self) -> bool:
-        """Pass over the rest of the credential that we are in; False if all that there is is it."""
+        """Skip the rest of the current credential; return False if it may continue."""
         if self._within is None:
             return True
         follows, until = self._within.follows, self._within.until
@@ -112,41 +117,41 @@ class Lookalikes:
                 self._within = None
         return self._within is None
 
-    def _leave_key(self, stop: int, until: Shape) -> None:
+    def _leave_key(self, stop: int, until: CredentialPattern) -> None:
         last = self._at + KEY_BYTES_MAX - self._swallowed
         over = min(stop, last)
-        end = until.whole.search(self._text, self._at, over)
+        end = until.regex.search(self._text, self._at, over)
         if end is not None:
             self._at, self._within = end.end(), None
         elif over == last or over < len(self._text):
             self._at, self._within = over, None
         else:
-            held = until.may_begin(self._text, self._at)
+            held = until.partial_start(self._text, self._at)
             self._swallowed += held - self._at
             self._at = held
 
 
 class _Upcoming:
-    """The next match of each shape, looked for once for each stretch of a text."""
+    """The next match of each pattern, searched for once per stretch of text."""
 
     def __init__(self, text: bytes) -> None:
         self._text = text
-        present = {words: words.among(text) for words in FIRST_WORDS}
-        self._next: dict[Shape, re.Match[bytes] | None] = {
-            shape: None for shape in SHAPES if not present[shape.first]
+        present = {words: words.occurs_in(text) for words in FIRST_KEYWORDS}
+        self._next: dict[CredentialPattern, re.Match[bytes] | None] = {
+            shape: None for shape in PATTERNS if not present[shape.first_keyword]
         }
 
-    def first(self, at: int, until: int) -> tuple[Shape, re.Match[bytes]] | None:
-        """The first match that begins from `at` on and before `until`."""
-        best: tuple[Shape, re.Match[bytes]] | None = None
-        for shape in SHAPES:
+    def first(self, at: int, until: int) -> tuple[CredentialPattern, re.Match[bytes]] | None:
+        """Return the first match that starts at or after `at` and before `until`."""
+        best: tuple[CredentialPattern, re.Match[bytes]] | None = None
+        for shape in PATTERNS:
             match = self._after(shape, at)
             if match and match.start() < until and (not best or match.start() < best[1].start()):
                 best = shape, match
         return best
 
-    def _after(self, shape: Shape, at: int) -> re.Match[bytes] | None:
+    def _after(self, shape: CredentialPattern, at: int) -> re.Match[bytes] | None:
         known = self._next.get(shape)
         if shape not in self._next or (known is not None and known.start() < at):
-            known = self._next[shape] = shape.whole.search(self._text, at)
+            known = self._next[shape] = shape.regex.search(self._text, at)
         return known

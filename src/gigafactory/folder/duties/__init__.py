@@ -1,1 +1,1 @@
-"""The duties room."""
+"""Background duties of a folder queue: cron, recovery and unblocking."""

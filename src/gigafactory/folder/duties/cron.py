@@ -1,4 +1,4 @@
-"""Schedules of a folder: a template submits a fresh copy at each tick, never two at once."""
+"""Cron for a folder: a template submits a copy at each tick, never two at once."""
 
 import msgspec
 import structlog
@@ -18,7 +18,7 @@ log = structlog.get_logger()
 
 
 def look_at_schedules(desk: Desk) -> None:
-    """Serve every template whose time has come."""
+    """Submit copies for all templates that are due."""
     for kept in list(desk.kept.values()):
         if _is_due(desk, kept.job):
             _tick(desk, kept)
@@ -32,7 +32,7 @@ def _is_due(desk: Desk, job: Job) -> bool:
 def _tick(desk: Desk, kept: Kept) -> None:
     job = kept.job
     previous = desk.kept.get(job.copy_id or "")
-    # Whoever died between the two commits has made the copy already.
+    # A process that died between the two commits has already made the copy.
     made = desk.holder(
         idempotency_hold(job.product_id, copy_of(job, "", desk.now).idempotency_key or "")
     )
@@ -51,7 +51,7 @@ def _tick(desk: Desk, kept: Kept) -> None:
 
 
 def _file(desk: Desk, template: Kept, copy: Job) -> Kept:
-    """The copy as a file on the board like any other: without the schedule, and named."""
+    """Write the copy as a file on the board: without the schedule, and with a name."""
     manifest = parse_snapshot(msgspec.json.decode(template.manifest))
     told = replace(
         manifest,

@@ -1,10 +1,10 @@
-"""Orphans: what a runner that died has left, taken back once, whoever looks and however often."""
+"""Recovers jobs whose runner has died; idempotent."""
 
 import structlog
 
 from gigafactory.domain.job.lease import expire, release_revoked
 from gigafactory.domain.job.run import end_run
-from gigafactory.factory.process.orphans import sweep
+from gigafactory.factory.process.orphans import kill_orphans
 from gigafactory.factory.run import run_registry
 from gigafactory.factory.run.crash_recovery import quarantine_dead_run
 from gigafactory.folder.queue.claim import Held
@@ -17,7 +17,7 @@ log = structlog.get_logger()
 
 
 async def recover(queue: Queue) -> list[Kept]:
-    """Queue every job again whose runner is gone; gives those that were taken back."""
+    """Requeue every job whose runner has died, and return them."""
     recovered = []
     for kept in list(queue.look().values()):
         if not leases_of(kept.job):
@@ -38,7 +38,7 @@ async def _end_strays(queue: Queue, job_id: str) -> None:
     """Kill what the dead runner had started: nobody else may be at work when it goes on."""
     data_dir = queue.board.data_dir
     for run in (run for run in run_registry.load_runs(data_dir) if run.job_id == job_id):
-        swept = await sweep(run.mark)
+        swept = await kill_orphans(run.mark)
         for stray in swept.killed:
             log.warning("killed what was left", run=run.run_id, pid=stray.pid)
         if run.repo is None:
@@ -47,7 +47,7 @@ async def _end_strays(queue: Queue, job_id: str) -> None:
 
 
 def _taken_back(desk: Desk, job_id: str) -> list[Kept]:
-    """What is so by now counts: the runner may have ended in order since we looked."""
+    """Requeue if it is still so: the runner may have ended normally meanwhile."""
     kept = desk.kept.get(job_id)
     if kept is None or not leases_of(kept.job):
         return []

@@ -1,4 +1,4 @@
-"""Jobs that wait for others: looked at whenever the folder is."""
+"""Unblocks jobs that wait for others, at each look at the folder."""
 
 from gigafactory.domain.job.job import Stage
 from gigafactory.domain.job.operator_actions import cancel
@@ -7,12 +7,12 @@ from gigafactory.folder.queue.intake import find_job
 from gigafactory.folder.queue.record import place
 from gigafactory.folder.queue.store import Desk
 
-GONE = "its file was taken out of the inbox"
+GONE = "its file was removed from the inbox"
 
 
 def look_at_dependencies(desk: Desk) -> None:
-    """Let every blocked job go on as far as what it waits for allows."""
-    # One that goes on, or fails, may be what the next one waits for.
+    """Unblock or fail every blocked job as its dependencies allow."""
+    # A job that changes may be what another one waits for.
     moved = True
     while moved:
         blocked = [k.job.id for k in desk.kept.values() if k.job.stage is Stage.BLOCKED]
@@ -35,7 +35,7 @@ def _look(desk: Desk, job_id: str) -> bool:
 
 
 def put_in_place(desk: Desk) -> None:
-    """Have every file where its job's stage says; a waiting job whose file is gone is cancelled."""
+    """Move every file to its job's column; cancel a waiting job whose file is gone."""
     for kept in list(desk.kept.values()):
         if place(desk.board, kept) is not None:
             desk.put(kept)

@@ -1,1 +1,1 @@
-"""The queue room."""
+"""The queue of a folder: board, records, claims, intake, scheduling and actions."""

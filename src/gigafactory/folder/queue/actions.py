@@ -1,4 +1,4 @@
-"""What people do to the jobs of a folder: the same actions, by the same rules."""
+"""Actions of people on the jobs of a folder, by the same rules as in a fleet."""
 
 from collections.abc import Callable, Mapping
 
@@ -29,7 +29,7 @@ NOTHING = Wish()
 
 
 def act(queue: Queue, reference: str, action: str, by: str, wish: Wish = NOTHING) -> Kept | str:
-    """Do what a person asks of a job; gives the job, or the file of what was none and may be now.
+    """Apply an action to a job; return the job, or the name of an invalid file that is retried.
 
     Raises Refused.
     """
@@ -47,7 +47,7 @@ def act(queue: Queue, reference: str, action: str, by: str, wish: Wish = NOTHING
 
 
 def _tried_again(desk: Desk, reference: str) -> str | None:
-    """A file that was no job goes back into the inbox, where it is read anew."""
+    """Move an invalid file back into the inbox, where it is read again."""
     plain = reference.rpartition("/")[2].removesuffix(".md")
     path = desk.board.column("failed") / f"{plain}.md"
     errors = desk.board.errors(path.name)
@@ -83,7 +83,7 @@ def _change(job: Job, action: str, by: str, wish: Wish, desk: Desk) -> JobChange
 
 
 def _promote(job: Job, by: str, wish: Wish, desk: Desk) -> JobChange:
-    """One step on: from review to testing, or to the front of those that wait."""
+    """Move a job one step on: from review to testing, or to the front of the queue."""
     if job.stage is Stage.REVIEW:
         return decisions.approve(job, by, wish.reason, wish.commit, now=desk.now)
     return decisions.promote(job, by, now=desk.now)
@@ -92,7 +92,7 @@ def _promote(job: Job, by: str, wish: Wish, desk: Desk) -> JobChange:
 def _ship(job: Job, by: str, wish: Wish, desk: Desk) -> JobChange:
     if REBUILT in job.flags and job.ask.repo is not None and job.checkpoint is None:
         raise Conflict(
-            f"what is known of {job.name} was lost and made anew, and its commit is not known:"
+            f"the record of {job.name} was lost and rebuilt, and its commit is not known:"
             " send it back with `aq request-changes`, or merge its branch by hand and reject it"
         )
     return decisions.request_ship(job, by, wish.commit, now=desk.now)

@@ -1,4 +1,4 @@
-"""Putting files into the inbox: all of them, checked and whole, or none."""
+"""Adds files to the inbox: all of them, validated and complete, or none."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,14 +10,14 @@ from gigafactory.system.atomic_file import write_atomically
 
 
 def add(board: Board, files: Sequence[Path]) -> list[Path]:
-    """Copy files into the inbox; gives their places.
+    """Copy files into the inbox, and return their new paths.
 
-    Raises Invalid with all that is wrong with all of them; then none is copied.
+    Raises Invalid with the faults of all files; then none is copied.
     """
     read = [(file, _read(file)) for file in files]
     faults = [fault for file, data in read for fault in _faults(file, data)]
     if faults:
-        raise Invalid("what was to be added", faults)
+        raise Invalid("the files to add", faults)
     board.create()
     added = []
     for file, data in read:
@@ -32,7 +32,7 @@ def _read(file: Path) -> bytes:
         return file.read_bytes()
     except OSError as error:
         fault = Fault("", f"{file} cannot be read: {error.strerror}")
-        raise Invalid("what was to be added", [fault]) from None
+        raise Invalid("the files to add", [fault]) from None
 
 
 def _faults(file: Path, data: bytes) -> list[Fault]:

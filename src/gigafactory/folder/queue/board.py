@@ -1,4 +1,4 @@
-"""The folders that are the board, and the files that move between them."""
+"""The board: folders as columns, and the files that move between them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,89 +19,89 @@ IGNORED = {
     ".state": "/diffs/\n/lock\n/work/\n.*.new\n",
     "building": ".*.claim\n",
 }
-"""What git should not look at, where the folder is in a repo: what passes, and what is large."""
+"""What git should ignore where the folder is in a repo: temporary and large files."""
 
 _COLUMN_OF = {stage: column for column, stages in BOARD.items() for stage in stages}
 
 
 def column_of(job: Job) -> str:
-    """Where the file of a job lies; whoever has a job has its file in `building`."""
+    """Return the column of a job's file; a leased job is in `building`."""
     return "building" if job.stage is Stage.ASSIGNED else _COLUMN_OF[job.stage]
 
 
 class Board(msgspec.Struct, frozen=True):
-    """The places of one queue."""
+    """The paths of one queue."""
 
     root: Path
 
     @property
     def state(self) -> Path:
-        """What is known of the jobs."""
+        """Return the folder of the records."""
         return self.root / ".state"
 
     @property
     def lock(self) -> Path:
-        """Held for the moment of every change."""
+        """Return the lock that is held during every change."""
         return self.state / "lock"
 
     @property
     def halted(self) -> Path:
-        """There while no runner may begin with a job: who wants it so, and why."""
+        """Return the file that exists while the folder is halted: by whom, and why."""
         return self.state / "halted"
 
     @property
     def data_dir(self) -> DataDir:
-        """Where runs work."""
+        """Return the data folder of runs."""
         return DataDir(self.state / "work")
 
     @property
     def profiles(self) -> Path:
-        """The folder's own profiles, as people write them."""
+        """Return the folder's own profiles, as people write them."""
         return self.root / "profiles"
 
     @property
     def versions(self) -> Path:
-        """All versions that those profiles have had."""
+        """Return the folder of all versions of those profiles."""
         return self.state / "profiles"
 
     def column(self, name: str) -> Path:
-        """One folder of the board."""
+        """Return the folder of a column."""
         return self.root / name
 
     def log(self, key: str) -> Path:
-        """What the runs of a job have printed."""
+        """Return the log of a job's runs."""
         return self.root / "logs" / f"{key}.log"
 
     def artifacts(self, key: str) -> Path:
-        """The files that the runs of a job have left behind."""
+        """Return the folder of a job's artifacts."""
         return self.root / "artifacts" / key
 
     def diff(self, key: str) -> Path:
-        """What the newest run of a job has changed."""
+        """Return the diff of the newest run of a job."""
         return self.state / "diffs" / f"{key}.json"
 
     def claim(self, key: str) -> Path:
-        """Who works on a job; held while somebody does, and beside its file."""
+        """Return the claim file of a job, beside its file; locked while a process works on it."""
         return self.root / "building" / f".{key}.claim"
 
     def trail(self, key: str) -> Path:
-        """How far the ticket of a job was told of it."""
+        """Return the file that records which updates the ticket of a job has received."""
         return self.state / f"{key}.echo"
 
     def record(self, key: str) -> Path:
-        """What is known of a job."""
+        """Return the record of a job."""
         return self.state / f"{key}.json"
 
     def events(self, key: str) -> Path:
-        """The story of a job, a line an event."""
+        """Return the event log of a job, one event per line."""
         return self.state / f"{key}.events.jsonl"
 
     def errors(self, file: str) -> Path:
-        """What is wrong with a file that is no job."""
+        """Return the file with the faults of an invalid job file."""
         return self.column("failed") / f"{Path(file).stem}{ERRORS}"
 
     def create(self) -> None:
-        """Make what is missing of it."""
+        """Create missing folders and files."""
         for name in (*COLUMNS, "logs", ".state"):
             (self.root / name).mkdir(parents=True, exist_ok=True)
         for folder, ignored in IGNORED.items():
@@ -111,21 +111,21 @@ class Board(msgspec.Struct, frozen=True):
 
     @property
     def exists(self) -> bool:
-        """Whether this folder is a queue."""
+        """Return whether this folder is a queue."""
         return (self.root / "inbox").is_dir() and self.state.is_dir()
 
     def files(self, column: str) -> list[Path]:
-        """The job files of a column, the oldest first."""
+        """Return the job files of a column, oldest first."""
         ages = {path: _age(path) for path in self.column(column).glob(f"*{SUFFIX}")}
         return [path for _, _, path in sorted((a, p.name, p) for p, a in ages.items() if a)]
 
     def find(self, file: str, *columns: str) -> Path | None:
-        """Where a file is, of these columns."""
+        """Return the path of a file in these columns, or None."""
         places = (self.column(column) / file for column in columns)
         return next((path for path in places if path.is_file()), None)
 
     def free_stem(self, stem: str, *, own: Path | None = None) -> str:
-        """A stem that no file of the board has, nor a record, as near to this one as can be."""
+        """Return a stem close to this one that no file or record has."""
         for candidate in _candidates(stem):
             taken = any(
                 path.exists() and path != own
@@ -133,10 +133,10 @@ class Board(msgspec.Struct, frozen=True):
             )
             if not taken and not self.record(candidate).exists():
                 return candidate
-        raise AssertionError("there is always a next number")
+        raise AssertionError("the candidates never end")
 
     def move(self, path: Path, column: str) -> Path:
-        """Move a file to a column at once; never over another one."""
+        """Move a file to a column atomically, never over another file."""
         wanted = self.column(column) / path.name
         if path == wanted:
             return path
@@ -146,7 +146,7 @@ class Board(msgspec.Struct, frozen=True):
         return wanted
 
     def refuse(self, path: Path, refused: Refused) -> Path:
-        """Put what is no job away, with all that is wrong with it beside it."""
+        """Move an invalid file to `failed/`, with its faults in a file beside it."""
         moved = self.move(path, "failed")
         faults = refused.faults if isinstance(refused, Invalid) else ()
         lines = [str(fault) for fault in faults] or [refused.detail]
@@ -157,7 +157,7 @@ class Board(msgspec.Struct, frozen=True):
 
 
 def _age(path: Path) -> int | None:
-    """When a file was written; None for what is hidden, or not written yet, or gone again."""
+    """Return when a file was written; None if it is hidden, empty or gone."""
     try:
         found = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""Clearing away: what has ended long ago, with its file, its state, its log and its home."""
+"""Removes jobs that ended long ago: file, record, log and home."""
 
 from datetime import timedelta
 
@@ -10,9 +10,9 @@ from gigafactory.folder.queue.store import Queue, leases_of
 
 
 def clean(queue: Queue, older: timedelta, *, failed: bool = False) -> list[Kept]:
-    """Remove the jobs that were shipped so long ago (`failed`: those too that ended otherwise).
+    """Remove jobs that were shipped at least `older` ago (`failed`: other ended jobs, too).
 
-    One that an unfinished job waits for stays.
+    Jobs that an unfinished job waits for stay.
     """
     with queue.open() as desk:
         awaited = {d for k in desk.kept.values() if not k.job.finished for d in k.job.deps}
@@ -34,7 +34,7 @@ def _has_ended(job: Job, *, failed: bool) -> bool:
 
 
 def _remove(board: Board, kept: Kept) -> None:
-    """The record goes last: what is left after a crash is removed the next time."""
+    """Remove everything of a job, the record last: after a crash the rest is removed next time."""
     data_dir = board.data_dir
     runs = (data_dir.log_file(run.id) for run in kept.runs)
     job_id = kept.job.id

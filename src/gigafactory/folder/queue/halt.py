@@ -1,4 +1,4 @@
-"""The switch of a folder: while it is halted, no runner begins with a job."""
+"""Halts a folder: no runner starts a job meanwhile."""
 
 from datetime import datetime
 
@@ -19,14 +19,14 @@ class Halt(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def told(self) -> str:
-        """It in a few words."""
+        """Return a short description."""
         return f"by {self.by}: {self.reason}" if self.reason else f"by {self.by}"
 
 
 def halt(queue: Queue, by: str, reason: str = "", *, stop: bool = False) -> Halt:
-    """Let no runner begin with anything; with `stop`, have what runs saved and handed back.
+    """Let no runner start a job; with `stop`, save running work and hand it back.
 
-    After this not one more begins: whoever begins has the folder for that moment. Raises Refused.
+    No job starts after this returns: a runner locks the folder to start one. Raises Refused.
     """
     with queue.open() as desk:
         made = Halt(by=by, reason=reason, at=desk.now)
@@ -38,12 +38,12 @@ def halt(queue: Queue, by: str, reason: str = "", *, stop: bool = False) -> Halt
 
 
 def lift(queue: Queue) -> None:
-    """Let runners begin again; harmless where nothing is halted."""
+    """Let runners start jobs again; no effect if nothing is halted."""
     queue.board.halted.unlink(missing_ok=True)
 
 
 def halted(board: Board) -> Halt | None:
-    """The halt of a folder; None while it goes on."""
+    """Return the halt of a folder; None if it is not halted."""
     try:
         return msgspec.json.decode(board.halted.read_bytes(), type=Halt)
     except FileNotFoundError:

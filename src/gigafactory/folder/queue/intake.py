@@ -1,4 +1,4 @@
-"""Taking files in: from a markdown file in the inbox to a job, or to `failed/` with its errors."""
+"""Intake: turns a markdown file in the inbox into a job, or moves it to `failed/`."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -28,15 +28,15 @@ REBUILT_AS = {
     "shipped": Stage.SHIPPED,
     "failed": Stage.FAILED,
 }
-"""What the place of a file says of its job, where nothing else is known."""
+"""The stage that the column of a file implies if its record is lost."""
 
 log = structlog.get_logger()
 
 
 def take_in(desk: Desk, rules: Rules) -> list[Kept]:
-    """Take every new file of the inbox in, dependencies first; gives the new jobs.
+    """Take in every new file of the inbox, dependencies first, and return the new jobs.
 
-    What was written anew before its first run is what holds from then on.
+    An edit before the first run replaces the job.
     """
     for kept in list(desk.kept.values()):
         _look_at_edits(desk, kept, rules)
@@ -54,25 +54,25 @@ def _look_at_edits(desk: Desk, kept: Kept, rules: Rules) -> None:
     except FileNotFoundError:
         return
     if same:
-        # It was copied, or checked out anew.
+        # It was copied, or checked out again.
         desk.remark(kept, stamp, edited=False)
     elif kept.job.stage not in {Stage.QUEUED, Stage.BLOCKED} or kept.job.runs > 0:
-        log.warning("edited too late; what was taken in is what runs", file=path.name)
+        log.warning("edited too late; the original version runs", file=path.name)
         desk.remark(kept, stamp, edited=True)
     elif _taken(desk, path, rules, instead_of=kept) is None:
-        why = "its file was written anew, and is no job any more"
+        why = "its file was edited and is no longer a valid job"
         desk.commit(cancel(kept.job, SUBMITTER, why, now=desk.now))
 
 
 def rebuild_lost(desk: Desk, rules: Rules) -> list[Kept]:
-    """Make the records anew of files on the board that none is kept of.
+    """Rebuild the records of files on the board that have none.
 
-    What somebody is working on stays as it is.
+    Jobs with an active run stay as they are.
     """
     owned = _owned(desk)
     for path in desk.board.files("building"):
         if path not in owned and not _is_claimed(desk, path.stem):
-            # A run of which nothing is known is none: it begins anew.
+            # Nothing is known of its run: start again.
             desk.board.move(path, "inbox")
     lost = [
         (path, stage)
@@ -99,13 +99,13 @@ def _is_claimed(desk: Desk, key: str) -> bool:
 
 
 def _dependencies_first(paths: Sequence[Path]) -> Iterator[Path]:
-    """The files in their order, but none before another of them that it waits for."""
+    """Yield the files in order, but each after those that it depends on."""
     waits = {path: _wants(path) for path in paths}
     names = {path: _name(path) for path in paths}
     while waits:
         open_names = {names[path] for path in waits}
         ready = next((path for path, deps in waits.items() if not deps & open_names), None)
-        # In a circle none is ready: then whichever comes first.
+        # In a cycle none is ready: take the first.
         path = ready or next(iter(waits))
         del waits[path]
         yield path
@@ -133,7 +133,7 @@ def _taken(
     stage: Stage = Stage.QUEUED,
     instead_of: Kept | None = None,
 ) -> Kept | None:
-    """The job of one file; None for what is none, or is there already."""
+    """Return the job of one file; None if it is invalid, or exists already."""
     try:
         kept = _Arrival(desk, path, rules, instead_of).job(stage)
     except FileNotFoundError:
@@ -143,13 +143,13 @@ def _taken(
         log.warning("not a job", file=moved.name, reason=refused.detail)
         return None
     if desk.board.find(path.name, "failed") is None:
-        # Told of an earlier try.
+        # From an earlier attempt.
         desk.board.errors(path.name).unlink(missing_ok=True)
     return kept
 
 
 class _Arrival:
-    """One file on its way in; `instead_of` is the job that it was before it was written anew."""
+    """One file during intake; `instead_of` is its job before it was edited."""
 
     def __init__(self, desk: Desk, path: Path, rules: Rules, instead_of: Kept | None) -> None:
         self._desk = desk
@@ -161,7 +161,7 @@ class _Arrival:
             raise Invalid("the job file", [fault])
 
     def job(self, stage: Stage) -> Kept | None:
-        """Store it; None when it is there already under its key.
+        """Store the job; return None if it exists already under its idempotency key.
 
         Raises Refused.
         """
@@ -175,7 +175,7 @@ class _Arrival:
         old = self._known(made.job)
         if old is not None and old.content_hash == made.job.content_hash:
             self._path.unlink()
-            log.info("there already", file=self._path.name, job=old.name)
+            log.info("already taken in", file=self._path.name, job=old.name)
             return None
         change = self._submitted(made)
         if old is not None:
@@ -202,7 +202,9 @@ class _Arrival:
     def _draft(self, file: JobFile) -> Draft:
         manifest = file.manifest
         if manifest.kind == "composite":
-            fault = Fault("kind", "a folder has no composites; `aq submit` hands one to a fleet")
+            fault = Fault(
+                "kind", "a folder does not support composites; use `aq submit` with a fleet"
+            )
             raise Invalid("the manifest", [fault])
         product = manifest.product or DEFAULT_PRODUCT
         made = draft(
@@ -259,7 +261,7 @@ class _Arrival:
 
 
 def find_job(desk: Desk, product: str, name: str) -> Job | None:
-    """The job that a dependency names: by id, unfinished by name, or the newest that has ended."""
+    """Return the job that a dependency names: by id, unfinished by name, or the newest ended."""
     named = [
         k.job
         for k in desk.kept.values()

@@ -1,37 +1,38 @@
-"""What has become of the jobs of a folder: its own records know."""
+"""The states of a folder's jobs, from its records."""
 
 from collections.abc import Collection, Mapping
 
 import msgspec
 
-from gigafactory.factory.gc.job_status import Fate, went_into_base
+from gigafactory.factory.gc.job_status import JobState, ships_into_base
 from gigafactory.folder.queue.store import Queue, leases_of
 
 
 class FolderFates:
-    """The jobs of a folder, as they are kept there."""
+    """The states of a folder's jobs, for garbage collection."""
 
     def __init__(self, queue: Queue) -> None:
-        """Look into this queue."""
         self._queue = queue
 
-    async def of(self, job_ids: Collection[str]) -> Mapping[str, Fate]:
+    async def look_up(self, job_ids: Collection[str]) -> Mapping[str, JobState]:
         kept = self._queue.look()
         jobs = [kept[job_id].job for job_id in job_ids if job_id in kept]
-        return {job.id: Fate(stage=job.stage, since=job.stage_since, head=job.head) for job in jobs}
+        return {
+            job.id: JobState(stage=job.stage, since=job.stage_since, head=job.head) for job in jobs
+        }
 
     async def is_merged(self, job_id: str) -> bool:
         kept = self._queue.look().get(job_id)
         if kept is None:
             return False
         manifest = msgspec.json.decode(kept.manifest, type=dict[str, object])
-        return went_into_base(manifest.get("ship"))
+        return ships_into_base(manifest.get("ship"))
 
 
 def is_live(queue: Queue, job_id: str) -> bool:
-    """Whether somebody works on a job of this folder, or has died over it and is not recovered."""
+    """Return whether a job has an active run, or one that died and is not recovered yet."""
     kept = queue.look().get(job_id)
     if kept is None:
         return False
-    # The claim lasts a little longer than the lease: the worktree goes last.
+    # The claim outlives the lease a little: the worktree is removed last.
     return bool(leases_of(kept.job)) or queue.board.claim(kept.key).exists()

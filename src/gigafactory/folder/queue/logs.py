@@ -1,4 +1,4 @@
-"""What a job of a folder has printed, as it was and as it goes on."""
+"""Logs and diffs of the jobs of a folder."""
 
 import time
 from collections.abc import Iterator
@@ -10,9 +10,9 @@ from gigafactory.folder.queue.store import Queue, leases_of
 
 
 def diff_of(queue: Queue, reference: str) -> WorkDiff:
-    """The diff of the newest run that has left one.
+    """Return the diff of the newest run that has one.
 
-    Raises NotFound when there is none, Invalid when its file is damaged.
+    Raises NotFound if there is none, Invalid if its file is damaged.
     """
     with queue.open() as desk:
         kept = desk.lookup(reference)
@@ -30,7 +30,7 @@ CHUNK_BYTES_MAX = 256 * 1024
 def pieces(
     queue: Queue, reference: str, *, run: str | None, tail: int | None, follow: bool
 ) -> Iterator[bytes]:
-    """The log of a job, or of one of its runs; with `follow`, until nobody works on it.
+    """Yield the log of a job, or of one of its runs; with `follow`, until no run is active.
 
     Raises NotFound.
     """

@@ -1,4 +1,4 @@
-"""This machine as its own fleet: what it can run, and which engines rest for a while."""
+"""This machine as a fleet of one: what it can run, and which engines are resting."""
 
 from datetime import datetime, timedelta
 

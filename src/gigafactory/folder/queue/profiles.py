@@ -1,4 +1,4 @@
-"""What a folder says for itself: its own profiles over the shipped ones, its protected paths."""
+"""The settings of a folder: its own profiles over the shipped ones, and its protected paths."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,12 +18,12 @@ log = structlog.get_logger()
 
 
 class Rules:
-    """The rules of one folder; profiles are read anew when they are written anew."""
+    """Profiles and protected paths of one folder; changed profiles are read again."""
 
     def __init__(
         self, board: Board, shipped: Mapping[str, Profile], *, protected: tuple[str, ...] = ()
     ) -> None:
-        """Go by the shipped profiles where the folder has none of its own."""
+        """Use the shipped profiles where the folder has none of its own."""
         self._board = board
         self._shipped = shipped
         self.protected = protected
@@ -32,7 +32,7 @@ class Rules:
         self._seen: dict[Path, tuple[int, int]] = {}
 
     def look(self) -> None:
-        """Know the profiles of the folder as they are now; a changed one is a new version."""
+        """Read the profiles of the folder; a changed one is a new version."""
         files = {path: _mark(path) for path in sorted(self._board.profiles.glob("*.md"))}
         if files == self._seen:
             return
@@ -42,9 +42,9 @@ class Rules:
         self._seen = files
 
     def profile(self, reference: str | None) -> Profile | None:
-        """The profile that a manifest names, `name` or `name@version`; None when it names none.
+        """Return the profile `name` or `name@version` of a manifest; None if it names none.
 
-        Raises Invalid: with the list of known ones, or with what is wrong with the folder's own.
+        Raises Invalid with the known ones, or with the faults of the folder's own.
         """
         if reference is None:
             return None
@@ -66,7 +66,7 @@ class Rules:
         except Invalid as invalid:
             wrong = Invalid(f"the profile {path.name}", invalid.faults)
             log.warning("not a profile", file=path.name, reason=wrong.detail)
-            # Its name may be what is wrong with it: the file's stands for it.
+            # Its name itself may be invalid: use the file's.
             self._own.setdefault(path.stem, wrong)
             return
         self._own[written.name] = self._saved(written)

@@ -1,4 +1,4 @@
-"""What is kept of a job: the record, written whole, and its events, a line each."""
+"""The record of a job, written atomically, and its events, one per line."""
 
 import hashlib
 import os
@@ -14,44 +14,44 @@ from gigafactory.system.atomic_file import write_atomically
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """All that is known of one job of the folder."""
+    """Everything that is known of one job of the folder."""
 
     key: str
-    """The stem that its state, its log and, at first, its file have."""
+    """The stem of its record, its log and, at first, its file."""
     file: str
     was: str
-    """The column that the file was in before the last step: there it is if the move was lost."""
+    """The column of the file before the last step: it is still there if the move was lost."""
     stamp: tuple[int, int] = (0, 0)
-    """When the file was written, and its size: another one is another file."""
+    """Modification time and size of the file: if they differ, it was changed."""
     digest: str = ""
-    """Of what was taken in."""
+    """Of the content that was taken in."""
     edited: bool = False
-    """Whether the file was written anew when it was too late: that is not what runs."""
+    """Whether the file was edited too late: the edit does not run."""
     job: Job
     runs: tuple[Run, ...] = ()
-    """The newest last: their times, what they used, how they came out."""
+    """Newest last: times, usage and outcome."""
     manifest: msgspec.Raw
     """Resolved; it never changes."""
     body: str
     events_bytes: int = 0
-    """How much of the file of events counts: what follows was never agreed on."""
+    """The valid length of the event file: what follows was never committed."""
 
 
 def encode(kept: Kept) -> bytes:
-    """The record as it lies in its file, for people to read too."""
+    """Return the record as written to its file, readable for people."""
     return msgspec.json.format(msgspec.json.encode(kept), indent=2) + b"\n"
 
 
 def decode(data: bytes) -> Kept:
-    """A record that was kept.
+    """Decode a record.
 
-    Raises msgspec.DecodeError for what is none.
+    Raises msgspec.DecodeError.
     """
     return msgspec.json.decode(data, type=Kept)
 
 
 def keep(board: Board, kept: Kept, events: tuple[Event, ...]) -> Kept:
-    """Write the events first, then the record, which makes them count; gives what was written."""
+    """Write the events, then the record that commits them; return the record."""
     size = _append(board.events(kept.key), kept.events_bytes, events)
     written = msgspec.structs.replace(kept, events_bytes=size)
     write_atomically(board.record(kept.key), encode(written), fsync=True)
@@ -62,7 +62,7 @@ def _append(path: Path, counted: int, events: tuple[Event, ...]) -> int:
     lines = b"".join(msgspec.json.encode(event) + b"\n" for event in events)
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     with os.fdopen(handle, "r+b") as out:
-        # What a process that died wrote after its last record does not count.
+        # Drop what a process that died wrote without committing it.
         out.truncate(min(counted, out.seek(0, os.SEEK_END)))
         out.seek(0, os.SEEK_END)
         out.write(lines)
@@ -72,7 +72,7 @@ def _append(path: Path, counted: int, events: tuple[Event, ...]) -> int:
 
 
 def events_of(board: Board, kept: Kept) -> list[Event]:
-    """The story of a job, as far as it counts."""
+    """Return the committed events of a job."""
     try:
         data = board.events(kept.key).read_bytes()[: kept.events_bytes]
     except FileNotFoundError:
@@ -81,12 +81,12 @@ def events_of(board: Board, kept: Kept) -> list[Event]:
 
 
 def place(board: Board, kept: Kept) -> Path | None:
-    """Where the file of a job is; None when somebody has taken it away."""
+    """Return the path of a job's file; None if it was removed."""
     return board.find(kept.file, column_of(kept.job), kept.was)
 
 
 def stamp_of(path: Path) -> tuple[int, int]:
-    """What tells that a file was written anew; moving it changes nothing.
+    """Return what changes when a file is edited, but not when it is moved.
 
     Raises OSError.
     """
@@ -95,20 +95,19 @@ def stamp_of(path: Path) -> tuple[int, int]:
 
 
 def digest_of(data: bytes) -> str:
-    """What tells whether a file says something else than before."""
+    """Return a hash of the content."""
     return hashlib.sha256(data).hexdigest()
 
 
 class Records:
-    """Reads the records of a board; what has not changed is not read again."""
+    """Reads the records of a board, unchanged ones only once."""
 
     def __init__(self, board: Board) -> None:
-        """Read from this board."""
         self._board = board
         self._read: dict[str, tuple[tuple[int, int, int], Kept]] = {}
 
     def all(self) -> Iterator[Kept]:
-        """Every record; one that cannot be read is put aside, and made anew from its file."""
+        """Yield every record; an unreadable one is set aside and rebuilt from its file."""
         entries = list(self._board.state.glob("*.json"))
         self._read = {p.name: self._read[p.name] for p in entries if p.name in self._read}
         for path in entries:

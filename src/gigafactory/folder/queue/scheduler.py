@@ -1,4 +1,4 @@
-"""Which job comes next: by priority, then age, as far as locks and seats allow."""
+"""Chooses the next job of a folder: by priority, then age, as locks and seats allow."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -13,11 +13,11 @@ from gigafactory.folder.queue.record import Kept
 from gigafactory.folder.queue.store import Desk, leases_of
 
 May = Callable[[str | None], bool]
-"""Whether a run with this engine (None: without one) may begin, as far as others are concerned."""
+"""Whether other work on this machine lets a run with this engine (None: without one) start."""
 
 
 class Choice(NamedTuple):
-    """A job whose turn it is: with an engine, or with why it can never run here."""
+    """A job to start: with an engine, or with the reason why it can never run here."""
 
     kept: Kept
     engine: str | None
@@ -25,7 +25,7 @@ class Choice(NamedTuple):
 
 
 def choices(desk: Desk, machine: Machine, jobs_max: int, may: May) -> Iterator[Choice]:
-    """The jobs to begin with now; each is looked for when those before it have begun."""
+    """Yield the jobs to start now; each is chosen after those before it have started."""
     passed: set[str] = set()
     while (choice := _next(desk, machine, jobs_max, may, passed)) is not None:
         passed.add(choice.kept.job.id)
@@ -48,7 +48,7 @@ def _next(desk: Desk, machine: Machine, jobs_max: int, may: May, passed: set[str
 
 
 def waiting(desk: Desk, machine: Machine, jobs_max: int) -> Iterator[tuple[Job, str | None]]:
-    """The jobs that could begin at once if only others left them room, each with its engine."""
+    """Yield the jobs that only wait for other work on this machine, with their engines."""
     if running(desk) >= jobs_max:
         return
     for kept in _in_turn(desk):
@@ -59,18 +59,18 @@ def waiting(desk: Desk, machine: Machine, jobs_max: int) -> Iterator[tuple[Job, 
 
 
 def _in_turn(desk: Desk) -> list[Kept]:
-    """Those that nobody works on and that need wait no longer, the first one first."""
+    """Return the jobs that are ready and not running, next one first."""
     ready = (k for k in desk.kept.values() if is_ready(k.job, desk.now) and not leases_of(k.job))
     return sorted(ready, key=lambda k: order(k.job))
 
 
 def order(job: Job) -> tuple[int, bool, float, str]:
-    """The most urgent first, then what was promoted, then the oldest."""
+    """Return the sort key: most urgent first, then promoted, then oldest."""
     return (job.priority.rank, not job.front, job.created_at.timestamp(), job.id)
 
 
 def running(desk: Desk) -> int:
-    """How many runs of the folder's jobs go on, whoever runs them."""
+    """Return the number of active runs of the folder's jobs, in any process."""
     return sum(len(leases_of(kept.job)) for kept in desk.kept.values())
 
 

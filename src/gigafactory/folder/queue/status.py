@@ -1,4 +1,4 @@
-"""How a folder stands: its jobs column by column, what they wait for, and what is no job."""
+"""The status of a folder: its jobs by column, what they wait for, and invalid files."""
 
 import msgspec
 
@@ -20,22 +20,22 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     file: str
     job: Job
     waits: str | None = None
-    """What it waits for, in a few words; None when it does not."""
+    """What it waits for, in a few words; None if it does not."""
     pid: int | None = None
     """The process that works on it."""
     edited: bool = False
-    """Whether its file was changed after its first run had begun: that is not what runs."""
+    """Whether its file was edited after its first run had started: the edit does not run."""
 
 
 class NoJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A file that could not be taken in."""
+    """A file that is not a valid job."""
 
     file: str
     errors: tuple[str, ...]
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The whole folder at a moment."""
+    """The whole folder at one moment."""
 
     folder: str
     jobs: tuple[Line, ...] = ()
@@ -43,11 +43,11 @@ class State(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     new: tuple[str, ...] = ()
     """Files in the inbox that no runner has looked at yet."""
     halted: Halt | None = None
-    """While no runner may begin with a job."""
+    """Set while no runner may start a job."""
 
 
 def state_of(queue: Queue) -> State:
-    """The folder as it is now, the columns from left to right, in each what comes first."""
+    """Return the status of the folder, columns from left to right, next job first."""
     board, kept = queue.board, queue.look()
     lines = [_line(queue, each, kept) for each in kept.values()]
     lines.sort(key=lambda line: (COLUMNS.index(line.column), order(line.job)))
@@ -83,7 +83,7 @@ def _waits(job: Job, jobs: dict[str, Kept]) -> str | None:
     if job.stage is Stage.BLOCKED:
         names = [jobs[dep].job.name if dep in jobs else dep for dep in job.deps]
         ended = "; one of them ended without being shipped" if DEP_FAILED in job.flags else ""
-        missing = "; not all of them are there" if DEP_MISSING in job.flags else ""
+        missing = "; some of them do not exist" if DEP_MISSING in job.flags else ""
         return f"waits for {', '.join(names)}{missing}{ended}"
     if job.stage is Stage.QUEUED and job.not_before is not None:
         return f"not before {format_time(job.not_before)}" + (

@@ -1,4 +1,4 @@
-"""The folder as a store: every change under one lock, by the rules, written whole."""
+"""The folder as a store: every change under one lock, by the domain's rules, written atomically."""
 
 import time
 from collections.abc import Iterator
@@ -23,26 +23,25 @@ LOOKS_EVERY_S = 0.005
 
 
 class Clock(Protocol):
-    """What time it is."""
+    """The time."""
 
     def now(self) -> datetime:
-        """The time in UTC, to the millisecond."""
+        """Return the time in UTC, to the millisecond."""
         ...
 
 
 class Ids(Protocol):
-    """Where names of jobs come from."""
+    """A source of job ids."""
 
     def new(self, now: datetime) -> str:
-        """An id that no other job has; they sort as they were made."""
+        """Return a unique id; ids sort by creation time."""
         ...
 
 
 class Queue:
-    """One folder; whoever changes something has it for that moment alone."""
+    """The jobs of one folder; each change locks it for a moment."""
 
     def __init__(self, board: Board, clock: Clock, ids: Ids) -> None:
-        """Keep the jobs of this board."""
         self.board = board
         self.clock = clock
         self.ids = ids
@@ -50,42 +49,43 @@ class Queue:
 
     @contextmanager
     def open(self) -> Iterator["Desk"]:
-        """All that is known, which nobody else changes meanwhile.
+        """Yield all jobs, locked for changes.
 
-        Raises Unavailable when somebody does not let go of the folder.
+        Raises Unavailable if another process does not release the folder.
         """
         with self._locked():
             yield Desk(self, {kept.job.id: kept for kept in self._records.all()})
 
     def look(self) -> dict[str, Kept]:
-        """All that is known, at a glance, by job."""
+        """Return all jobs by id, without a lock."""
         return {kept.job.id: kept for kept in self._records.all()}
 
     def _locked(self) -> FileLock:
         give_up_at = time.monotonic() + WAITS_MAX_S
         while (lock := FileLock.try_acquire(self.board.lock)) is None:
             if time.monotonic() > give_up_at:
-                raise Unavailable(f"somebody has held {self.board.lock} for {WAITS_MAX_S:g} s")
+                raise Unavailable(
+                    f"another process has held {self.board.lock} for {WAITS_MAX_S:g} s"
+                )
             time.sleep(LOOKS_EVERY_S)
         return lock
 
 
 class Desk:
-    """The folder while it is ours."""
+    """The jobs of a folder while this process holds its lock."""
 
     def __init__(self, queue: Queue, kept: dict[str, Kept]) -> None:
-        """Begin with what was read."""
         self.board = queue.board
         self.now = queue.clock.now()
         self.ids = queue.ids
         self.kept = kept
 
     def holder(self, key: str) -> Job | None:
-        """The job that has a unique key: a name, an idempotency key, a lock."""
+        """Return the job that has a unique key: a name, an idempotency key, a lock."""
         return next((each.job for each in self.kept.values() if key in _keys(each.job)), None)
 
     def lookup(self, reference: str) -> Kept:
-        """The job of this id, name or file: unfinished before the newest that has ended.
+        """Return the job with this id, name or file: unfinished before the newest ended.
 
         Raises NotFound.
         """
@@ -115,7 +115,7 @@ class Desk:
         return self.put(kept)
 
     def put(self, kept: Kept) -> Kept:
-        """Have the file of a job where the board says; one that is gone stays gone."""
+        """Move the file of a job to its column; a removed one stays removed."""
         path = place(self.board, kept)
         if path is None:
             return kept
@@ -126,7 +126,7 @@ class Desk:
         return kept
 
     def remark(self, kept: Kept, stamp: tuple[int, int], *, edited: bool) -> None:
-        """Know a file by another stamp, and whether it says something else than what runs."""
+        """Update the stamp of a job's file, and whether it was edited too late."""
         marked = replace(kept, stamp=stamp, edited=edited)
         self.kept[kept.job.id] = keep(self.board, marked, ())
 
@@ -137,7 +137,7 @@ class Desk:
                 continue
             if key == name_key(change.after):
                 raise NameTaken(
-                    f"an unfinished job has the name {change.after.name!r} already ({owner.id});"
+                    f"an unfinished job already has the name {change.after.name!r} ({owner.id});"
                     " choose another name, or cancel that job"
                 )
             raise Conflict(f"{key} belongs to job {owner.id} ({owner.name})")
@@ -153,5 +153,5 @@ def _keys(job: Job) -> Iterator[str]:
 
 
 def leases_of(job: Job) -> tuple[Lease, ...]:
-    """Under which leases somebody may be at work on a job."""
+    """Return the leases under which a run of the job may be active."""
     return (*job.ending, *((job.lease,) if job.lease is not None else ()))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from gigafactory.system.terminal_escapes import bare, harmless
+from gigafactory.system.terminal_escapes import keep_colours_only, strip_escapes
 
 AMBER = "yellow"
 """Somebody's turn."""
@@ -26,13 +26,13 @@ _HIDDEN = re.compile("[\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 def one_line(text: str) -> str:
     """A text from elsewhere in one line, without what a terminal would obey or hide."""
-    return _HIDDEN.sub("", bare(" ".join(text.split())))
+    return _HIDDEN.sub("", strip_escapes(" ".join(text.split())))
 
 
 def log_line(line: str) -> Text:
     """A line of a log in its colours; of what overwrote itself, only the last is left."""
     last = line.rstrip("\r").rpartition("\r")[2]
-    return Text.from_ansi(_HIDDEN.sub("", harmless(last.expandtabs(TAB))), no_wrap=False)
+    return Text.from_ansi(_HIDDEN.sub("", keep_colours_only(last.expandtabs(TAB))), no_wrap=False)
 
 
 def painted(text: str, style: str) -> Text:

@@ -10,7 +10,7 @@ from typing import IO, NamedTuple
 from gigafactory.coordinator.files.artifacts import UPLOAD_LASTS_MAX_S
 from gigafactory.domain.errors import Conflict
 from gigafactory.domain.job.artifact import require_size
-from gigafactory.system.threads import opened
+from gigafactory.system.threads import open_in_thread
 
 PIECE_BYTES = 256 << 10
 
@@ -35,7 +35,7 @@ async def kept(pieces: AsyncIterator[bytes], *, bytes_max: int) -> AsyncIterator
 
     Raises TooLarge; Conflict for what does not end.
     """
-    file = await opened(tempfile.TemporaryFile)
+    file = await open_in_thread(tempfile.TemporaryFile)
     try:
         try:
             async with asyncio.timeout(UPLOAD_LASTS_MAX_S):

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from gigafactory.domain.errors import Conflict
-from gigafactory.factory.process.orphans import leftovers
+from gigafactory.factory.process.orphans import find_orphans
 from gigafactory.factory.run import run_registry
 from tests.services.nursery import Nursery
 from tests.support.factory.fleet_processes import FarYard, a_far_yard
@@ -33,10 +33,10 @@ async def test_what_a_killed_factory_left_running_is_ended_and_its_job_goes_on(
     assert await yard.ended(first) == -signal.SIGKILL, yard.said("mac-1")
     [dead] = run_registry.load_runs(data_dir)
     assert (dead.job_id, dead.epoch) == (job_id, 1)
-    assert any("sleep 600" in stray.command for stray in leftovers(dead.mark))
+    assert any("sleep 600" in stray.command for stray in find_orphans(dead.mark))
     assert data_dir.worktree(job_id).exists()
     async with yard.factory("mac-1"):
-        assert leftovers(dead.mark) == []
+        assert find_orphans(dead.mark) == []
         done = await yard.rests(job_id)
         assert (done["stage"], done["result"]) == ("testing", "ok"), await yard.log(job_id)
     assert yard.remote.text(done["checkpoint"]["commit"], "whole") == "done"

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from gigafactory.domain.job.lease import EXCLUSION_TTL
-from gigafactory.factory.process.orphans import leftovers
+from gigafactory.factory.process.orphans import find_orphans
 from gigafactory.factory.run import run_registry
 from tests.services import engines
 from tests.services.fake_model import FakeModel, fake_model
@@ -221,10 +221,10 @@ async def test_nothing_of_a_cancelled_engine_is_alive_afterwards(
         await in_the_middle(yard, job_id)
         [live] = run_registry.load_runs(yard.data_dir(FACTORY))
         # It says that it begins before it does.
-        await until(lambda: any("sleep 60" in stray.command for stray in leftovers(live.mark)))
+        await until(lambda: any("sleep 60" in stray.command for stray in find_orphans(live.mark)))
         await yard.act(job_id, "cancel")
         await until(lambda: not agent.running_jobs)
-        assert leftovers(live.mark) == []
+        assert find_orphans(live.mark) == []
         assert (await yard.job(job_id))["stage"] == "cancelled"
     assert yard.remote.commit_of(f"aq/job/{job_id}") is None
 

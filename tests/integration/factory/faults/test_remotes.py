@@ -98,7 +98,7 @@ async def test_a_remote_that_refuses_a_push_is_quoted(yard: YardHere, refs: str)
         job = await yard.rests(await yard.submit("echo precious > work"))
     assert (job["stage"], job["result"]) == ("failed", "setup_failed")
     assert "only on Sundays" in job["reason"]
-    assert "the remote does not take the push" in job["reason"]
+    assert "the remote rejects the push" in job["reason"]
     if "job" in refs:
         assert yard.remote.text(job["checkpoint"]["commit"], "work") == "precious"
 

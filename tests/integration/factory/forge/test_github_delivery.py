@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from gigafactory.factory.forges.forge import Forge
-from gigafactory.factory.forges.github import opened
+from gigafactory.factory.forges.github import open_github
 from gigafactory.factory.forges.registry import Forges
-from gigafactory.factory.git.remote_url import Address
-from gigafactory.factory.git.workspace import RepoWorkplace
+from gigafactory.factory.git.remote_url import RemoteAddress
+from gigafactory.factory.git.workspace import RepoWorkspace
 from gigafactory.factory.git.worktree import Worktree
 from gigafactory.factory.phases.push import push_result
 from gigafactory.factory.phases.ship import ship
@@ -31,13 +31,13 @@ class HereToo(Forges):
         self._hub = hub
         self._wire = wire
 
-    def of(self, address: Address) -> AbstractAsyncContextManager[Forge] | None:
+    def of(self, address: RemoteAddress) -> AbstractAsyncContextManager[Forge] | None:
         repo = f"{OWNER}/{self._hub.name}"
-        return opened(self._hub.api, TOKEN, repo, transport=self._wire)
+        return open_github(self._hub.api, TOKEN, repo, transport=self._wire)
 
 
 async def placed(run: ActiveRun, worktree: Worktree) -> None:
-    run.workspace = RepoWorkplace(
+    run.workspace = RepoWorkspace(
         worktree, run.assignment, base_branch="main", base=worktree.commit
     )
 

@@ -8,7 +8,7 @@ import pytest
 
 from gigafactory.domain.job.job import Result
 from gigafactory.factory.core.stop import StopReason
-from gigafactory.factory.forges.forge import PullRequest, Words
+from gigafactory.factory.forges.forge import PullRequest, PullRequestText
 from gigafactory.factory.forges.registry import Forges
 from gigafactory.factory.phases.ship import ship
 from gigafactory.factory.phases.ship_pull_request import PullRequestShipping
@@ -29,8 +29,8 @@ pytestmark = pytest.mark.service
 OPEN, MERGE, COMMENT = "POST pulls", "PUT merge", "POST comments"
 
 
-async def propose(run: ActiveRun, known: Forges, commit: str, words: Words) -> None:
-    at = known.of(run.equipment.repos.address("notes"))
+async def propose(run: ActiveRun, known: Forges, commit: str, words: PullRequestText) -> None:
+    at = known.forge_for(run.equipment.repos.address("notes"))
     assert at is not None
     async with at as forge:
         shipping = PullRequestShipping(run, forge, branch=BRANCH, base="main", commit=commit)
@@ -247,13 +247,13 @@ async def test_a_later_run_says_once_below_the_pull_request_what_is_new(
     wire = Wire()
     known = forges(hub, wire)
     first, _ = desk.run(known, commit=work, run_id="job-1.1")
-    await propose(first, known, work, Words("Say hello", "As asked."))
-    await propose(first, known, work, Words("Say hello", "As asked."))
+    await propose(first, known, work, PullRequestText("Say hello", "As asked."))
+    await propose(first, known, work, PullRequestText("Say hello", "As asked."))
     assert wire.changes == [OPEN], "whoever opened it need not comment on it"
     newer = await hub.push(BRANCH)
     for _ in range(2):
         later, _ = desk.run(known, commit=newer, run_id="job-1.2")
-        await propose(later, known, newer, Words("Say it louder", "As asked."))
+        await propose(later, known, newer, PullRequestText("Say it louder", "As asked."))
     assert wire.changes == [OPEN, COMMENT]
     assert await hub.comments(1) == [
         f"{newer[:12]} is new here: Say it louder\n\n<!-- aq:job-1:job-1.2 -->"
@@ -265,12 +265,12 @@ async def test_a_comment_whose_answer_was_lost_is_not_said_again(
 ) -> None:
     known = forges(hub)
     first, _ = desk.run(known, commit=work, run_id="job-1.1")
-    await propose(first, known, work, Words("Say hello", ""))
+    await propose(first, known, work, PullRequestText("Say hello", ""))
     cut, wire = Wire(breaks_after=1), Wire()
     later, _ = desk.run(forges(hub, cut), commit=work)
     with pytest.raises(Interrupted):
-        await propose(later, forges(hub, cut), work, Words("Say it louder", ""))
-    await propose(later, forges(hub, wire), work, Words("Say it louder", ""))
+        await propose(later, forges(hub, cut), work, PullRequestText("Say it louder", ""))
+    await propose(later, forges(hub, wire), work, PullRequestText("Say it louder", ""))
     assert (cut.changes, wire.changes) == ([COMMENT], [])
 
 
@@ -309,7 +309,7 @@ async def test_a_forge_that_cannot_be_reached_hands_the_job_back(
     run, _ = desk.run(forges(hub, Cut()), commit=work, base="main")
     outcome = await ship(run)
     assert outcome is not None
-    assert (outcome.result, "not reached" in outcome.reason) == (Result.OVERLOADED, True)
+    assert (outcome.result, "cannot be reached" in outcome.reason) == (Result.OVERLOADED, True)
 
 
 async def test_an_answer_that_was_lost_is_looked_for_before_anything_is_repeated(

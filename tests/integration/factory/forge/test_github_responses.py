@@ -11,15 +11,15 @@ from gigafactory.domain.manifest.manifest import MergeStyle
 from gigafactory.factory.forges.forge import (
     Checks,
     Forge,
-    ForgeAway,
-    ForgeForbids,
-    ForgeRefuses,
-    Merged,
+    ForgeForbidden,
+    ForgeRefused,
+    ForgeUnavailable,
+    MergedPull,
     PullRequest,
-    Unmerged,
-    Words,
+    PullRequestText,
+    UnmergedPull,
 )
-from gigafactory.factory.forges.github import opened
+from gigafactory.factory.forges.github import open_github
 from gigafactory.factory.phases.ship import ship
 from tests.support.factory.github_repo import Desk, Hub, Wire, forges
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.service
 COMMIT = "6dcb09b5b57875f334f61aebed695e2e4193db5e"
 HEAD, BASE = "aq/job/job-1", "main"
 PULL = PullRequest(number=1347, url="https://example.com/1347", state="open", head=COMMIT)
-WORDS = Words("Say hello", "As asked.")
+WORDS = PullRequestText("Say hello", "As asked.")
 
 
 class Demand(httpx.AsyncHTTPTransport):
@@ -53,14 +53,14 @@ class Demand(httpx.AsyncHTTPTransport):
 
 @pytest_asyncio.fixture
 async def forge(prism: str) -> AsyncIterator[Forge]:
-    async with opened(prism, "a-token", "me/notes", transport=Demand()) as found:
+    async with open_github(prism, "a-token", "me/notes", transport=Demand()) as found:
         yield found
 
 
 async def test_every_call_is_one_that_github_describes(forge: Forge) -> None:
     assert await forge.default_branch() == "master"
-    assert await forge.landed(BASE, COMMIT)
-    found = await forge.pull_request(HEAD, BASE)
+    assert await forge.contains_commit(BASE, COMMIT)
+    found = await forge.find_pull_request(HEAD, BASE)
     assert found is not None
     assert (found.number, found.head) == (1347, COMMIT)
     assert (await forge.open(HEAD, BASE, WORDS)).number == 1347
@@ -68,51 +68,51 @@ async def test_every_call_is_one_that_github_describes(forge: Forge) -> None:
     assert await forge.comment(PULL, "<!-- aq:job-1:1 -->", "New.")
     styles: tuple[MergeStyle, ...] = ("merge", "squash", "ff")
     for style in styles:
-        assert await forge.merge(PULL, BASE, COMMIT, style, WORDS) == Merged(COMMIT)
+        assert await forge.merge(PULL, BASE, COMMIT, style, WORDS) == MergedPull(COMMIT)
 
 
 @pytest.mark.parametrize(
     ("code", "words"),
     [
         (405, "the forge does not merge it (Pull Request is not mergeable)"),
-        (409, "the branch was moved since it was looked at (Head branch was modified."),
+        (409, "the branch has changed it was looked at (Head branch was modified."),
         (422, "the forge does not merge it ("),
     ],
 )
 async def test_a_merge_that_is_refused_says_why(prism: str, code: int, words: str) -> None:
-    async with opened(prism, "a-token", "me/notes", transport=Demand("PUT", code)) as forge:
+    async with open_github(prism, "a-token", "me/notes", transport=Demand("PUT", code)) as forge:
         done = await forge.merge(PULL, BASE, COMMIT, "merge", WORDS)
-    assert isinstance(done, Unmerged)
+    assert isinstance(done, UnmergedPull)
     assert done.reason.startswith(words)
-    assert not done.again
+    assert not done.retry
 
 
 @pytest.mark.parametrize("code", [409, 422])
 async def test_a_base_that_cannot_be_moved_on_is_left_as_it_is(prism: str, code: int) -> None:
-    async with opened(prism, "a-token", "me/notes", transport=Demand("PATCH", code)) as forge:
+    async with open_github(prism, "a-token", "me/notes", transport=Demand("PATCH", code)) as forge:
         done = await forge.merge(PULL, BASE, COMMIT, "ff", WORDS)
-    assert isinstance(done, Unmerged)
+    assert isinstance(done, UnmergedPull)
     assert "merge-style ff" in done.reason
 
 
-@pytest.mark.parametrize(("code", "trouble"), [(403, ForgeForbids), (404, ForgeRefuses)])
+@pytest.mark.parametrize(("code", "trouble"), [(403, ForgeForbidden), (404, ForgeRefused)])
 async def test_a_merge_without_the_right_to_it_is_refused(
-    prism: str, code: int, trouble: type[ForgeRefuses]
+    prism: str, code: int, trouble: type[ForgeRefused]
 ) -> None:
-    async with opened(prism, "a-token", "me/notes", transport=Demand("PUT", code)) as forge:
+    async with open_github(prism, "a-token", "me/notes", transport=Demand("PUT", code)) as forge:
         with pytest.raises(trouble, match=f"me/notes on 127.0.0.1.: {code}"):
             await forge.merge(PULL, BASE, COMMIT, "merge", WORDS)
 
 
 async def test_a_pull_request_that_is_there_already_is_the_one(prism: str) -> None:
-    async with opened(prism, "a-token", "me/notes", transport=Demand("POST", 422)) as forge:
+    async with open_github(prism, "a-token", "me/notes", transport=Demand("POST", 422)) as forge:
         assert (await forge.open(HEAD, BASE, WORDS)).number == 1347
 
 
 async def test_a_forge_in_trouble_is_away(prism: str) -> None:
-    async with opened(prism, "a-token", "me/notes", transport=Demand("GET", 503)) as forge:
-        with pytest.raises(ForgeAway, match="503"):
-            await forge.landed(BASE, COMMIT)
+    async with open_github(prism, "a-token", "me/notes", transport=Demand("GET", 503)) as forge:
+        with pytest.raises(ForgeUnavailable, match="503"):
+            await forge.contains_commit(BASE, COMMIT)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ async def test_a_forge_in_trouble_is_away(prism: str) -> None:
     [
         (405, Result.MERGE_CONFLICT, "Pull Request is not mergeable"),
         (409, Result.MERGE_CONFLICT, "was moved since it was looked at"),
-        (403, Result.SETUP_FAILED, "the token may not do this"),
+        (403, Result.SETUP_FAILED, "the token lacks permission"),
         (404, Result.SETUP_FAILED, "the token may not see it"),
     ],
 )

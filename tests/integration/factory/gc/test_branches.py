@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gigafactory.domain.job.job import FINAL, Stage
-from gigafactory.factory.git.push import drop_all
+from gigafactory.factory.git.push import delete_branches
 from tests.support.factory.git_repo import plain_git
 from tests.support.factory.two_machines import LONG_AGO, NOW, JobsOnARemote, lines
 
@@ -26,7 +26,7 @@ async def test_all_branches_of_a_shipped_job_go(jobs: JobsOnARemote) -> None:
         "removed branch aq/wip/a/1: its job is shipped",
     ]
     assert jobs.remote.branches() == ["main"]
-    assert swept.summed_up() == "removed 2 branches"
+    assert swept.summary() == "removed 2 branches"
 
 
 @pytest.mark.parametrize("told", [True, False])
@@ -59,7 +59,7 @@ async def test_a_result_that_somebody_went_on_with_stays(jobs: JobsOnARemote) ->
     jobs.remote.commit({"more.txt": "of mine"}, branch="aq/job/a")
     await jobs.one.mirror()
     told = lines(await jobs.one.sweep(), "branch")
-    assert "kept branch aq/job/a: its job is shipped, but it has moved on to a commit" in told[1]
+    assert "kept branch aq/job/a: its job is shipped, but its newest commit" in told[1]
     assert jobs.ours() == ["aq/job/a"]
 
 
@@ -89,7 +89,7 @@ async def test_a_job_that_ended_otherwise_can_be_requeued_for_a_while(
     assert jobs.ours() == ["aq/job/a", "aq/wip/a/1"]
     told = lines(await jobs.one.sweep(at=NOW + timedelta(days=2)), "branch")
     assert told[0].startswith(f"removed branch aq/wip/a/1: its job is {stage} since")
-    assert "and it is not merged; delete it if nobody wants it" in told[1]
+    assert "and it is not merged; delete it if it is not needed" in told[1]
     assert jobs.ours() == ["aq/job/a"]
 
 
@@ -108,7 +108,7 @@ async def test_jobs_that_nobody_knows_and_branches_of_others_stay(jobs: JobsOnAR
     await jobs.one.mirror()
     swept = await jobs.one.sweep()
     assert swept.swept == ()
-    assert swept.notes == ("notes: branches of a job that nobody knows stay: theirs",)
+    assert swept.notes == ("notes: branches of a job that are unknown stay: theirs",)
     assert len(jobs.ours()) == 4
 
 
@@ -120,7 +120,7 @@ async def test_twice_is_the_same_as_once_and_two_machines_agree(jobs: JobsOnARem
         mirror = await machine.mirror()
         for name in ("aq/job/a", "aq/wip/b/1"):
             await mirror.fetch_branch(name)
-    assert len((await jobs.one.sweep()).done) == 2
+    assert len((await jobs.one.sweep()).changed) == 2
     assert (await jobs.one.sweep()).swept == ()
     left = lines(await jobs.two.sweep(), "branch")
     assert left in ([], ["removed branch aq/job/a: it is merged"]), "only what its mirror knew"
@@ -134,8 +134,10 @@ async def test_a_branch_that_moved_since_it_was_judged_is_kept(jobs: JobsOnARemo
     moved = jobs.remote.commit({"new.txt": "work"}, branch="aq/job/a")
     wip = jobs.remote.commit_of("aq/wip/a/1")
     assert wip is not None
-    stay = await drop_all(mirror, {"aq/job/a": judged, "aq/wip/a/1": wip, "aq/wip/gone/1": judged})
-    assert stay == {"aq/job/a": f"it has moved to {moved[:12]} meanwhile"}
+    stay = await delete_branches(
+        mirror, {"aq/job/a": judged, "aq/wip/a/1": wip, "aq/wip/gone/1": judged}
+    )
+    assert stay == {"aq/job/a": f"it is now at {moved[:12]}"}
     assert jobs.ours() == ["aq/job/a"]
 
 
@@ -159,7 +161,7 @@ async def test_a_dry_run_says_what_would_go_and_touches_nothing(jobs: JobsOnARem
         for path in root.rglob("*")
     }
     told = await jobs.one.sweep(dry_run=True)
-    assert told.summed_up() == "would have removed 2 branches"
+    assert told.summary() == "would have removed 2 branches"
     for path, changed in before.items():
         assert path.lstat().st_mtime_ns == changed, path
     assert jobs.ours() == ["aq/job/a", "aq/wip/a/1"]
@@ -171,7 +173,7 @@ async def test_without_a_coordinator_no_branch_is_touched(jobs: JobsOnARemote) -
     jobs.fates.away = True
     told = await jobs.one.sweep()
     assert told.swept == ()
-    assert told.notes == ("branches are left alone, as nobody knows their jobs: it is away",)
+    assert told.notes == ("branches were skipped, as their jobs are unknown: it is away",)
     assert jobs.ours() == ["aq/job/a", "aq/wip/a/1"]
 
 
@@ -181,4 +183,4 @@ async def test_a_remote_that_is_away_is_told_and_the_rest_goes_on(jobs: JobsOnAR
     jobs.remote.path.rename(jobs.remote.path.with_suffix(".away"))
     told = await jobs.one.sweep()
     assert told.swept == ()
-    assert told.notes[0].startswith("branches of notes are left alone: ")
+    assert told.notes[0].startswith("branches of notes were skipped: ")

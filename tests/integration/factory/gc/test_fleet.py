@@ -113,7 +113,7 @@ async def test_without_its_coordinator_it_does_what_is_safe_and_says_so(yard: Ya
     told = await gc(yard, url="http://127.0.0.1:1")
     assert told.code == 0, told.err
     assert "removed log long-ago.log" in told.out
-    assert "branches are left alone, as nobody knows their jobs: cannot reach" in told.err
+    assert "branches were skipped, as their jobs are unknown: cannot reach" in told.err
     assert len(ours(yard)) == 2
     assert "removed 2 branches" in (await gc(yard)).out
 
@@ -127,7 +127,7 @@ async def test_what_a_factory_knows_nothing_of_stays(yard: YardHere) -> None:
     told = await gc(yard, "--json")
     answer: Any = told.json()
     assert (answer["swept"], answer["bytes"], answer["dryRun"]) == ([], 0, False)
-    assert answer["notes"] == ["remote: branches of a job that nobody knows stay: of-another-fleet"]
+    assert answer["notes"] == ["remote: branches of a job that are unknown stay: of-another-fleet"]
 
 
 async def test_a_stopped_factory_s_worktree_goes_when_its_work_is_elsewhere(

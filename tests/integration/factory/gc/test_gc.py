@@ -12,9 +12,9 @@ from gigafactory.domain.errors import Conflict, Unavailable
 from gigafactory.domain.job.job import Stage
 from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.core.remove_tree import remove_tree
-from gigafactory.factory.gc.gc import Housekeeping
-from gigafactory.factory.gc.job_status import Fate
-from gigafactory.factory.gc.report import Sweep, Swept, gone, kept
+from gigafactory.factory.gc.gc import GarbageCollector
+from gigafactory.factory.gc.job_status import JobState
+from gigafactory.factory.gc.report import GcItem, GcReport, kept_item, removed_item
 from gigafactory.factory.run import run_registry
 from gigafactory.factory.run.run_registry import RegisteredRun
 
@@ -27,7 +27,7 @@ class FolderWorktrees:
 
     async def discard(self, worktree: Path, *, dry_run: bool) -> str | None:
         if (worktree / "taken").exists():
-            raise Conflict("somebody is at work there")
+            raise Conflict("a run is working in it")
         if (worktree / "unsaved").exists():
             return "1 changed file"
         if not dry_run:
@@ -42,12 +42,12 @@ class ListedFates:
         self.finished = finished
         self.away = away
 
-    async def of(self, job_ids: Collection[str]) -> Mapping[str, Fate]:
+    async def look_up(self, job_ids: Collection[str]) -> Mapping[str, JobState]:
         if self.away:
             raise Unavailable("it is away")
         stages = dict.fromkeys(self.finished, Stage.SHIPPED)
         known = [each for each in job_ids if not each.startswith("unknown")]
-        return {each: Fate(stage=stages.get(each, Stage.QUEUED), since=OLD) for each in known}
+        return {each: JobState(stage=stages.get(each, Stage.QUEUED), since=OLD) for each in known}
 
     async def is_merged(self, job_id: str) -> bool:
         return job_id in self.finished
@@ -56,14 +56,14 @@ class ListedFates:
 class ListedChore:
     """What was told beforehand."""
 
-    def __init__(self, *swept: Swept) -> None:
+    def __init__(self, *swept: GcItem) -> None:
         self.swept = swept
         self.dry: list[bool] = []
 
-    async def sweep(self, now: datetime, *, dry_run: bool) -> Sweep:
+    async def collect(self, now: datetime, *, dry_run: bool) -> GcReport:
         assert now == NOW
         self.dry.append(dry_run)
-        return Sweep(swept=self.swept, notes=("a word",))
+        return GcReport(swept=self.swept, notes=("a word",))
 
 
 @pytest.fixture
@@ -89,15 +89,15 @@ async def round_of(
     away: bool = False,
     chores: tuple[ListedChore, ...] = (),
     dry_run: bool = False,
-) -> Sweep:
-    keeper = Housekeeping(
+) -> GcReport:
+    keeper = GarbageCollector(
         data_dir,
         is_live=live.__contains__,
-        fates=ListedFates(finished, away=away),
+        states=ListedFates(finished, away=away),
         worktrees=FolderWorktrees(),
-        chores=chores,
+        tasks=chores,
     )
-    return await keeper.sweep(NOW, dry_run=dry_run)
+    return await keeper.collect(NOW, dry_run=dry_run)
 
 
 async def sweep(
@@ -105,7 +105,7 @@ async def sweep(
     *,
     live: frozenset[str] = frozenset(),
     finished: frozenset[str] = frozenset(),
-) -> tuple[Swept, ...]:
+) -> tuple[GcItem, ...]:
     return (await round_of(data_dir, live=live, finished=finished)).swept
 
 
@@ -133,14 +133,14 @@ async def test_unsaved_work_is_never_removed_and_is_told(data_dir: DataDir) -> N
 async def test_a_worktree_in_which_another_process_works_stays(data_dir: DataDir) -> None:
     put(data_dir.worktree("job") / "taken", at=OLD)
     (swept,) = await sweep(data_dir)
-    assert str(swept) == "kept worktree job: it cannot be removed: somebody is at work there"
+    assert str(swept) == "kept worktree job: it cannot be removed: a run is working in it"
 
 
 async def test_a_folder_that_is_no_job_s_is_left_alone(data_dir: DataDir) -> None:
     put(data_dir.worktrees / "two words" / "file", at=OLD)
     put(data_dir.homes / "two words" / "file", at=OLD)
     (swept,) = await sweep(data_dir)
-    assert (swept.did, swept.reason) == ("kept", "it is not named after a job")
+    assert (swept.did, swept.reason) == ("kept", "its name is not that of a job")
 
 
 async def test_a_home_goes_when_its_job_is_finished_and_it_is_old(data_dir: DataDir) -> None:
@@ -180,12 +180,14 @@ async def test_old_logs_and_quarantined_results_go_and_young_ones_stay(data_dir:
 
 
 async def test_other_chores_are_done_in_the_same_round(data_dir: DataDir) -> None:
-    chore = ListedChore(gone("branch", "aq/wip/a/1", "done"), kept("branch", "aq/job/b", "new"))
+    chore = ListedChore(
+        removed_item("branch", "aq/wip/a/1", "done"), kept_item("branch", "aq/job/b", "new")
+    )
     told = await round_of(data_dir, chores=(chore, chore), dry_run=True)
     assert chore.dry == [True, True]
-    assert [each.name for each in told.done] == ["aq/wip/a/1", "aq/wip/a/1"]
+    assert [each.name for each in told.changed] == ["aq/wip/a/1", "aq/wip/a/1"]
     assert told.notes == ("a word",)
-    assert told.swept[0].line(dry=True) == "would remove branch aq/wip/a/1: done"
+    assert told.swept[0].describe(dry=True) == "would remove branch aq/wip/a/1: done"
 
 
 async def test_without_a_coordinator_homes_stay_and_the_rest_goes(data_dir: DataDir) -> None:
@@ -193,7 +195,7 @@ async def test_without_a_coordinator_homes_stay_and_the_rest_goes(data_dir: Data
     put(data_dir.log_file("run-1"), at=OLD)
     told = await round_of(data_dir, finished=frozenset({"done"}), away=True)
     assert [each.kind for each in told.swept] == ["log"]
-    assert told.notes == ("homes are left alone, as nobody knows their jobs: it is away",)
+    assert told.notes == ("homes were skipped, as their jobs are unknown: it is away",)
     assert data_dir.home("done").exists()
 
 
@@ -215,7 +217,7 @@ async def test_a_dry_run_says_the_same_and_touches_nothing(data_dir: DataDir) ->
     before = sorted((path, path.lstat().st_mtime) for path in data_dir.root.rglob("*"))
     told = await round_of(data_dir, finished=frozenset({"done"}), dry_run=True)
     assert sorted((path, path.lstat().st_mtime) for path in data_dir.root.rglob("*")) == before
-    assert told.summed_up() == (
+    assert told.summary() == (
         "would have removed 1 worktree, 1 home, 1 log, 1 quarantined result, 4 B"
     )
     done = await round_of(data_dir, finished=frozenset({"done"}))

@@ -106,10 +106,10 @@ async def test_a_mirror_that_nobody_has_used_for_long_goes_and_comes_again(
     jobs: JobsOnARemote,
 ) -> None:
     mirror = await jobs.one.mirror()
-    assert (await jobs.one.sweep(at=LATER)).done == ()
+    assert (await jobs.one.sweep(at=LATER)).changed == ()
     told = await jobs.one.sweep(at=MUCH_LATER)
     assert lines(told, "mirror") == [
-        f"removed mirror {mirror.folder.name}: not used for 30 days; it can be had again"
+        f"removed mirror {mirror.folder.name}: not used for 30 days; it can be fetched again"
     ]
     assert list(jobs.one.data_dir.mirrors.glob("*.git")) == []
     assert (await jobs.one.sweep(at=MUCH_LATER)).swept == ()
@@ -133,7 +133,7 @@ async def test_a_mirror_with_a_worktree_or_a_run_is_never_removed(jobs: JobsOnAR
 
 async def test_a_mirror_that_is_opened_anew_is_in_use(jobs: JobsOnARemote) -> None:
     mirror = await jobs.one.mirror()
-    note = mirror_notes.note_of(mirror.folder)
+    note = mirror_notes.metadata_file(mirror.folder)
     old = (NOW - timedelta(days=60)).timestamp()
     os.utime(note, (old, old))
     told = await jobs.one.sweep(dry_run=True)

@@ -154,7 +154,7 @@ async def test_files_that_somebody_else_removed_are_forgotten(jobs: JobsOnARemot
     left.close()
     left.path.rename(jobs.world.folder / "elsewhere")
     told = await jobs.one.sweep()
-    assert lines(told, "worktree") == ["removed worktree a: its files were gone already"]
+    assert lines(told, "worktree") == ["removed worktree a: its files were already gone"]
     assert (await jobs.one.sweep()).swept == ()
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory.git.errors import GitFailed, Missing
+from gigafactory.factory.git.errors import GitFailed, GitNotFound
 from gigafactory.factory.git.git import Git
 from gigafactory.factory.git.mirror import Mirror, Mirrors
 from gigafactory.factory.git.push import push, remote_commit
-from gigafactory.factory.git.remote_url import Address
-from gigafactory.factory.git.safe_copy import Why, stage
+from gigafactory.factory.git.remote_url import RemoteAddress
+from gigafactory.factory.git.safe_copy import SkipReason, copy_paths
 from gigafactory.factory.git.worktree import Worktree
 from tests.support.factory.git_repo import World, blob, plain_git, planted, tree, write
 
@@ -128,7 +128,7 @@ async def test_addresses_that_run_commands_are_refused_even_unchecked(
     tmp_path: Path, url: str
 ) -> None:
     trace = tmp_path / "trace"
-    address = Address(url=url.format(trace=trace), scheme="https", host="x", trusted=True)
+    address = RemoteAddress(url=url.format(trace=trace), scheme="https", host="x", trusted=True)
     with pytest.raises(GitFailed):
         await Mirrors(tmp_path / "mirrors", Git(local=True, plain=True)).open(address)
     assert not trace.exists()
@@ -140,11 +140,11 @@ async def test_refs_that_are_options_are_no_refs(tmp_path: Path) -> None:
     mirror = await world.mirror()
     program, trace = planted(tmp_path, "option")
     for name in (f"--upload-pack={program}", f"--receive-pack={program}", f"--exec={program}"):
-        with pytest.raises(Missing, match="is no ref"):
+        with pytest.raises(GitNotFound, match="is not a ref"):
             await mirror.fetch_branch(name)
-        with pytest.raises(Missing, match="is no ref"):
+        with pytest.raises(GitNotFound, match="is not a ref"):
             await push(mirror, commit, name, expect=None, base=name)
-        with pytest.raises(Missing, match="is no ref"):
+        with pytest.raises(GitNotFound, match="is not a ref"):
             await remote_commit(mirror, name)
     assert not trace.exists()
 
@@ -186,10 +186,10 @@ def test_a_folder_that_became_a_link_after_it_was_listed_is_not_followed(tmp_pat
     (worktree / "folder").symlink_to(tmp_path / "host")
     (worktree / "name").symlink_to(tmp_path / "host/file")
     os.mkfifo(worktree / "pipe")
-    staged = stage(worktree, [b"folder/file", b"folder", b"name", b"pipe"], staging)
+    staged = copy_paths(worktree, [b"folder/file", b"folder", b"name", b"pipe"], staging)
     assert (staged.files, staged.gone) == ((), (b"folder/file",))
     assert [path for path, _ in staged.links] == [b"folder", b"name"]
-    assert [left.why for left in staged.left_out] == [Why.UNREADABLE]
+    assert [left.why for left in staged.left_out] == [SkipReason.UNREADABLE]
     assert not any(path.is_file() and not path.is_symlink() for path in staging.iterdir())
 
 
@@ -215,8 +215,8 @@ async def test_a_nested_repo_is_left_out_and_runs_nothing(tmp_path: Path) -> Non
     assert sorted(tree(worktree.mirror, commit)) == ["a.txt", "by-the-agent.txt", "src/b.txt"]
     snapshot = await worktree.snapshot(worktree.commit)
     assert [(left.path, left.why) for left in snapshot.left_out] == [
-        ("nested/", Why.NESTED_REPO),
-        ("pointer/", Why.NESTED_REPO),
+        ("nested/", SkipReason.NESTED_REPO),
+        ("pointer/", SkipReason.NESTED_REPO),
     ]
 
 
@@ -254,7 +254,7 @@ async def test_a_submodule_keeps_its_commit_whatever_is_in_it_and_runs_nothing(
     modes = {"a.txt": "100644", "by-the-agent.txt": "100644", "sub": "160000"}
     assert tree(mirror, pushed) == modes
     snapshot = await worktree.snapshot(commit)
-    assert [(left.path, left.why) for left in snapshot.left_out] == [("sub", Why.SUBMODULE)]
+    assert [(left.path, left.why) for left in snapshot.left_out] == [("sub", SkipReason.SUBMODULE)]
 
 
 async def test_a_submodule_that_the_agent_removed_is_removed(tmp_path: Path) -> None:

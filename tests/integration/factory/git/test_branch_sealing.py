@@ -7,10 +7,10 @@ import pytest
 from gigafactory.domain.job.job import Step
 from gigafactory.domain.manifest.manifest import Manifest
 from gigafactory.factory.core.assignment import Assignment
-from gigafactory.factory.git.branch_sealing import seal_earlier
-from gigafactory.factory.git.errors import NotTogether, PushDenied, RefMoved
-from gigafactory.factory.git.push import Move, push, push_together
-from gigafactory.factory.git.workspace import RepoWorkplace
+from gigafactory.factory.git.branch_sealing import seal_earlier_branches
+from gigafactory.factory.git.errors import AtomicPushUnsupported, PushDenied, RefMoved
+from gigafactory.factory.git.push import RefUpdate, push, push_atomically
+from gigafactory.factory.git.workspace import RepoWorkspace
 from gigafactory.factory.git.worktree import Worktree
 from tests.support.factory.git_repo import World, plain_git, write
 
@@ -31,13 +31,13 @@ def assignment(epoch: int) -> Assignment:
     )
 
 
-def workplace(worktree: Worktree, epoch: int = 1) -> RepoWorkplace:
-    return RepoWorkplace(
+def workplace(worktree: Worktree, epoch: int = 1) -> RepoWorkspace:
+    return RepoWorkspace(
         worktree, assignment(epoch), base_branch="main", base=worktree.commit, elsewhere=None
     )
 
 
-async def delivering(world: World) -> tuple[RepoWorkplace, str]:
+async def delivering(world: World) -> tuple[RepoWorkspace, str]:
     """A run that has saved its work, and has nothing left to do but to push its result."""
     place = workplace(await world.worktree())
     write(place.path, {"hello.txt": "hello\n"})
@@ -65,7 +65,7 @@ async def test_a_result_that_comes_after_its_successor_has_begun_changes_nothing
     place, commit = await delivering(world)
     saved = world.remote.commit_of(EARLIER)
     for _ in range(2):
-        await seal_earlier(place.mirror, assignment(2))
+        await seal_earlier_branches(place.mirror, assignment(2))
     before = plain_git(world.remote.path, "for-each-ref")
     with pytest.raises(RefMoved, match=EARLIER):
         await place.publish(commit, before=None)
@@ -82,14 +82,14 @@ async def test_only_earlier_runs_of_the_same_job_are_sealed(tmp_path: Path) -> N
     others = ("aq/wip/job-1/2", "aq/wip/job-1/3", "aq/wip/job-1/x", "aq/wip/job-2/1")
     for branch in others:
         await push(worktree.mirror, worktree.commit, branch, expect=None)
-    await seal_earlier(worktree.mirror, assignment(2))
+    await seal_earlier_branches(worktree.mirror, assignment(2))
     assert {world.remote.commit_of(branch) for branch in others} == {worktree.commit}
 
 
 async def test_a_run_on_another_machine_seals_what_it_has_never_seen(tmp_path: Path) -> None:
     world = World(tmp_path)
     place, commit = await delivering(world)
-    await seal_earlier(await World(tmp_path, machine="another").mirror(), assignment(2))
+    await seal_earlier_branches(await World(tmp_path, machine="another").mirror(), assignment(2))
     with pytest.raises(RefMoved):
         await place.publish(commit, before=None)
 
@@ -99,11 +99,11 @@ async def test_of_several_branches_all_move_or_none(tmp_path: Path) -> None:
     place, commit = await delivering(world)
     mirror = place.mirror
     await push(mirror, place.base, "aq/wip/j/1", expect=None)
-    moves = (Move("aq/job/j", commit, None), Move("aq/wip/j/1", commit, "0" * 39 + "1"))
+    moves = (RefUpdate("aq/job/j", commit, None), RefUpdate("aq/wip/j/1", commit, "0" * 39 + "1"))
     with pytest.raises(RefMoved, match="aq/wip/j/1"):
-        await push_together(mirror, *moves)
-    with pytest.raises(PushDenied, match="is not ours"):
-        await push_together(mirror, moves[0], Move("main", commit, None))
+        await push_atomically(mirror, *moves)
+    with pytest.raises(PushDenied, match="must not be pushed to"):
+        await push_atomically(mirror, moves[0], RefUpdate("main", commit, None))
     assert world.remote.commit_of("aq/job/j") is None
 
 
@@ -112,8 +112,10 @@ async def test_a_remote_that_moves_refs_one_by_one_gets_the_result_alone(tmp_pat
     place, commit = await delivering(world)
     plain_git(world.remote.path, "config", "receive.advertiseAtomic", "false")
     saved = world.remote.commit_of(EARLIER)
-    with pytest.raises(NotTogether):
-        await push_together(place.mirror, Move(RESULT, commit, None), Move(EARLIER, commit, saved))
+    with pytest.raises(AtomicPushUnsupported):
+        await push_atomically(
+            place.mirror, RefUpdate(RESULT, commit, None), RefUpdate(EARLIER, commit, saved)
+        )
     await place.publish(commit, before=None)
     assert world.remote.commit_of(RESULT) == commit
     assert world.remote.commit_of(EARLIER) == saved

@@ -8,10 +8,10 @@ import pytest
 from gigafactory.factory.git.commits import make_commit
 from gigafactory.factory.git.errors import GitFailed
 from gigafactory.factory.git.git import Git
-from gigafactory.factory.git.merge import Conflict, Merged, merge
+from gigafactory.factory.git.merge import MergeConflict, Merged, merge
 from gigafactory.factory.git.mirror import Mirrors
 from gigafactory.factory.git.push import push
-from gigafactory.factory.git.remote_url import Allowed, clone_address
+from gigafactory.factory.git.remote_url import AllowedRemotes, parse_address
 from gigafactory.factory.git.worktree import Worktree
 from tests.support.factory.git_repo import World, plain_git, write
 
@@ -24,7 +24,7 @@ async def test_a_checkout_of_a_person_follows_and_is_left_alone_when_it_was_chan
     theirs = tmp_path / "theirs"
     plain_git(tmp_path, "clone", "-q", str(world.remote.path), str(theirs))
     git = Git(local=True)
-    address = clone_address(str(theirs), Allowed(folders=(str(tmp_path),)))
+    address = parse_address(str(theirs), AllowedRemotes(folders=(str(tmp_path),)))
     mirror = await Mirrors(tmp_path / "more-mirrors", git).open(address)
     base = await mirror.resolve("main")
     tree = await mirror.tree(base)
@@ -45,9 +45,9 @@ async def test_several_who_ship_into_one_checkout_wait_for_each_other(tmp_path: 
     world.remote.commit({"README.md": "Notes.\n"})
     theirs = tmp_path / "theirs"
     plain_git(tmp_path, "clone", "-q", str(world.remote.path), str(theirs))
-    address = clone_address(str(theirs), Allowed(folders=(str(tmp_path),)))
+    address = parse_address(str(theirs), AllowedRemotes(folders=(str(tmp_path),)))
 
-    async def shipped(number: int) -> Merged | Conflict | None:
+    async def shipped(number: int) -> Merged | MergeConflict | None:
         mirrors = Mirrors(tmp_path / f"machine-{number}", Git(local=True))
         mirror = await mirrors.open(address)
         base = await mirror.resolve("main")

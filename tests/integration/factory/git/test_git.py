@@ -9,13 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory.git.errors import GitFailed, GitTimeout, RemoteForbids
+from gigafactory.factory.git.errors import GitFailed, GitTimeout, RemoteForbidden
 from gigafactory.factory.git.git import Git
 from gigafactory.factory.git.mirror import Mirrors
-from gigafactory.factory.git.remote_url import Address, AddressRefused, Allowed, clone_address
+from gigafactory.factory.git.remote_url import (
+    AddressRefused,
+    AllowedRemotes,
+    RemoteAddress,
+    parse_address,
+)
 from tests.support.polling import until
 
-LOOPBACK = Allowed(hosts=("127.0.0.1",), plain=True)
+LOOPBACK = AllowedRemotes(hosts=("127.0.0.1",), plain=True)
 UNAUTHORIZED = b"HTTP/1.1 401 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
@@ -109,8 +114,8 @@ async def test_a_token_goes_to_its_own_repos_only_and_into_no_error(tmp_path: Pa
         git = Git(plain=True, environ={"PATH": os.environ["PATH"]}, credentials=tokens)
         mirrors = Mirrors(tmp_path, git)
         for path in ("acme/notes.git", "acme/other.git", "acme-evil/notes.git"):
-            with pytest.raises(RemoteForbids) as caught:
-                await mirrors.open(clone_address(f"{here}/{path}", LOOPBACK))
+            with pytest.raises(RemoteForbidden) as caught:
+                await mirrors.open(parse_address(f"{here}/{path}", LOOPBACK))
             assert "s3cr3t" not in repr(caught.value)
     seen = [[line for line in one.split(b"\r\n") if b"uthorization" in line] for one in asked]
     expected = [_basic("s3cr3t-token"), _basic("general")]
@@ -135,7 +140,7 @@ async def test_a_remote_that_sends_us_elsewhere_is_not_followed(tmp_path: Path) 
         moved = f"HTTP/1.1 301 Moved\r\nLocation: http://127.0.0.1:{inner}/x/info/refs\r\n"
         answer = f"{moved}Content-Length: 0\r\nConnection: close\r\n\r\n".encode()
         async with a_web_server(answer) as (port, asked):
-            address = clone_address(f"http://127.0.0.1:{port}/acme/notes.git", LOOPBACK)
+            address = parse_address(f"http://127.0.0.1:{port}/acme/notes.git", LOOPBACK)
             git = Git(plain=True, environ={"PATH": os.environ["PATH"]})
             with pytest.raises(GitFailed):
                 await Mirrors(tmp_path, git).open(address)
@@ -146,7 +151,9 @@ async def test_a_remote_that_sends_us_elsewhere_is_not_followed(tmp_path: Path) 
 async def test_a_name_that_leads_to_this_machine_is_refused_when_it_is_looked_up(
     tmp_path: Path,
 ) -> None:
-    address = Address(url="https://localhost/x.git", scheme="https", host="localhost", port=443)
+    address = RemoteAddress(
+        url="https://localhost/x.git", scheme="https", host="localhost", port=443
+    )
     git = Git(environ={"PATH": os.environ["PATH"]})
-    with pytest.raises(AddressRefused, match="localhost leads to"):
+    with pytest.raises(AddressRefused, match="localhost resolves to"):
         await Mirrors(tmp_path, git).open(address)

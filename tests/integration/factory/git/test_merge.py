@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from gigafactory.domain.manifest.manifest import MergeStyle
-from gigafactory.factory.git.commits import result_commit, run_trailers
+from gigafactory.factory.git.commits import make_commit, run_trailers
 from gigafactory.factory.git.errors import PushDenied, RefMoved
-from gigafactory.factory.git.merge import Conflict, Merged, merge
+from gigafactory.factory.git.merge import MergeConflict, Merged, merge
 from gigafactory.factory.git.mirror import Mirror
 from gigafactory.factory.git.worktree import Worktree
 from tests.support.factory.git_repo import Content, World, plain_git, write
@@ -26,7 +26,8 @@ async def a_result(world: World, job: str, files: dict[str, Content]) -> tuple[M
     assert snapshot is not None
     await worktree.remove()
     trailers = run_trailers(job=job, run=f"{job}.1", engine="claude", epoch=1)
-    return mirror, await result_commit(mirror, snapshot, base, f"Result of {job}", trailers)
+    tree = await mirror.tree(snapshot)
+    return mirror, await make_commit(mirror, tree, [base], f"Result of {job}", trailers)
 
 
 def parents(world: World, commit: str) -> list[str]:
@@ -66,8 +67,8 @@ async def test_ff_moves_the_base_to_the_commit_itself_or_not_at_all(tmp_path: Pa
     assert await merge(mirror, "main", commit, "ff", "") == Merged(commit)
     assert await merge(mirror, "main", commit, "ff", "") == Merged(commit, before=True)
     refused = await merge(mirror, "main", late, "ff", "")
-    assert isinstance(refused, Conflict)
-    assert "the base has moved on" in refused.reason
+    assert isinstance(refused, MergeConflict)
+    assert "the base has newer commits" in refused.reason
     assert world.remote.commit_of("main") == commit
 
 
@@ -81,7 +82,7 @@ async def test_a_conflict_names_the_files_and_changes_nothing(
     mirror, commit = await a_result(world, "job", ours)
     moved = world.remote.commit({"a.txt": "3\n", "gone.txt": None})
     conflict = await merge(mirror, "main", commit, style, "x")
-    assert isinstance(conflict, Conflict)
+    assert isinstance(conflict, MergeConflict)
     assert conflict.files == ("a.txt", "gone.txt")
     assert world.remote.commit_of("main") == moved
     assert world.remote.branches() == ["main"]

@@ -6,10 +6,15 @@ from pathlib import Path
 import pytest
 
 from gigafactory.factory.core.file_lock import FileLock
-from gigafactory.factory.git.errors import EmptyRepo, Missing, NoDefaultBranch, RemoteAway
+from gigafactory.factory.git.errors import (
+    EmptyRepo,
+    GitNotFound,
+    NoDefaultBranch,
+    RemoteUnavailable,
+)
 from gigafactory.factory.git.git import Git
 from gigafactory.factory.git.mirror import Mirrors
-from gigafactory.factory.git.remote_url import Allowed, clone_address
+from gigafactory.factory.git.remote_url import AllowedRemotes, parse_address
 from tests.support.factory.git_repo import World, plain_git
 
 
@@ -30,7 +35,7 @@ async def test_a_mirror_that_is_opened_without_fetching_asks_nobody(tmp_path: Pa
     await world.mirror()
     world.remote.path.rename(tmp_path / "away")
     mirror = await world.mirrors.open(world.address, fetch=False)
-    assert await mirror.has(commit)
+    assert await mirror.has_commit(commit)
 
 
 async def test_tags_branches_and_commits_are_resolved(tmp_path: Path) -> None:
@@ -48,11 +53,11 @@ async def test_what_is_no_ref_is_missing_and_never_an_option(tmp_path: Path, nam
     world = World(tmp_path)
     world.remote.commit({"a.txt": "one"})
     mirror = await world.mirror()
-    with pytest.raises(Missing):
+    with pytest.raises(GitNotFound):
         await mirror.resolve(name)
-    with pytest.raises(Missing):
+    with pytest.raises(GitNotFound):
         await mirror.fetch_branch(name)
-    assert not await mirror.has(name)
+    assert not await mirror.has_commit(name)
 
 
 async def test_a_branch_that_is_gone_at_the_remote_is_gone_here(tmp_path: Path) -> None:
@@ -62,7 +67,7 @@ async def test_a_branch_that_is_gone_at_the_remote_is_gone_here(tmp_path: Path) 
     mirror = await world.mirror()
     plain_git(world.remote.path, "branch", "-D", "old")
     await mirror.fetch()
-    with pytest.raises(Missing, match="has no branch or tag 'old'"):
+    with pytest.raises(GitNotFound, match="has no branch or tag 'old'"):
         await mirror.resolve("old")
 
 
@@ -71,7 +76,7 @@ async def test_work_in_progress_is_fetched_by_name_only(tmp_path: Path) -> None:
     world.remote.commit({"a.txt": "one"})
     commit = world.remote.commit({"b.txt": "two"}, branch="aq/wip/job/3")
     mirror = await world.mirror()
-    assert not await mirror.has(commit)
+    assert not await mirror.has_commit(commit)
     assert await mirror.fetch_branch("aq/wip/job/3") == commit
     await mirror.fetch()
     assert await mirror.resolve("aq/wip/job/3") == commit
@@ -154,14 +159,14 @@ async def test_a_repo_that_is_not_there_is_missing_and_a_host_that_is_not_there_
     tmp_path: Path,
 ) -> None:
     world = World(tmp_path)
-    allowed = Allowed(folders=(str(tmp_path),), hosts=("127.0.0.1",), plain=True)
-    nowhere = clone_address(f"{tmp_path}/nothing.git", allowed)
-    with pytest.raises(Missing):
+    allowed = AllowedRemotes(folders=(str(tmp_path),), hosts=("127.0.0.1",), plain=True)
+    nowhere = parse_address(f"{tmp_path}/nothing.git", allowed)
+    with pytest.raises(GitNotFound):
         await world.mirrors.open(nowhere)
     mirrors = Mirrors(tmp_path / "mirrors", Git(plain=True, environ={}))
     # Nobody listens at the discard port of a test machine's loopback.
-    with pytest.raises(RemoteAway):
-        await mirrors.open(clone_address("http://127.0.0.1:9/x/notes.git", allowed))
+    with pytest.raises(RemoteUnavailable):
+        await mirrors.open(parse_address("http://127.0.0.1:9/x/notes.git", allowed))
 
 
 async def test_local_repos_are_opened_only_by_a_git_that_may(tmp_path: Path) -> None:

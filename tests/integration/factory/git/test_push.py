@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory.git.commits import result_commit, run_trailers
-from gigafactory.factory.git.errors import Missing, PushDenied, RefMoved
-from gigafactory.factory.git.push import drop, push, remote_branches, remote_commit
+from gigafactory.factory.git.commits import make_commit, run_trailers
+from gigafactory.factory.git.errors import GitNotFound, PushDenied, RefMoved
+from gigafactory.factory.git.push import delete_branch, push, remote_branches, remote_commit
 from gigafactory.factory.git.worktree import Worktree
 from tests.support.factory.git_repo import World, plain_git, tree, write
 
@@ -35,9 +35,9 @@ async def test_a_branch_is_made_moved_and_dropped(tmp_path: Path) -> None:
     await push(mirror, two, "aq/wip/job/1", expect=one)
     assert await remote_commit(mirror, "aq/wip/job/1") == two
     assert await remote_branches(mirror, "aq/wip/*") == {"aq/wip/job/1": two}
-    await drop(mirror, "aq/wip/job/1", expect=two)
+    await delete_branch(mirror, "aq/wip/job/1", expect=two)
     assert await remote_commit(mirror, "aq/wip/job/1") is None
-    await drop(mirror, "aq/wip/job/1", expect=two)
+    await delete_branch(mirror, "aq/wip/job/1", expect=two)
     assert world.remote.branches() == ["main"]
 
 
@@ -60,13 +60,13 @@ async def test_a_worker_that_expects_the_wrong_commit_changes_nothing(tmp_path: 
     mirror = worktree.mirror
     await push(mirror, two, "aq/job/j", expect=None)
     for expect in (None, one, worktree.commit):
-        with pytest.raises(RefMoved, match=f"and is {two}") as caught:
+        with pytest.raises(RefMoved, match=f"but is {two}") as caught:
             await push(mirror, three, "aq/job/j", expect=expect)
         assert (caught.value.now, caught.value.expected) == (two, expect)
-    with pytest.raises(RefMoved, match=r"expected to be 0000000.*, and is not there"):
+    with pytest.raises(RefMoved, match=r"expected to be 0000000.*, but is absent"):
         await push(mirror, three, "aq/job/other", expect="0" * 39 + "1")
     with pytest.raises(RefMoved):
-        await drop(mirror, "aq/job/j", expect=one)
+        await delete_branch(mirror, "aq/job/j", expect=one)
     assert world.remote.commit_of("aq/job/j") == two
 
 
@@ -96,19 +96,19 @@ async def test_no_other_branch_is_pushed_to(tmp_path: Path, branch: str) -> None
     world = World(tmp_path)
     worktree = await world.worktree()
     [commit] = await snapshots(worktree, "1")
-    with pytest.raises(PushDenied, match=r"is not ours: only aq/wip/\*, aq/job/\*"):
+    with pytest.raises(PushDenied, match=r"must not be pushed to: only aq/wip/\*, aq/job/\*"):
         await push(worktree.mirror, commit, branch, expect=worktree.commit)
     with pytest.raises(PushDenied):
         await push(worktree.mirror, commit, branch, expect=worktree.commit, base="develop")
     with pytest.raises(PushDenied):
-        await drop(worktree.mirror, branch, expect=worktree.commit)
+        await delete_branch(worktree.mirror, branch, expect=worktree.commit)
     assert world.remote.commit_of("main") == worktree.commit
 
 
 @pytest.mark.parametrize("commit", ["HEAD", "", "--force", ":main"])
 async def test_only_whole_commits_are_pushed(tmp_path: Path, commit: str) -> None:
     worktree = await World(tmp_path).worktree()
-    with pytest.raises(PushDenied, match="is no commit"):
+    with pytest.raises(PushDenied, match="is not a commit"):
         await push(worktree.mirror, commit, "aq/job/j", expect=None)
 
 
@@ -129,7 +129,7 @@ async def test_a_remote_that_is_gone_is_missing(tmp_path: Path) -> None:
     worktree = await world.worktree()
     [commit] = await snapshots(worktree, "1")
     world.remote.path.rename(tmp_path / "away")
-    with pytest.raises(Missing):
+    with pytest.raises(GitNotFound):
         await push(worktree.mirror, commit, "aq/job/j", expect=None)
 
 
@@ -139,8 +139,9 @@ async def test_a_result_is_one_commit_on_the_base_with_its_trailers(tmp_path: Pa
     *_, last = await snapshots(worktree, "1", "2")
     noon = datetime(2026, 1, 2, 12, tzinfo=UTC)
     words = "Fix the login\n\nAq-Job: forged\nIt works."
-    commit = await result_commit(mirror, last, worktree.commit, words, TRAILERS, at=noon)
-    assert commit == await result_commit(mirror, last, worktree.commit, words, TRAILERS, at=noon)
+    result = (mirror, await mirror.tree(last), [worktree.commit], words, TRAILERS)
+    commit = await make_commit(*result, at=noon)
+    assert commit == await make_commit(*result, at=noon)
     assert tree(mirror, commit) == tree(mirror, last)
     assert plain_git(mirror.folder, "log", "-1", "--format=%P|%cI|%B", commit) == (
         f"{worktree.commit}|2026-01-02T12:00:00+00:00|Fix the login\n\nIt works.\n\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from gigafactory.factory.git.reverts import reverts
+from gigafactory.factory.git.reverts import find_reverts
 from tests.support.factory.git_repo import World, plain_git
 from tests.support.factory.local_fleet import Yard, a_yard
 from tests.support.polling import until
@@ -65,4 +65,4 @@ async def test_a_revert_of_somebody_elses_work_is_nobodys_defect(tmp_path: Path)
     world.remote.revert("main")
     plain_git(world.remote.path, "gc", "-q", "--prune=now")
     mirror = await world.mirror()
-    assert [each async for each in reverts(mirror, await mirror.resolve("main"))] == []
+    assert [each async for each in find_reverts(mirror, await mirror.resolve("main"))] == []

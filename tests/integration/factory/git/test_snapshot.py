@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gigafactory.domain.job.diff import Change
-from gigafactory.factory.git.errors import Missing
-from gigafactory.factory.git.safe_copy import LeftOut, Why
+from gigafactory.factory.git.errors import GitNotFound
+from gigafactory.factory.git.safe_copy import SkippedPath, SkipReason
 from gigafactory.factory.git.worktree import Worktree
 from tests.support.factory.git_repo import World, blob, plain_git, tree, write
 
@@ -70,7 +70,10 @@ async def test_too_large_files_are_left_out_and_told(tmp_path: Path) -> None:
     assert snapshot.commit is not None
     assert sorted(tree(worktree.mirror, snapshot.commit)) == ["a.txt", "c.txt"]
     assert blob(worktree.mirror, snapshot.commit, "a.txt") == "small"
-    assert snapshot.left_out == (LeftOut("a.txt", Why.TOO_LARGE), LeftOut("b.txt", Why.TOO_LARGE))
+    assert snapshot.left_out == (
+        SkippedPath("a.txt", SkipReason.TOO_LARGE),
+        SkippedPath("b.txt", SkipReason.TOO_LARGE),
+    )
 
 
 def _commits(path: Path) -> None:
@@ -185,7 +188,7 @@ async def test_names_that_git_takes_for_its_own_are_left_out(tmp_path: Path) -> 
     snapshot = await worktree.snapshot(worktree.commit)
     assert snapshot.commit is not None
     assert sorted(tree(worktree.mirror, snapshot.commit)) == ["a.txt", "ok", "src/b.txt"]
-    assert {left.why for left in snapshot.left_out} == {Why.NAME}
+    assert {left.why for left in snapshot.left_out} == {SkipReason.NAME}
     assert len(snapshot.left_out) == 4
 
 
@@ -223,7 +226,7 @@ async def test_a_file_that_has_not_the_encoding_it_claims_is_kept_as_it_is(tmp_p
 async def test_a_worktree_that_is_gone_is_missing(tmp_path: Path) -> None:
     worktree = await World(tmp_path).worktree()
     worktree.path.rename(tmp_path / "elsewhere")
-    with pytest.raises(Missing, match="no folder"):
+    with pytest.raises(GitNotFound, match="no folder"):
         await worktree.snapshot(worktree.commit)
 
 

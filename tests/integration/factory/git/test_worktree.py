@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory.git.errors import Missing
-from gigafactory.factory.git.worktree import Worktree, WorktreeTaken, left_behind, prune
+from gigafactory.factory.git.errors import GitNotFound
+from gigafactory.factory.git.worktree import Worktree, WorktreeTaken, prune_worktrees
 from tests.support.factory.git_repo import World, plain_git, write
 
 
@@ -55,7 +55,7 @@ async def test_a_path_where_something_is_stays_as_it_is(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(unsaved)
     for path in (unsaved, link, unsaved / "work.txt"):
-        with pytest.raises(WorktreeTaken, match="there is something at"):
+        with pytest.raises(WorktreeTaken, match="already exists"):
             await Worktree.add(worktree.mirror, path, worktree.commit)
     assert (unsaved / "work.txt").read_text() == "of days"
 
@@ -64,12 +64,11 @@ async def test_a_worktree_in_which_somebody_works_is_neither_added_opened_nor_pr
     tmp_path: Path,
 ) -> None:
     worktree = await World(tmp_path).worktree()
-    with pytest.raises(WorktreeTaken, match="belongs to a run that is at work"):
+    with pytest.raises(WorktreeTaken, match="is in use by a run"):
         await Worktree.add(worktree.mirror, worktree.path, worktree.commit)
     with pytest.raises(WorktreeTaken):
         Worktree.open(worktree.mirror, worktree.path)
-    assert left_behind(worktree.mirror) == []
-    assert prune(worktree.mirror) == []
+    assert prune_worktrees(worktree.mirror) == []
     assert (worktree.path / "a.txt").exists()
 
 
@@ -77,7 +76,6 @@ async def test_a_worktree_that_was_left_is_opened_with_its_unsaved_work(tmp_path
     worktree = await World(tmp_path).worktree()
     write(worktree.path, {"new.txt": "unsaved"})
     worktree.close()
-    assert left_behind(worktree.mirror) == [worktree.path]
     again = Worktree.open(worktree.mirror, worktree.path)
     assert again is not None
     assert again.commit == worktree.commit
@@ -118,9 +116,8 @@ async def test_registrations_whose_files_are_gone_are_forgotten(tmp_path: Path) 
     for one in (worktree, kept):
         one.close()
     worktree.path.rename(tmp_path / "elsewhere")
-    assert prune(worktree.mirror) == [worktree.path]
-    assert prune(worktree.mirror) == []
-    assert left_behind(worktree.mirror) == [kept.path]
+    assert prune_worktrees(worktree.mirror) == [worktree.path]
+    assert prune_worktrees(worktree.mirror) == []
 
 
 async def test_a_commit_that_is_not_there_leaves_no_worktree_behind(tmp_path: Path) -> None:
@@ -128,7 +125,7 @@ async def test_a_commit_that_is_not_there_leaves_no_worktree_behind(tmp_path: Pa
     world.remote.commit({"a.txt": "one"})
     mirror = await world.mirror()
     path = tmp_path / "job"
-    with pytest.raises(Missing):
+    with pytest.raises(GitNotFound):
         await Worktree.add(mirror, path, "1" * 40)
     assert not path.exists()
-    assert prune(mirror) == []
+    assert prune_worktrees(mirror) == []

@@ -7,7 +7,7 @@ import pytest
 
 from gigafactory.engines.protocol.engine import Engine
 from gigafactory.factory.machine.engines import DetectedEngine, detect_engines
-from gigafactory.factory.process.probe import Probe
+from gigafactory.factory.process.probe import ProgramProbe
 from tests.support.factory.fake_tools import FAILS, FLOODS, GARBAGE, HANGS, agent, fake_engine
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs are shell scripts")
@@ -22,7 +22,7 @@ async def look(
     folder: Path, *engines: Engine, total_s: float = 60.0, **seats: int
 ) -> dict[str, DetectedEngine]:
     environ = {"PATH": str(folder)}
-    probe = Probe(environ, at_once=4, total_s=total_s)
+    probe = ProgramProbe(environ, at_once=4, total_s=total_s)
     return await detect_engines({each.name: each for each in engines}, probe, environ, seats)
 
 

@@ -14,7 +14,7 @@ import pytest_asyncio
 from gigafactory.factory.agent.membership import FleetMembership, save_membership
 from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.process import cgroups as control_groups
-from gigafactory.factory.process.cgroups import Allowance, ControlGroups
+from gigafactory.factory.process.cgroups import ControlGroups, ResourceLimits
 from gigafactory.factory.process.orphans import new_mark
 from gigafactory.factory.run import run_registry
 from gigafactory.factory.run.crash_recovery import recover_from_crash
@@ -42,8 +42,8 @@ def group() -> Iterator[Path]:
         pytest.skip(f"no control group can be made here: {refused}")
     yield made
     for each in below(made):
-        asyncio.run(control_groups.end(each))
-    asyncio.run(control_groups.end(made))
+        asyncio.run(control_groups.kill_and_remove(each))
+    asyncio.run(control_groups.kill_and_remove(made))
 
 
 @pytest_asyncio.fixture
@@ -98,7 +98,7 @@ async def test_what_a_killed_factory_left_in_a_group_is_ended_by_its_next_start(
     run_registry.register(
         data_dir, RegisteredRun(run_id="a.1", job_id="a", epoch=1, mark=mark, repo=None)
     )
-    held = groups.made(mark)
+    held = groups.create(mark)
     assert held is not None
     left = started_in(held, f"{ESCAPES.format(word)}; exit")
     left.wait()
@@ -116,7 +116,7 @@ def test_a_factory_divides_the_group_that_it_was_given_and_never_the_root_of_all
     found = {}
     for own in (f"/{group.name}", f"/{group.name}/aq-factory", "/", "/gone"):
         (tmp_path / "cgroup").write_text(f"4:memory:/elsewhere\n0::{own}\n")
-        found[own] = control_groups.own_group(tmp_path)
+        found[own] = control_groups.delegated_group(tmp_path)
     assert list(found.values()) == [group, group, None, None]
 
 
@@ -124,10 +124,10 @@ def test_limits_are_those_of_each_run_and_the_factory_makes_way_for_them(tmp_pat
     (tmp_path / "cgroup.procs").write_text(f"{os.getpid()}\n")
     (tmp_path / "cgroup.subtree_control").touch()
     (tmp_path / "aq-factory").mkdir()
-    groups = ControlGroups(tmp_path, Allowance(memory_bytes=2**30, processes=50, cpus=1.5))
+    groups = ControlGroups(tmp_path, ResourceLimits(memory_bytes=2**30, processes=50, cpus=1.5))
     assert (tmp_path / "aq-factory" / "cgroup.procs").read_text() == str(os.getpid())
     assert (tmp_path / "cgroup.subtree_control").read_text() == "+cpu +memory +pids"
-    held = groups.made(new_mark())
+    held = groups.create(new_mark())
     assert held is not None
     written = {file.name: file.read_text() for file in held.iterdir()}
     assert written == {"memory.max": "1073741824", "pids.max": "50", "cpu.max": "150000 100000"}
@@ -135,6 +135,6 @@ def test_limits_are_those_of_each_run_and_the_factory_makes_way_for_them(tmp_pat
 
 async def test_who_wanted_too_much_memory_is_told(tmp_path: Path) -> None:
     (tmp_path / "memory.events").write_text("low 0\nmax 4\noom 1\noom_kill 1\n")
-    assert await control_groups.end(tmp_path)
+    assert await control_groups.kill_and_remove(tmp_path)
     (tmp_path / "memory.events").write_text("low 0\nmax 4\noom 0\noom_kill 0\n")
-    assert not await control_groups.end(tmp_path)
+    assert not await control_groups.kill_and_remove(tmp_path)

@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory.process.probe import Answer, Probe, ask, quiet
+from gigafactory.factory.process.probe import (
+    ProbeResult,
+    ProgramProbe,
+    probe_environment,
+    run_probe,
+)
 from tests.support.factory.fake_tools import FAILS, FLOODS, GARBAGE, HANGS, program
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs are shell scripts")
@@ -16,19 +21,19 @@ SOON_S = 0.2
 AMPLE_S = 60.0
 
 
-async def answer(folder: Path, body: str, *, limit_s: float = AMPLE_S) -> Answer:
+async def answer(folder: Path, body: str, *, limit_s: float = AMPLE_S) -> ProbeResult:
     file = program(folder, "tool", body)
-    return await ask((str(file),), env=quiet({}), limit_s=limit_s)
+    return await run_probe((str(file),), env=probe_environment({}), limit_s=limit_s)
 
 
 async def test_a_program_is_heard_stdout_before_stderr(tmp_path: Path) -> None:
     heard = await answer(tmp_path, "echo late >&2; echo 1.2.3")
-    assert heard == Answer(text="1.2.3\n\nlate\n", exit_code=0)
+    assert heard == ProbeResult(text="1.2.3\n\nlate\n", exit_code=0)
 
 
 async def test_a_program_that_hangs_is_given_up(tmp_path: Path) -> None:
     heard = await answer(tmp_path, HANGS, limit_s=SOON_S)
-    assert heard == Answer(text="\n", problem="did not answer within 0.2 s")
+    assert heard == ProbeResult(text="\n", problem="did not answer within 0.2 s")
 
 
 async def test_a_program_that_never_stops_printing_is_cut_off(tmp_path: Path) -> None:
@@ -53,10 +58,10 @@ async def test_a_program_that_is_killed_says_by_what(tmp_path: Path) -> None:
 
 
 async def test_what_cannot_be_started_is_an_answer_too(tmp_path: Path) -> None:
-    absent = await ask((str(tmp_path / "absent"),), env={})
+    absent = await run_probe((str(tmp_path / "absent"),), env={})
     assert absent.problem is not None
     assert absent.problem.startswith("could not be started")
-    nul = await ask(("a\0b",), env={})
+    nul = await run_probe(("a\0b",), env={})
     assert nul.problem == "could not be started: embedded null byte"
 
 
@@ -64,7 +69,7 @@ async def test_a_program_that_leaves_somebody_behind_has_answered_all_the_same(
     tmp_path: Path,
 ) -> None:
     heard = await answer(tmp_path, "echo 1.2.3; /bin/sleep 600 &")
-    assert heard == Answer(text="1.2.3\n\n", exit_code=0)
+    assert heard == ProbeResult(text="1.2.3\n\n", exit_code=0)
 
 
 async def test_a_question_that_is_withdrawn_leaves_no_process_behind(tmp_path: Path) -> None:
@@ -78,7 +83,7 @@ async def test_a_question_that_is_withdrawn_leaves_no_process_behind(tmp_path: P
         lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(reading, "rb", buffering=0)
     )
     file = program(tmp_path, "tool", f"exec 9>'{fifo}'; /bin/sleep 600 & echo up >&9; wait")
-    question = asyncio.create_task(ask((str(file),), env={}, limit_s=AMPLE_S))
+    question = asyncio.create_task(run_probe((str(file),), env={}, limit_s=AMPLE_S))
     async with asyncio.timeout(AMPLE_S):
         assert await stream.readline() == b"up\n"
         os.close(writing)
@@ -97,7 +102,7 @@ async def test_nothing_secret_is_passed_on(tmp_path: Path) -> None:
         "ANTHROPIC_API_KEY": "hush",
         "NODE_OPTIONS": "hush",
     }
-    heard = await ask((str(file),), env=quiet(environ))
+    heard = await run_probe((str(file),), env=probe_environment(environ))
     assert "/bin" in heard.text
     assert "hush" not in heard.text
     assert "nobody writes" in heard.text
@@ -105,16 +110,16 @@ async def test_nothing_secret_is_passed_on(tmp_path: Path) -> None:
 
 async def test_after_the_deadline_nobody_is_asked(tmp_path: Path) -> None:
     file = program(tmp_path, "tool", "echo 1.2.3")
-    probe = Probe({}, at_once=1, total_s=0.0)
-    assert await probe.ask(str(file)) == Answer(
-        problem="was not asked: the time for detection was up"
+    probe = ProgramProbe({}, at_once=1, total_s=0.0)
+    assert await probe.run(str(file)) == ProbeResult(
+        problem="was not run: the time for detection was up"
     )
 
 
 async def test_those_that_wait_behind_one_that_hangs_have_their_turn(tmp_path: Path) -> None:
     slow, quick = program(tmp_path, "slow", HANGS), program(tmp_path, "quick", "echo 1.2.3")
-    probe = Probe({}, at_once=1, total_s=AMPLE_S)
+    probe = ProgramProbe({}, at_once=1, total_s=AMPLE_S)
     heard = await asyncio.gather(
-        probe.ask(str(slow), limit_s=SOON_S), probe.ask(str(quick), limit_s=AMPLE_S)
+        probe.run(str(slow), limit_s=SOON_S), probe.run(str(quick), limit_s=AMPLE_S)
     )
     assert [each.exit_code for each in heard] == [None, 0]

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.factory.process.orphans import leftovers
-from gigafactory.factory.process.process import CannotStart, Limits
-from gigafactory.factory.process.spawn import HANDED
+from gigafactory.factory.process.orphans import find_orphans
+from gigafactory.factory.process.process import CannotStart, ProcessLimits
+from gigafactory.factory.process.spawn import EXTRA_INPUT
 from tests.support.factory.programs import PATH, Heard, program, python, ran, shell, telling
 
 
 async def test_a_program_has_its_output_heard_line_by_line() -> None:
     ended, heard = await ran(shell("echo one; echo two >&2; printf three; exit 3"))
     assert (heard.out, heard.err) == (["one", "three"], ["two"])
-    assert (ended.exit_code, ended.why, ended.lines_cut) == (3, "exited", 0)
+    assert (ended.exit_code, ended.reason, ended.lines_cut) == (3, "exited", 0)
 
 
 async def test_a_program_sees_only_the_environment_it_is_given() -> None:
@@ -69,15 +69,15 @@ async def test_a_program_that_asks_without_reading_is_heard_no_further_and_stall
     ended, heard = await ran(
         shell("while :; do echo more; done", stdin_open=True),
         said,
-        limits=Limits(wall_s=60, stall_s=0.3, grace_s=0.1),
+        limits=ProcessLimits(wall_s=60, stall_s=0.3, grace_s=0.1),
     )
-    assert ended.why == "stalled"
+    assert ended.reason == "stalled"
     assert len(heard.out) < 100_000
 
 
 async def test_what_is_handed_over_is_read_from_a_descriptor_and_seen_nowhere() -> None:
     script = 'cat "/dev/fd/$1"; tr "\\0" " " < /proc/$$/cmdline'
-    what = program("/bin/sh", "-c", script, "sh", HANDED, handed=b"for you\n")
+    what = program("/bin/sh", "-c", script, "sh", EXTRA_INPUT, extra_input=b"for you\n")
     _, heard = await ran(what)
     assert heard.out[0] == "for you"
     assert "for you" not in heard.out[1]
@@ -85,12 +85,12 @@ async def test_what_is_handed_over_is_read_from_a_descriptor_and_seen_nowhere() 
 
 async def test_a_program_that_closes_its_output_and_works_on_is_waited_for() -> None:
     ended, _ = await ran(shell("exec >&- 2>&-; sleep 0.1; exit 4"))
-    assert (ended.exit_code, ended.why) == (4, "exited")
+    assert (ended.exit_code, ended.reason) == (4, "exited")
 
 
 async def test_a_program_that_dies_of_a_signal_tells_which() -> None:
     ended, _ = await ran(shell("kill -SEGV $$"))
-    assert (ended.exit_code, ended.why) == (-signal.SIGSEGV, "exited")
+    assert (ended.exit_code, ended.reason) == (-signal.SIGSEGV, "exited")
 
 
 async def test_the_time_that_it_computed_is_counted_with_its_children() -> None:
@@ -130,7 +130,7 @@ class Flood(Heard):
         super().__init__()
         self.chars = 0
 
-    def line(self, text: str, *, stderr: bool) -> tuple[bytes, ...]:
+    def on_line(self, text: str, *, stderr: bool) -> tuple[bytes, ...]:
         self.chars += len(text)
         return ()
 
@@ -151,7 +151,7 @@ async def test_a_cancelled_run_leaves_nothing(tmp_path: Path) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert leftovers(what.mark) == []
+    assert find_orphans(what.mark) == []
 
 
 def _script(folder: Path, text: str, mode: int = 0o755) -> str:
@@ -192,13 +192,13 @@ async def test_a_folder_that_is_gone_is_told_so(tmp_path: Path) -> None:
 
 
 async def test_arguments_that_are_too_long_are_told_so() -> None:
-    with pytest.raises(CannotStart, match="longer than the system takes; pass long texts"):
+    with pytest.raises(CannotStart, match="limit; pass long texts"):
         await ran(program("/bin/echo", "x" * 5_000_000))
 
 
 @pytest.mark.parametrize("word", ["a\0b", "\ud800"])
 async def test_words_that_no_system_takes_are_told_so(word: str) -> None:
-    with pytest.raises(CannotStart, match="cannot be passed on"):
+    with pytest.raises(CannotStart, match="environment is invalid"):
         await ran(program("/bin/echo", word))
 
 
@@ -215,5 +215,5 @@ async def test_a_start_that_fails_leaves_no_descriptor_open() -> None:
     before = open_descriptors()
     for _ in range(5):
         with pytest.raises(CannotStart):
-            await ran(program("no-such-tool", stdin=b"x", handed=b"y"))
+            await ran(program("no-such-tool", stdin=b"x", extra_input=b"y"))
     assert open_descriptors() == before

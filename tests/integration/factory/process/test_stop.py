@@ -5,12 +5,18 @@ import signal
 
 import pytest
 
-from gigafactory.factory.process.orphans import Stray, kill, leftovers, new_mark, sweep
-from gigafactory.factory.process.process import Limits
+from gigafactory.factory.process.orphans import (
+    Orphan,
+    find_orphans,
+    kill_orphan,
+    kill_orphans,
+    new_mark,
+)
+from gigafactory.factory.process.process import ProcessLimits
 from tests.support.factory.programs import Heard, python, ran, shell, stopping_at, telling
 
 DEAF = "trap '' TERM INT HUP; echo ready; while :; do sleep 600; done"
-QUICK = Limits(wall_s=60.0, grace_s=0.2)
+QUICK = ProcessLimits(wall_s=60.0, grace_s=0.2)
 
 DAEMON = """
 import os, signal, sys, time
@@ -32,20 +38,20 @@ os.wait()
 
 
 async def test_a_program_that_takes_too_long_is_stopped() -> None:
-    ended, _ = await ran(shell("exec sleep 600"), limits=Limits(wall_s=0.2, grace_s=5))
-    assert (ended.why, ended.exit_code) == ("timeout", -signal.SIGTERM)
+    ended, _ = await ran(shell("exec sleep 600"), limits=ProcessLimits(wall_s=0.2, grace_s=5))
+    assert (ended.reason, ended.exit_code) == ("timeout", -signal.SIGTERM)
 
 
 async def test_a_program_that_is_silent_for_too_long_is_stopped() -> None:
-    limits = Limits(wall_s=60, stall_s=1, grace_s=5)
+    limits = ProcessLimits(wall_s=60, stall_s=1, grace_s=5)
     ended, heard = await ran(shell("echo one; exec sleep 600"), limits=limits)
-    assert (ended.why, heard.out) == ("stalled", ["one"])
+    assert (ended.reason, heard.out) == ("stalled", ["one"])
 
 
 async def test_a_program_that_keeps_talking_does_not_stall() -> None:
     script = "import time\nfor n in range(24): print(n, flush=True); time.sleep(0.05)"
-    ended, heard = await ran(python(script), limits=Limits(wall_s=60, stall_s=1, grace_s=1))
-    assert (ended.why, len(heard.out)) == ("exited", 24)
+    ended, heard = await ran(python(script), limits=ProcessLimits(wall_s=60, stall_s=1, grace_s=1))
+    assert (ended.reason, len(heard.out)) == ("exited", 24)
 
 
 async def test_a_program_is_first_asked_by_its_own_signal_and_heard_to_its_end() -> None:
@@ -56,9 +62,9 @@ async def test_a_program_is_first_asked_by_its_own_signal_and_heard_to_its_end()
         Heard(stopping_at("ready", stop)),
         stop=stop,
         ladder=["SIGINT"],
-        limits=Limits(wall_s=60, grace_s=30),
+        limits=ProcessLimits(wall_s=60, grace_s=30),
     )
-    assert (ended.why, ended.exit_code) == ("stopped", 7)
+    assert (ended.reason, ended.exit_code) == ("stopped", 7)
     assert heard.out == ["ready", "result"]
 
 
@@ -67,7 +73,7 @@ async def test_a_deaf_program_is_killed_after_every_rung() -> None:
     ended, _ = await ran(
         shell(DEAF), Heard(stopping_at("ready", stop)), stop=stop, ladder=["SIGINT"], limits=QUICK
     )
-    assert (ended.why, ended.exit_code) == ("stopped", -signal.SIGKILL)
+    assert (ended.reason, ended.exit_code) == ("stopped", -signal.SIGKILL)
 
 
 async def test_the_signal_goes_to_the_group_and_not_to_its_leader_alone() -> None:
@@ -81,7 +87,7 @@ async def test_the_signal_goes_to_the_group_and_not_to_its_leader_alone() -> Non
         shell(script),
         Heard(stopping_at("ready", stop)),
         stop=stop,
-        limits=Limits(wall_s=60, grace_s=30),
+        limits=ProcessLimits(wall_s=60, grace_s=30),
     )
     assert heard.out == ["ready", "inner", "outer"]
 
@@ -90,15 +96,15 @@ async def test_a_stop_that_came_before_the_start_stops_at_once() -> None:
     stop = asyncio.Event()
     stop.set()
     ended, _ = await ran(shell("exec sleep 600"), stop=stop)
-    assert ended.why == "stopped"
+    assert ended.reason == "stopped"
 
 
 async def test_a_deaf_grandchild_in_a_session_of_its_own_is_found_and_killed() -> None:
     stop = asyncio.Event()
     what = shell(f'setsid sh -c "{DEAF}" & wait')
     ended, _ = await ran(what, Heard(stopping_at("ready", stop)), stop=stop, limits=QUICK)
-    assert ended.why == "stopped"
-    assert any("sleep 600" in stray.command for stray in ended.strays.killed)
+    assert ended.reason == "stopped"
+    assert any("sleep 600" in stray.command for stray in ended.orphans.killed)
 
 
 @pytest.mark.parametrize("closes", [True, False])
@@ -106,32 +112,32 @@ async def test_a_daemon_that_forked_twice_is_found_after_the_program_has_gone(
     closes: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
     ended, heard = await ran(python(DAEMON.format(closes=closes)))
-    assert (ended.why, ended.exit_code, heard.out) == ("exited", 0, ["ready"])
-    assert [stray.command.count("fork") > 0 for stray in ended.strays.killed] == [True]
+    assert (ended.reason, ended.exit_code, heard.out) == ("exited", 0, ["ready"])
+    assert [stray.command.count("fork") > 0 for stray in ended.orphans.killed] == [True]
 
 
 async def test_a_grandchild_that_keeps_the_pipe_open_does_not_hold_up_the_end() -> None:
     ended, heard = await ran(shell("setsid sleep 600 & echo done"))
-    assert (ended.why, ended.exit_code, heard.out) == ("exited", 0, ["done"])
-    assert [stray.command for stray in ended.strays.killed] == ["sleep 600"]
+    assert (ended.reason, ended.exit_code, heard.out) == ("exited", 0, ["done"])
+    assert [stray.command for stray in ended.orphans.killed] == ["sleep 600"]
 
 
 async def test_what_outlives_the_program_shortly_is_still_heard() -> None:
     ended, heard = await ran(shell("(sleep 0.2; echo late) & echo done"))
     assert heard.out == ["done", "late"]
-    assert [stray for stray in ended.strays.killed if stray.command] == []
+    assert [stray for stray in ended.orphans.killed if stray.command] == []
 
 
 async def test_a_grandchild_without_its_environment_is_found_by_its_session() -> None:
     ended, _ = await ran(shell("env -i sleep 600 >/dev/null 2>&1 & echo done"))
-    assert [stray.command for stray in ended.strays.killed] == ["sleep 600"]
+    assert [stray.command for stray in ended.orphans.killed] == ["sleep 600"]
 
 
 async def test_a_grandchild_without_its_environment_is_found_by_its_parent() -> None:
     stop = asyncio.Event()
     script = "setsid sh -c 'trap \"\" TERM; setsid env -i sleep 600 & echo ready; wait' & wait"
     ended, _ = await ran(shell(script), Heard(stopping_at("ready", stop)), stop=stop, limits=QUICK)
-    assert any("sleep 600" in stray.command for stray in ended.strays.killed)
+    assert any("sleep 600" in stray.command for stray in ended.orphans.killed)
 
 
 async def test_many_strays_that_go_on_making_more_all_end() -> None:
@@ -143,8 +149,8 @@ async def test_many_strays_that_go_on_making_more_all_end() -> None:
     """
     what = shell(script)
     ended, _ = await ran(what, Heard(stopping_at("ready", stop)), stop=stop, limits=QUICK)
-    assert any(stray.command == "sleep 600" for stray in ended.strays.killed)
-    assert (ended.strays.left, leftovers(what.mark)) == ((), [])
+    assert any(stray.command == "sleep 600" for stray in ended.orphans.killed)
+    assert (ended.orphans.survived, find_orphans(what.mark)) == ((), [])
 
 
 async def test_two_runs_do_not_touch_each_other() -> None:
@@ -158,7 +164,7 @@ async def test_two_runs_do_not_touch_each_other() -> None:
     assert not kept.done()
     finish.set()
     ended, _ = await kept
-    assert ended.why == "stopped"
+    assert ended.reason == "stopped"
 
 
 async def test_a_process_whose_number_now_belongs_to_another_is_spared() -> None:
@@ -166,12 +172,12 @@ async def test_a_process_whose_number_now_belongs_to_another_is_spared() -> None
     what = shell("echo ready; exec sleep 600")
     task = asyncio.ensure_future(ran(what, Heard(telling(ready)), stop=stop))
     await ready.wait()
-    (found,) = leftovers(what.mark)
-    assert not kill(Stray(found.pid, found.command, started="0"))
-    assert leftovers(what.mark) == [found]
+    (found,) = find_orphans(what.mark)
+    assert not kill_orphan(Orphan(found.pid, found.command, started="0"))
+    assert find_orphans(what.mark) == [found]
     stop.set()
     await task
 
 
 async def test_sweeping_where_nothing_is_left_kills_nothing() -> None:
-    assert (await sweep(new_mark())).killed == ()
+    assert (await kill_orphans(new_mark())).killed == ()

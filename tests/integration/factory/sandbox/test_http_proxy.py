@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gigafactory.factory.sandbox.allow_list import AllowList
-from gigafactory.factory.sandbox.egress import WaysOut
-from gigafactory.factory.sandbox.http_proxy import HEAD_BYTES_MAX, Proxy
-from gigafactory.factory.sandbox.tunnel import Ends
-from gigafactory.factory.sandbox.upstream_proxy import Upstream
+from gigafactory.factory.sandbox.egress import Egress
+from gigafactory.factory.sandbox.http_proxy import HEAD_BYTES_MAX, HttpProxy
+from gigafactory.factory.sandbox.tunnel import StreamPair
+from gigafactory.factory.sandbox.upstream_proxy import UpstreamProxy
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -23,12 +23,12 @@ async def listening(serve: Serve) -> AsyncIterator[int]:
 
 
 @asynccontextmanager
-async def a_proxy(*allowed: str, upstream: Upstream | None = None) -> AsyncIterator[int]:
-    proxy = Proxy(WaysOut(AllowList.of(allowed), upstream).reach)
+async def a_proxy(*allowed: str, upstream: UpstreamProxy | None = None) -> AsyncIterator[int]:
+    proxy = HttpProxy(Egress(AllowList.parse(allowed), upstream).connect)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            await proxy.serve(Ends(reader, writer))
+            await proxy.serve(StreamPair(reader, writer))
         finally:
             writer.close()
 
@@ -92,7 +92,7 @@ async def test_other_hosts_are_refused_by_name(request_line: str) -> None:
     async with a_proxy("fine.example") as port:
         answer = await asked(port, sent)
     assert answer.startswith(b"HTTP/1.1 403 Forbidden\r\n")
-    assert b"the sandbox lets nothing through to other.example:" in answer
+    assert b"the sandbox blocks other.example:" in answer
     assert b"factory.allow-hosts does not name it" in answer
 
 
@@ -109,7 +109,7 @@ async def test_an_allowed_name_that_leads_to_this_machine_is_refused() -> None:
     async with listening(echo) as there, a_proxy(f"127.1:{there}") as port:
         answer = await asked(port, f"CONNECT 127.1:{there} HTTP/1.1\r\n\r\n".encode())
     assert answer.startswith(b"HTTP/1.1 403 ")
-    assert b"it is at 127.0.0.1, which is no public address" in answer
+    assert b"its address 127.0.0.1 is not public" in answer
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,9 @@ async def test_an_allowed_host_is_reached_through_the_machine_s_own_proxy(
 
     async with listening(corporate) as there:
         environ = {"HTTPS_PROXY": f"http://me:pass%20word@127.0.0.1:{there}", "NO_PROXY": spared}
-        async with a_proxy("fine.invalid", upstream=Upstream.of(environ)) as port:
+        async with a_proxy(
+            "fine.invalid", upstream=UpstreamProxy.from_environment(environ)
+        ) as port:
             answer = await asked(port, b"CONNECT fine.invalid:443 HTTP/1.1\r\n\r\n")
             refused = await asked(port, b"CONNECT other.invalid:443 HTTP/1.1\r\n\r\n")
     assert refused.startswith(b"HTTP/1.1 403 ")
@@ -155,7 +157,7 @@ async def test_a_proxy_that_lets_nobody_through_is_told_as_such(said: bytes) -> 
         writer.close()
 
     async with listening(corporate) as there:
-        upstream = Upstream.of({"https_proxy": f"127.0.0.1:{there}"})
+        upstream = UpstreamProxy.from_environment({"https_proxy": f"127.0.0.1:{there}"})
         async with a_proxy("fine.invalid", upstream=upstream) as port:
             answer = await asked(port, b"CONNECT fine.invalid:443 HTTP/1.1\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 502 ")
@@ -166,7 +168,7 @@ async def test_a_proxy_that_lets_nobody_through_is_told_as_such(said: bytes) -> 
     "written", ["", "socks5://127.0.0.1:1", "https://proxy.example", "proxy.example:port"]
 )
 def test_only_a_plain_proxy_is_gone_through(written: str) -> None:
-    assert Upstream.of({"ALL_PROXY": written}) is None
+    assert UpstreamProxy.from_environment({"ALL_PROXY": written}) is None
 
 
 async def test_a_host_that_does_not_answer_is_told_as_such() -> None:

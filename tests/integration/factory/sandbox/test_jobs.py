@@ -132,7 +132,7 @@ async def test_a_job_that_asks_for_strict_reaches_what_is_listed_and_its_log_nam
     assert done["result"] == "ok", log
     assert told(log, "heard") == ["hello"]
     assert told(log, "refused") == ["403"]
-    assert log.count("aq: the sandbox lets nothing through to other.example:80") == 1
+    assert log.count("aq: the sandbox blocks other.example:80") == 1
 
 
 @on_linux

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gigafactory.domain.manifest.manifest import Sandbox as Policy
-from gigafactory.factory.process.process import Limits, Program
+from gigafactory.factory.process.process import ProcessLimits, Program
 from gigafactory.factory.sandbox.probe import probe
-from gigafactory.factory.sandbox.sandbox import NoSandbox, Sandbox, choose
+from gigafactory.factory.sandbox.sandbox import Sandbox, SandboxUnavailable, choose_sandbox
 from tests.support.factory import real_sandbox as confining
 from tests.support.factory.programs import Heard, ran, shell, stopping_at
 from tests.support.factory.real_sandbox import a_sandbox, search_path
@@ -71,8 +71,8 @@ async def said_in(
 
 async def demanded() -> Sandbox | str:
     try:
-        return await choose("strict", environ={"PATH": search_path()})
-    except NoSandbox as missing:
+        return await choose_sandbox("strict", environ={"PATH": search_path()})
+    except SandboxUnavailable as missing:
         return str(missing)
 
 
@@ -81,37 +81,37 @@ async def test_a_demanded_sandbox_is_had_or_refused_with_the_reason() -> None:
     if isinstance(found, str):
         assert "the sandbox 'strict' is demanded, and cannot be had: " in found
     else:
-        assert found.least == "strict"
+        assert found.minimum == "strict"
 
 
 async def test_without_a_demand_the_best_that_holds_is_taken() -> None:
-    found = await choose(None, environ={"PATH": search_path()})
-    assert found.least == ("none" if "workspace" in found.missing else "workspace")
+    found = await choose_sandbox(None, environ={"PATH": search_path()})
+    assert found.minimum == ("none" if "workspace" in found.missing else "workspace")
 
 
 async def test_switched_off_is_switched_off() -> None:
-    found = await choose("none", environ={"PATH": search_path()})
-    assert (found.least, found.offered) == ("none", ("none",))
+    found = await choose_sandbox("none", environ={"PATH": search_path()})
+    assert (found.minimum, found.policies) == ("none", ("none",))
 
 
 async def test_without_the_tool_none_is_had_and_the_reason_says_what_to_install() -> None:
-    found = await choose(None, environ={"PATH": "/nowhere"})
-    assert (found.least, found.offered) == ("none", ("none",))
-    with pytest.raises(NoSandbox, match=r"'strict', .* not have: bubblewrap is not installed"):
-        found.held_to("strict")
-    with pytest.raises(NoSandbox, match=r"'workspace' is demanded, .* install the package"):
-        await choose("workspace", environ={"PATH": "/nowhere"})
+    found = await choose_sandbox(None, environ={"PATH": "/nowhere"})
+    assert (found.minimum, found.policies) == ("none", ("none",))
+    with pytest.raises(
+        SandboxUnavailable, match=r"'strict', .* this machine: bubblewrap is not installed"
+    ):
+        found.policy_for("strict")
+    with pytest.raises(SandboxUnavailable, match=r"'workspace' is required .* install the package"):
+        await choose_sandbox("workspace", environ={"PATH": "/nowhere"})
 
 
 async def test_a_sandbox_that_holds_is_offered_in_both_ways(sandbox: Sandbox) -> None:
-    assert sandbox.offered == ("none", "workspace", "strict")
-    assert (sandbox.held_to(None), sandbox.held_to("strict")) == ("workspace", "strict")
+    assert sandbox.policies == ("none", "workspace", "strict")
+    assert (sandbox.policy_for(None), sandbox.policy_for("strict")) == ("workspace", "strict")
 
 
 async def test_a_tool_that_confines_nobody_is_found_out() -> None:
-    assert (
-        await probe(Nothing(), network=True) == "a program in it can write outside of its worktree"
-    )
+    assert await probe(Nothing(), network=True) == "a program in it can write outside its worktree"
 
 
 async def test_a_tool_that_may_not_work_is_found_out_with_its_own_words() -> None:
@@ -148,7 +148,7 @@ async def test_the_program_has_its_environment_and_the_sandbox_none_to_read(
 
 async def test_nothing_handed_over_is_seen_from_outside(sandbox: Sandbox, work: Path) -> None:
     program = shell("true", cwd=work, env={"PATH": "/bin", "KEY": "hush"})
-    async with sandbox.confined(program, writable=[], policy="strict") as confined:
+    async with sandbox.confine(program, writable=[], policy="strict") as confined:
         assert not any("hush" in word for word in confined.argv)
         assert confined.env == {}
 
@@ -176,13 +176,13 @@ async def test_a_gentle_signal_reaches_the_program_in_the_sandbox(
     stop = asyncio.Event()
     script = "trap 'echo result; exit 7' INT; echo ready; while :; do sleep 0.01; done"
     program = shell(script, cwd=work)
-    async with sandbox.confined(program, writable=[work], policy=policy) as confined:
+    async with sandbox.confine(program, writable=[work], policy=policy) as confined:
         ended, heard = await ran(
             confined,
             Heard(stopping_at("ready", stop)),
             stop=stop,
             ladder=["SIGINT"],
-            limits=Limits(wall_s=60, grace_s=30),
+            limits=ProcessLimits(wall_s=60, grace_s=30),
         )
     assert (heard.out, ended.exit_code) == (["ready", "result"], 7)
 
@@ -190,14 +190,14 @@ async def test_a_gentle_signal_reaches_the_program_in_the_sandbox(
 async def test_everything_in_the_sandbox_ends_with_it(sandbox: Sandbox, work: Path) -> None:
     stop = asyncio.Event()
     script = "trap '' TERM; setsid sh -c 'trap \"\" TERM; echo ready; sleep 600' & wait; wait"
-    async with sandbox.confined(shell(script, cwd=work), writable=[work]) as confined:
+    async with sandbox.confine(shell(script, cwd=work), writable=[work]) as confined:
         ended, _ = await ran(
             confined,
             Heard(stopping_at("ready", stop)),
             stop=stop,
-            limits=Limits(wall_s=60, grace_s=0.2),
+            limits=ProcessLimits(wall_s=60, grace_s=0.2),
         )
-    assert ended.why == "stopped"
+    assert ended.reason == "stopped"
 
 
 @pytest.mark.parametrize("policy", ["workspace", "strict"])

@@ -72,7 +72,7 @@ async def test_a_host_is_told_once_that_is_not_allowed(tmp_path: Path) -> None:
     said = await fetched(tmp_path, ["three.example"], urls, told)
     assert said == ["403", "403", "nothing"]
     assert told == [
-        f"the sandbox lets nothing through to {host}: factory.allow-hosts does not name it"
+        f"the sandbox blocks {host}: factory.allow-hosts does not name it"
         for host in ("one.example:80", "two.example:443")
     ]
 
@@ -83,7 +83,7 @@ async def test_an_allowed_name_that_leads_to_this_machine_is_refused(tmp_path: P
         said = await fetched(tmp_path, [f"127.1:{port}"], [f"http://127.1:{port}/"], told)
     assert said == ["403"]
     [line] = told
-    assert f"127.1:{port}: it is at 127.0.0.1, which is no public address" in line
+    assert f"127.1:{port}: its address 127.0.0.1 is not public" in line
 
 
 CROWD = """

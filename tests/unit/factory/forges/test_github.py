@@ -3,10 +3,10 @@
 import httpx
 import pytest
 
-from gigafactory.factory.forges.forge import ForgeAway, ForgeRefuses, Words
-from gigafactory.factory.forges.github import opened
+from gigafactory.factory.forges.forge import ForgeRefused, ForgeUnavailable, PullRequestText
+from gigafactory.factory.forges.github import open_github
 
-WORDS = Words("Say hello", "")
+WORDS = PullRequestText("Say hello", "")
 REPO = {"default_branch": "main"}
 
 
@@ -31,7 +31,7 @@ class Listener(httpx.AsyncBaseTransport):
 )
 async def test_the_repo_is_below_the_address_of_the_api(api: str, url: str) -> None:
     listener = Listener(notes=httpx.Response(200, json=REPO))
-    async with opened(api, "a-token", "me/notes", transport=listener) as forge:
+    async with open_github(api, "a-token", "me/notes", transport=listener) as forge:
         assert await forge.default_branch() == "main"
     [asked] = listener.asked
     assert str(asked.url) == url
@@ -41,7 +41,9 @@ async def test_the_repo_is_below_the_address_of_the_api(api: str, url: str) -> N
 async def test_a_repo_that_was_renamed_is_found_and_strangers_do_not_get_the_token() -> None:
     moved = httpx.Response(301, headers={"Location": "https://elsewhere.example.com/renamed"})
     listener = Listener(notes=moved, renamed=httpx.Response(200, json=REPO))
-    async with opened("https://x.example.com", "a-token", "me/notes", transport=listener) as forge:
+    async with open_github(
+        "https://x.example.com", "a-token", "me/notes", transport=listener
+    ) as forge:
         assert await forge.default_branch() == "main"
     assert ["Authorization" in asked.headers for asked in listener.asked] == [True, False]
 
@@ -49,30 +51,38 @@ async def test_a_repo_that_was_renamed_is_found_and_strangers_do_not_get_the_tok
 async def test_a_change_is_never_passed_on_to_another_place() -> None:
     moved = httpx.Response(307, headers={"Location": "https://x.example.com/renamed"})
     listener = Listener(pulls=moved)
-    async with opened("https://x.example.com", "a-token", "me/notes", transport=listener) as forge:
-        with pytest.raises(ForgeRefuses, match="307"):
+    async with open_github(
+        "https://x.example.com", "a-token", "me/notes", transport=listener
+    ) as forge:
+        with pytest.raises(ForgeRefused, match="307"):
             await forge.open("work", "main", WORDS)
     assert len(listener.asked) == 1
 
 
 async def test_names_of_branches_are_only_ever_a_part_of_the_path() -> None:
     listener = Listener()
-    async with opened("https://x.example.com", "a-token", "me/notes", transport=listener) as forge:
+    async with open_github(
+        "https://x.example.com", "a-token", "me/notes", transport=listener
+    ) as forge:
         with pytest.raises(KeyError):
-            await forge.landed("a?b#c/d", "f" * 40)
+            await forge.contains_commit("a?b#c/d", "f" * 40)
     [asked] = listener.asked
     assert asked.url.path.startswith("/repos/me/notes/compare/a?b#c/d...")
 
 
 async def test_a_page_of_a_proxy_instead_of_an_answer_is_refused() -> None:
     listener = Listener(notes=httpx.Response(200, html="<p>Log in first</p>"))
-    async with opened("https://x.example.com", "a-token", "me/notes", transport=listener) as forge:
-        with pytest.raises(ForgeRefuses, match="not what GitHub describes"):
+    async with open_github(
+        "https://x.example.com", "a-token", "me/notes", transport=listener
+    ) as forge:
+        with pytest.raises(ForgeRefused, match="does not match GitHub"):
             await forge.default_branch()
 
 
 async def test_a_gateway_that_gives_up_is_away() -> None:
     listener = Listener(notes=httpx.Response(502, html="<p>Bad gateway</p>"))
-    async with opened("https://x.example.com", "a-token", "me/notes", transport=listener) as forge:
-        with pytest.raises(ForgeAway, match="502"):
+    async with open_github(
+        "https://x.example.com", "a-token", "me/notes", transport=listener
+    ) as forge:
+        with pytest.raises(ForgeUnavailable, match="502"):
             await forge.default_branch()

@@ -7,28 +7,28 @@ import pytest
 
 from gigafactory.factory.forges.forge import (
     Checks,
-    Colour,
-    ForgeAway,
-    ForgeForbids,
-    ForgeRefuses,
+    CheckState,
+    ForgeForbidden,
+    ForgeRefused,
+    ForgeUnavailable,
 )
 from gigafactory.factory.forges.github_responses import (
-    Branch,
+    BranchResponse,
     CheckRuns,
-    Pull,
-    Required,
-    Rule,
-    Status,
+    PullResponse,
+    RequiredCheck,
+    RuleResponse,
+    StatusResponse,
+    combine_checks,
+    decode,
+    error_from,
     message,
-    read,
-    told,
-    trouble,
-    unmerged,
+    unmerged_from,
 )
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-BUILD, LINT = Required("build"), Required("lint", 7)
-ALL_GREEN = Checks(Colour.GREEN, ("build", "lint"))
+BUILD, LINT = RequiredCheck("build"), RequiredCheck("lint", 7)
+ALL_GREEN = Checks(CheckState.GREEN, ("build", "lint"))
 
 
 def runs(*checks: tuple[str, str | None, int]) -> CheckRuns:
@@ -47,15 +47,23 @@ def runs(*checks: tuple[str, str | None, int]) -> CheckRuns:
 @pytest.mark.parametrize(
     ("checks", "statuses", "expected"),
     [
-        ((), (), Checks(Colour.PENDING, ("build", "lint"))),
-        ((("build", "success", 1),), (), Checks(Colour.PENDING, ("lint",))),
+        ((), (), Checks(CheckState.PENDING, ("build", "lint"))),
+        ((("build", "success", 1),), (), Checks(CheckState.PENDING, ("lint",))),
         ((("build", "success", 1), ("lint", "skipped", 7)), (), ALL_GREEN),
-        ((("build", "success", 1), ("lint", "success", 8)), (), Checks(Colour.PENDING, ("lint",))),
-        ((("build", None, 1), ("lint", "failure", 7)), (), Checks(Colour.RED, ("lint",))),
+        (
+            (("build", "success", 1), ("lint", "success", 8)),
+            (),
+            Checks(CheckState.PENDING, ("lint",)),
+        ),
+        ((("build", None, 1), ("lint", "failure", 7)), (), Checks(CheckState.RED, ("lint",))),
         ((("lint", "neutral", 7),), (("build", "success"),), ALL_GREEN),
-        ((("lint", "neutral", 7),), (("build", "error"),), Checks(Colour.RED, ("build",))),
-        ((("lint", "neutral", 7),), (("build", "pending"),), Checks(Colour.PENDING, ("build",))),
-        ((("other", "failure", 1),), (), Checks(Colour.PENDING, ("build", "lint"))),
+        ((("lint", "neutral", 7),), (("build", "error"),), Checks(CheckState.RED, ("build",))),
+        (
+            (("lint", "neutral", 7),),
+            (("build", "pending"),),
+            Checks(CheckState.PENDING, ("build",)),
+        ),
+        ((("other", "failure", 1),), (), Checks(CheckState.PENDING, ("build", "lint"))),
     ],
 )
 def test_the_required_checks_have_one_colour(
@@ -63,24 +71,30 @@ def test_the_required_checks_have_one_colour(
     statuses: tuple[tuple[str, str], ...],
     expected: Checks,
 ) -> None:
-    said = [Status(*status) for status in statuses]
-    assert told([BUILD, LINT], runs(*checks).check_runs, said) == expected
+    said = [StatusResponse(*status) for status in statuses]
+    assert combine_checks([BUILD, LINT], runs(*checks).check_runs, said) == expected
 
 
 def test_where_nothing_is_required_all_is_green() -> None:
-    assert told([], runs(("build", "failure", 1)).check_runs, []) == Checks(Colour.GREEN)
+    assert combine_checks([], runs(("build", "failure", 1)).check_runs, []) == Checks(
+        CheckState.GREEN
+    )
 
 
 def test_what_is_required_comes_from_protection_and_from_rules() -> None:
     branch = b"""{"protection": {"required_status_checks": {"contexts": ["build", "old"],
         "checks": [{"context": "build", "app_id": -1}, {"context": "lint", "app_id": 7}]}}}"""
-    assert read(branch, Branch, "the branch").required() == {BUILD, LINT, Required("old")}
-    assert read(b"{}", Branch, "the branch").required() == frozenset()
+    assert decode(branch, BranchResponse, "the branch").required_checks() == {
+        BUILD,
+        LINT,
+        RequiredCheck("old"),
+    }
+    assert decode(b"{}", BranchResponse, "the branch").required_checks() == frozenset()
     rules = b"""[{"type": "deletion"}, {"type": "pull_request", "parameters": {"x": 1}},
         {"type": "required_status_checks", "parameters": {"strict": true,
         "required_status_checks": [{"context": "lint", "integration_id": 7}]}}]"""
-    found = read(rules, tuple[Rule, ...], "the rules")
-    assert [rule.required() for rule in found] == [frozenset(), frozenset(), {LINT}]
+    found = decode(rules, tuple[RuleResponse, ...], "the rules")
+    assert [rule.required_checks() for rule in found] == [frozenset(), frozenset(), {LINT}]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +112,7 @@ def test_a_closed_pull_request_was_merged_or_was_not(
         "merge_commit_sha": "b" * 40,
         "head": {"sha": "a" * 40},
     }
-    pull = msgspec.convert(answer, Pull).ours()
+    pull = msgspec.convert(answer, PullResponse).to_pull_request()
     assert pull.state == ours
     assert pull.merged_as == ("b" * 40 if ours == "merged" else None)
 
@@ -106,24 +120,24 @@ def test_a_closed_pull_request_was_merged_or_was_not(
 @pytest.mark.parametrize(
     ("status", "headers", "said", "kind", "words"),
     [
-        (401, {}, "Bad credentials", ForgeForbids, "the token is not known there"),
-        (403, {}, "Resource not accessible", ForgeForbids, "the token may not do this"),
-        (404, {}, "Not Found", ForgeRefuses, "it is not there, or the token may not see it"),
-        (410, {}, "Gone", ForgeRefuses, "410 'Gone'"),
-        (422, {}, "Validation Failed", ForgeRefuses, "422 'Validation Failed'"),
-        (301, {}, "Moved Permanently", ForgeRefuses, "301"),
-        (500, {}, "", ForgeAway, "trouble of its own"),
-        (503, {}, "", ForgeAway, "trouble of its own"),
-        (429, {}, "", ForgeAway, "wait 60 s"),
-        (403, {}, "You have exceeded a secondary rate limit", ForgeAway, "wait 60 s"),
-        (403, {"retry-after": "17"}, "", ForgeAway, "wait 17 s"),
+        (401, {}, "Bad credentials", ForgeForbidden, "the token is not valid"),
+        (403, {}, "Resource not accessible", ForgeForbidden, "the token lacks permission"),
+        (404, {}, "Not Found", ForgeRefused, "it does not exist, or the token has no access to it"),
+        (410, {}, "Gone", ForgeRefused, "410 'Gone'"),
+        (422, {}, "Validation Failed", ForgeRefused, "422 'Validation Failed'"),
+        (301, {}, "Moved Permanently", ForgeRefused, "301"),
+        (500, {}, "", ForgeUnavailable, "internal error"),
+        (503, {}, "", ForgeUnavailable, "internal error"),
+        (429, {}, "", ForgeUnavailable, "wait 60 s"),
+        (403, {}, "You have exceeded a secondary rate limit", ForgeUnavailable, "wait 60 s"),
+        (403, {"retry-after": "17"}, "", ForgeUnavailable, "wait 17 s"),
     ],
 )
 def test_every_no_has_its_kind_and_its_sentence(
     status: int, headers: dict[str, str], said: str, kind: type[Exception], words: str
 ) -> None:
     content = msgspec.json.encode({"message": said})
-    found = trouble(status, headers, content, "the merge of #1", now=NOON)
+    found = error_from(status, headers, content, "the merge of #1", now=NOON)
     assert type(found) is kind
     assert str(found).startswith("the merge of #1: ")
     assert words in str(found)
@@ -132,16 +146,16 @@ def test_every_no_has_its_kind_and_its_sentence(
 @pytest.mark.parametrize(("reset", "wait"), [(NOON.timestamp() + 90, 90.0), (0, 1.0)])
 def test_a_limit_that_is_used_up_names_its_reset(reset: float, wait: float) -> None:
     headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": str(int(reset))}
-    found = trouble(403, headers, b"{}", "the repo", now=NOON)
-    assert isinstance(found, ForgeAway)
+    found = error_from(403, headers, b"{}", "the repo", now=NOON)
+    assert isinstance(found, ForgeUnavailable)
     assert found.retry_after_s == wait
 
 
 def test_a_base_that_moved_meanwhile_is_asked_for_again() -> None:
     said = b'{"message": "Base branch was modified. Review and try the merge again."}'
-    assert unmerged(405, said).again
-    assert not unmerged(405, b'{"message": "Pull Request is not mergeable"}').again
-    assert "moved" in unmerged(409, b"").reason
+    assert unmerged_from(405, said).retry
+    assert not unmerged_from(405, b'{"message": "Pull Request is not mergeable"}').retry
+    assert "has changed" in unmerged_from(409, b"").reason
 
 
 @pytest.mark.parametrize(
@@ -158,5 +172,5 @@ def test_what_an_answer_says_is_one_line(content: bytes, expected: str) -> None:
 
 
 def test_an_answer_that_is_none_is_refused() -> None:
-    with pytest.raises(ForgeRefuses, match="not what GitHub describes"):
-        read(b"<html>", Branch, "the branch")
+    with pytest.raises(ForgeRefused, match="does not match GitHub"):
+        decode(b"<html>", BranchResponse, "the branch")

@@ -8,40 +8,42 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gigafactory.factory.forges.forge import Words
+from gigafactory.factory.forges.forge import PullRequestText
 from gigafactory.factory.forges.pull_request_text import (
     BODY_CHARS_MAX,
     TITLE_CHARS_MAX,
+    build_text,
     marker,
-    words_of,
-    written,
+    read_agent_text,
 )
 
 
 def test_the_first_line_that_the_agent_wrote_is_the_title() -> None:
-    told = words_of("\n# Greets  people\n\nIt says hello.\n", title="job", body="asked")
-    assert told == Words("Greets people", "It says hello.")
+    told = build_text("\n# Greets  people\n\nIt says hello.\n", title="job", body="asked")
+    assert told == PullRequestText("Greets people", "It says hello.")
 
 
 @pytest.mark.parametrize("nothing", [None, "", " \n\n", "<!-- aq:job-1:1 -->\n"])
 def test_without_words_of_the_agent_the_jobs_own_are_taken(nothing: str | None) -> None:
-    assert words_of(nothing, title="Say hello", body="Please.\n") == Words("Say hello", "Please.")
+    assert build_text(nothing, title="Say hello", body="Please.\n") == PullRequestText(
+        "Say hello", "Please."
+    )
 
 
 def test_a_job_without_any_word_still_has_a_title() -> None:
-    assert words_of(None, title="", body="") == Words("Work by an agent", "")
+    assert build_text(None, title="", body="") == PullRequestText("Work by an agent", "")
 
 
 def test_secrets_are_left_out_of_the_title_and_the_text() -> None:
     secret = "correct-horse-battery-staple"
-    told = words_of(f"Uses {secret}\nwith {secret}", title="", body="", secrets=[secret])
+    told = build_text(f"Uses {secret}\nwith {secret}", title="", body="", secrets=[secret])
     assert secret not in told.title + told.body
 
 
 @given(st.text(), st.text())
 def test_only_we_write_markers_and_nothing_is_too_long(title: str, body: str) -> None:
     ours = marker("job-1", "job-1.2")
-    told = words_of(f"{title}\n{ours}{body}{ours}", title=f"{ours}x", body=body + ours)
+    told = build_text(f"{title}\n{ours}{body}{ours}", title=f"{ours}x", body=body + ours)
     assert ours not in told.title + told.body
     assert 0 < len(told.title) <= TITLE_CHARS_MAX
     assert len(told.body) <= BODY_CHARS_MAX
@@ -49,16 +51,16 @@ def test_only_we_write_markers_and_nothing_is_too_long(title: str, body: str) ->
 
 
 def test_words_that_are_too_long_are_cut() -> None:
-    told = words_of("t" * 1000 + "\n" + "b" * 100_000, title="", body="")
+    told = build_text("t" * 1000 + "\n" + "b" * 100_000, title="", body="")
     assert (len(told.title), len(told.body)) == (TITLE_CHARS_MAX, BODY_CHARS_MAX)
     assert told.body.endswith("…")
 
 
 def test_what_the_agent_wrote_is_read_from_its_file(tmp_path: Path) -> None:
-    assert written(tmp_path) is None
+    assert read_agent_text(tmp_path) is None
     (tmp_path / ".aq").mkdir()
     (tmp_path / ".aq" / "pr.md").write_bytes(b"Hello\xff\n")
-    assert written(tmp_path) == "Hello\ufffd\n"
+    assert read_agent_text(tmp_path) == "Hello\ufffd\n"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links and pipes are POSIX here")
@@ -68,10 +70,10 @@ def test_neither_links_nor_pipes_are_read(tmp_path: Path) -> None:
     (outside / "pr.md").write_text("secret")
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / ".aq").symlink_to(outside)
-    assert written(tmp_path / "one") is None
+    assert read_agent_text(tmp_path / "one") is None
     (tmp_path / "two" / ".aq").mkdir(parents=True)
     (tmp_path / "two" / ".aq" / "pr.md").symlink_to(outside / "pr.md")
-    assert written(tmp_path / "two") is None
+    assert read_agent_text(tmp_path / "two") is None
     (tmp_path / "three" / ".aq").mkdir(parents=True)
     os.mkfifo(tmp_path / "three" / ".aq" / "pr.md")
-    assert written(tmp_path / "three") is None
+    assert read_agent_text(tmp_path / "three") is None

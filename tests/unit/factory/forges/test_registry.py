@@ -3,10 +3,10 @@
 import pytest
 
 from gigafactory.domain.errors import Invalid
-from gigafactory.factory.forges.registry import Access, Forges, slug
-from gigafactory.factory.git.remote_url import clone_address
+from gigafactory.factory.forges.registry import ForgeAccess, Forges, repo_slug
+from gigafactory.factory.git.remote_url import parse_address
 
-GHE = {"git.example.com": Access("GHE_TOKEN")}
+GHE = {"git.example.com": ForgeAccess("GHE_TOKEN")}
 
 
 @pytest.mark.parametrize(
@@ -23,21 +23,23 @@ GHE = {"git.example.com": Access("GHE_TOKEN")}
     ],
 )
 def test_a_repo_has_its_owner_and_name_however_it_is_written(url: str, found: str | None) -> None:
-    assert slug(url) == found
+    assert repo_slug(url) == found
 
 
 @pytest.mark.parametrize("variable", ["GITHUB_TOKEN", "GH_TOKEN"])
 def test_github_is_known_by_itself_when_its_token_is_there(variable: str) -> None:
     known = Forges({}, {variable: "secret-token"})
     for url in ("https://GitHub.com/me/notes", "git@github.com:me/notes.git"):
-        assert known.of(clone_address(url)) is not None
-    assert known.of(clone_address("ssh://git@ssh.github.com:443/me/notes.git")) is not None
+        assert known.forge_for(parse_address(url)) is not None
+    assert known.forge_for(parse_address("ssh://git@ssh.github.com:443/me/notes.git")) is not None
     assert known.tokens == ("secret-token",)
     assert known.git_credentials == {"https://github.com": "secret-token"}
 
 
 def test_without_a_token_github_is_a_plain_remote() -> None:
-    assert Forges({}, {"GITHUB_TOKEN": ""}).of(clone_address("git@github.com:me/x.git")) is None
+    assert (
+        Forges({}, {"GITHUB_TOKEN": ""}).forge_for(parse_address("git@github.com:me/x.git")) is None
+    )
 
 
 def test_the_token_of_github_is_for_no_other_host() -> None:
@@ -47,12 +49,12 @@ def test_the_token_of_github_is_for_no_other_host() -> None:
         "https://github.com": "public-token",
     }
     for url in ("https://github.com.example.com/me/x", "https://gitlab.com/me/x"):
-        assert known.of(clone_address(url)) is None
+        assert known.forge_for(parse_address(url)) is None
 
 
 def test_a_host_may_have_its_repos_elsewhere_than_a_forge_has_them() -> None:
     known = Forges(GHE, {"GHE_TOKEN": "own-token"})
-    assert known.of(clone_address("https://git.example.com/scm/me/x.git")) is None
+    assert known.forge_for(parse_address("https://git.example.com/scm/me/x.git")) is None
 
 
 @pytest.mark.parametrize("token", ["", "  ", "two words", "line\nend", "\x00"])
@@ -66,5 +68,5 @@ def test_a_host_without_a_usable_token_is_refused_by_name_and_its_value_is_not_s
 
 @pytest.mark.parametrize("api", ["http://git.example.com/api/v3", "ftp://x", "git.example.com"])
 def test_a_token_is_not_sent_where_nothing_protects_it(api: str) -> None:
-    with pytest.raises(Invalid, match="use an https address"):
-        Forges({"git.example.com": Access("GHE_TOKEN", api)}, {"GHE_TOKEN": "own-token"})
+    with pytest.raises(Invalid, match="use an https URL"):
+        Forges({"git.example.com": ForgeAccess("GHE_TOKEN", api)}, {"GHE_TOKEN": "own-token"})

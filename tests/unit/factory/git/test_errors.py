@@ -5,40 +5,46 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gigafactory.domain.job.diff import Change, FileChange
-from gigafactory.factory.git.commits import our_trailers, run_trailers, worded
-from gigafactory.factory.git.diff import parse
+from gigafactory.factory.git.commits import parse_trailers, run_trailers, with_trailers
+from gigafactory.factory.git.diff import parse_diff
 from gigafactory.factory.git.errors import (
     DiskFull,
     GitFailed,
-    Missing,
-    NoRepo,
+    GitNotFound,
     PushDenied,
-    RemoteAway,
-    RemoteForbids,
-    failure,
+    RemoteForbidden,
+    RemoteUnavailable,
+    RepoNotFound,
+    error_from_output,
 )
-from gigafactory.factory.git.safe_copy import is_gits_own
+from gigafactory.factory.git.safe_copy import is_git_internal
 
 
 @pytest.mark.parametrize(
     ("words", "kind"),
     [
-        ("fatal: unable to access 'https://h/x/': Could not resolve host: h", RemoteAway),
-        ("fatal: unable to access 'https://h/x/': Failed to connect to h port 443", RemoteAway),
-        ("ssh: connect to host h port 22: Connection refused", RemoteAway),
-        ("fatal: the remote end hung up unexpectedly", RemoteAway),
-        ("error: RPC failed; HTTP 502\nfatal: early EOF", RemoteAway),
-        ("fatal: unable to access 'x': The requested URL returned error: 503", RemoteAway),
-        ("fatal: Authentication failed for 'https://h/x/'", RemoteForbids),
+        ("fatal: unable to access 'https://h/x/': Could not resolve host: h", RemoteUnavailable),
+        (
+            "fatal: unable to access 'https://h/x/': Failed to connect to h port 443",
+            RemoteUnavailable,
+        ),
+        ("ssh: connect to host h port 22: Connection refused", RemoteUnavailable),
+        ("fatal: the remote end hung up unexpectedly", RemoteUnavailable),
+        ("error: RPC failed; HTTP 502\nfatal: early EOF", RemoteUnavailable),
+        ("fatal: unable to access 'x': The requested URL returned error: 503", RemoteUnavailable),
+        ("fatal: Authentication failed for 'https://h/x/'", RemoteForbidden),
         (
             "fatal: could not read Username for 'https://h': terminal prompts disabled",
-            RemoteForbids,
+            RemoteForbidden,
         ),
-        ("git@h: Permission denied (publickey).\nfatal: Could not read from remote", RemoteForbids),
-        ("fatal: unable to access 'x': The requested URL returned error: 403", RemoteForbids),
-        ("fatal: '/x' does not appear to be a git repository", NoRepo),
-        ("remote: Not Found\nfatal: repository 'https://h/x/' not found", NoRepo),
-        ("fatal: couldn't find remote ref refs/heads/x", Missing),
+        (
+            "git@h: Permission denied (publickey).\nfatal: Could not read from remote",
+            RemoteForbidden,
+        ),
+        ("fatal: unable to access 'x': The requested URL returned error: 403", RemoteForbidden),
+        ("fatal: '/x' does not appear to be a git repository", RepoNotFound),
+        ("remote: Not Found\nfatal: repository 'https://h/x/' not found", RepoNotFound),
+        ("fatal: couldn't find remote ref refs/heads/x", GitNotFound),
         (" ! [rejected] a -> b (stale info)", PushDenied),
         (" ! [remote rejected] a -> b (pre-receive hook declined)", PushDenied),
         ("fatal: write error: No space left on device", DiskFull),
@@ -48,18 +54,18 @@ from gigafactory.factory.git.safe_copy import is_gits_own
     ],
 )
 def test_gits_last_words_tell_what_kind_of_failure_it_is(words: str, kind: type[GitFailed]) -> None:
-    found = failure(("fetch", "x"), 128, words)
+    found = error_from_output(("fetch", "x"), 128, words)
     assert type(found) is kind
     assert (found.command, found.exit_code) == (("fetch", "x"), 128)
     assert found.detail
 
 
 def test_trailers_join_the_ones_that_are_there() -> None:
-    text = worded("Fix\n\nCo-authored-by: a <a@example.com>", {"Aq-Job": "j"})
+    text = with_trailers("Fix\n\nCo-authored-by: a <a@example.com>", {"Aq-Job": "j"})
     assert text == "Fix\n\nCo-authored-by: a <a@example.com>\nAq-Job: j\n"
-    assert worded("Fix: it", {"Aq-Job": "j"}) == "Fix: it\n\nAq-Job: j\n"
-    assert worded("Fix", {}) == "Fix\n"
-    assert worded(" \n", {"Aq-Job": "j"}) == "Work by an agent\n\nAq-Job: j\n"
+    assert with_trailers("Fix: it", {"Aq-Job": "j"}) == "Fix: it\n\nAq-Job: j\n"
+    assert with_trailers("Fix", {}) == "Fix\n"
+    assert with_trailers(" \n", {"Aq-Job": "j"}) == "Work by an agent\n\nAq-Job: j\n"
 
 
 @given(st.text(max_size=300), st.text(max_size=50))
@@ -67,7 +73,7 @@ def test_no_message_can_speak_for_another_run(message: str, forged: str) -> None
     trailers = run_trailers(job="job", run="job.1", engine=None, epoch=3)
     attempts = (message, f"{message}\n\nAq-Job: {forged}", f"x\n aq-run : {forged}\n{message}")
     for attempt in attempts:
-        assert our_trailers(worded(attempt, trailers)) == trailers
+        assert parse_trailers(with_trailers(attempt, trailers)) == trailers
 
 
 def test_a_listing_of_changes_is_read() -> None:
@@ -76,23 +82,23 @@ def test_a_listing_of_changes_is_read() -> None:
         b":000000 100644 000 ccc A\0caf\xe9\0"
         b"1\t2\ta\tb.txt\x000\t0\t\0old\0new\0-\t-\tcaf\xe9\0"
     )
-    diff = parse(listing)
+    diff = parse_diff(listing)
     assert diff.files == (
         FileChange(path="a\tb.txt", change=Change.MODIFIED, added=1, deleted=2),
         FileChange(path="caf\\xe9", change=Change.ADDED, binary=True),
         FileChange(path="new", change=Change.RENAMED, old_path="old"),
     )
     assert diff.paths == ("a\tb.txt", "caf\\xe9", "new", "old")
-    assert parse(b"").files == ()
+    assert parse_diff(b"").files == ()
 
 
 @pytest.mark.parametrize(
     "name", [".git", "x/.GIT/y", ".git. ", "git~1", "GIT~2", ".g\u200cit", ".git::$INDEX", "a/.git"]
 )
 def test_names_that_some_file_system_takes_for_gits_own(name: str) -> None:
-    assert is_gits_own(name.encode())
+    assert is_git_internal(name.encode())
 
 
 @pytest.mark.parametrize("name", [".gitignore", ".github/x", "git", "x.git", "a.git/b", ".gitx"])
 def test_names_that_only_look_a_little_like_it(name: str) -> None:
-    assert not is_gits_own(name.encode())
+    assert not is_git_internal(name.encode())

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gigafactory.factory.git.remote_url import (
-    Address,
     AddressRefused,
-    Allowed,
-    clone_address,
-    is_unwanted,
+    AllowedRemotes,
+    RemoteAddress,
+    is_forbidden_ip,
+    parse_address,
 )
 
-LOCAL = Allowed(folders=("/srv/repos",))
+LOCAL = AllowedRemotes(folders=("/srv/repos",))
 
 
 @pytest.mark.parametrize(
@@ -28,25 +28,25 @@ LOCAL = Allowed(folders=("/srv/repos",))
     ],
 )
 def test_https_and_ssh_are_taken(text: str, scheme: str, host: str, port: int) -> None:
-    address = clone_address(text)
-    assert address == Address(url=text, scheme=scheme, host=host, port=port)
+    address = parse_address(text)
+    assert address == RemoteAddress(url=text, scheme=scheme, host=host, port=port)
     assert address.name == "notes"
 
 
 @pytest.mark.parametrize("text", ["/srv/repos/notes.git", "file:///srv/repos/notes.git"])
 def test_a_local_repo_is_taken_where_its_folder_is_allowed(text: str) -> None:
-    address = clone_address(text, LOCAL)
+    address = parse_address(text, LOCAL)
     assert (address.url, address.scheme) == ("/srv/repos/notes.git", "file")
     with pytest.raises(AddressRefused, match="give the factory a folder of repos"):
-        clone_address(text)
+        parse_address(text)
 
 
 def test_plain_protocols_and_this_machine_are_taken_where_they_are_allowed() -> None:
-    allowed = Allowed(plain=True, hosts=("LocalHost", "127.0.0.1"))
-    assert clone_address("http://localhost:3000/x/notes.git", allowed).trusted
-    assert clone_address("git://127.0.0.1/notes.git", allowed).scheme == "git"
+    allowed = AllowedRemotes(plain=True, hosts=("LocalHost", "127.0.0.1"))
+    assert parse_address("http://localhost:3000/x/notes.git", allowed).trusted
+    assert parse_address("git://127.0.0.1/notes.git", allowed).scheme == "git"
     with pytest.raises(AddressRefused, match="allow it by name"):
-        clone_address("http://[::1]/notes.git", allowed)
+        parse_address("http://[::1]/notes.git", allowed)
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ def test_plain_protocols_and_this_machine_are_taken_where_they_are_allowed() -> 
         ("x" * 1001, "1 to 1000 characters"),
         ("https://example.com/a\nb", "without control characters"),
         ("https://example.com/a\x00b", "without control characters"),
-        ("--upload-pack=touch /tmp/x", "would be an option"),
-        ("-oProxyCommand=x", "would be an option"),
+        ("--upload-pack=touch /tmp/x", "looks like an option"),
+        ("-oProxyCommand=x", "looks like an option"),
         ("ext::sh -c x", "transport helpers"),
         ("ssh://-oProxyCommand=x/y", "such as ssh://host"),
         ("git@-oProxyCommand=x:y", "a repo's name, an https"),
@@ -67,18 +67,18 @@ def test_plain_protocols_and_this_machine_are_taken_where_they_are_allowed() -> 
         ("ftp://example.com/x", "ftp:// is not allowed"),
         ("http://example.com/x", "use https or ssh"),
         ("git://example.com/x", "use https or ssh"),
-        ("acme/notes", "write an https or ssh URL"),
-        ("~/notes", "write an https or ssh URL"),
+        ("acme/notes", "use an https or ssh URL"),
+        ("~/notes", "use an https or ssh URL"),
         ("../notes", "without `..`"),
         ("/srv/repos/../../etc", "without `..`"),
-        ("/srv/repositories/x", "those are /srv/repos"),
-        ("file:///etc", "those are /srv/repos"),
-        (r"C:\repos\x", "those are /srv/repos"),
+        ("/srv/repositories/x", "allowed are /srv/repos"),
+        ("file:///etc", "allowed are /srv/repos"),
+        (r"C:\repos\x", "allowed are /srv/repos"),
     ],
 )
 def test_everything_else_is_refused_with_what_is_allowed(text: str, why: str) -> None:
     with pytest.raises(AddressRefused) as caught:
-        clone_address(text, LOCAL)
+        parse_address(text, LOCAL)
     assert why in caught.value.detail
     assert "s3cr3t" not in caught.value.detail
 
@@ -112,21 +112,21 @@ def test_everything_else_is_refused_with_what_is_allowed(text: str, why: str) ->
 def test_this_machine_and_the_secrets_of_clouds_are_refused(host: str) -> None:
     for url in (f"https://{host}/x/notes.git", f"ssh://git@{host}/x/notes.git"):
         with pytest.raises(AddressRefused):
-            clone_address(url)
+            parse_address(url)
 
 
 @given(st.ip_addresses(network="127.0.0.0/8") | st.ip_addresses(network="169.254.0.0/16"))
 def test_every_loopback_and_link_local_address_is_unwanted(
     ip: ipaddress.IPv4Address | ipaddress.IPv6Address,
 ) -> None:
-    assert is_unwanted(ip)
-    assert is_unwanted(ipaddress.ip_address(f"::ffff:{ip}"))
+    assert is_forbidden_ip(ip)
+    assert is_forbidden_ip(ipaddress.ip_address(f"::ffff:{ip}"))
 
 
 @given(st.text(max_size=60))
 def test_no_text_at_all_becomes_an_option_or_a_helper(text: str) -> None:
     try:
-        address = clone_address(text, Allowed(folders=("/srv",), plain=True))
+        address = parse_address(text, AllowedRemotes(folders=("/srv",), plain=True))
     except AddressRefused:
         return
     assert not address.url.startswith("-")
@@ -146,4 +146,4 @@ def test_no_text_at_all_becomes_an_option_or_a_helper(text: str) -> None:
     ],
 )
 def test_a_prefix_ends_where_a_part_of_the_address_ends(prefix: str, below: bool) -> None:  # noqa: FBT001
-    assert clone_address("https://example.com/acme/notes.git").is_below(prefix) is below
+    assert parse_address("https://example.com/acme/notes.git").is_below(prefix) is below

@@ -5,7 +5,7 @@ import asyncio
 from gigafactory.factory.machine.detect import DetectedMachine
 from gigafactory.factory.machine.engines import DetectedEngine
 from gigafactory.factory.machine.inventory import Inventory, watch_inventory
-from gigafactory.system.loops import meanwhile
+from gigafactory.system.loops import run_in_background
 
 BARE = DetectedMachine(os="linux", capabilities=("os:linux",), repos=(), engines={})
 EQUIPPED = DetectedMachine(
@@ -24,7 +24,7 @@ async def test_an_engine_that_is_installed_later_is_told() -> None:
 
     told: asyncio.Queue[DetectedMachine] = asyncio.Queue()
     inventory = Inventory(BARE, look)
-    async with meanwhile(watch_inventory(inventory, told.put_nowait, every_s=0.001)):
+    async with run_in_background(watch_inventory(inventory, told.put_nowait, every_s=0.001)):
         assert await told.get() == EQUIPPED
     assert inventory.detected == EQUIPPED
     assert told.empty(), "what stays as it is is told once"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from gigafactory.factory.process.lines import Lines
-from gigafactory.factory.process.orphans import belonging, leftovers, marked, new_mark
-from gigafactory.factory.process.process_table import Process, carries, from_ps, from_stat
+from gigafactory.factory.process.lines import LineSplitter
+from gigafactory.factory.process.orphans import find_orphans, new_mark, select_processes, with_mark
+from gigafactory.factory.process.process_table import Process, has_mark, parse_ps, parse_stat
 
 MARK = "0123456789abcdef0123456789abcdef"
 OTHER = "f" * 32
@@ -28,38 +28,38 @@ def pids(found: list[Process]) -> list[int]:
 
 def test_a_marked_process_belongs_whatever_its_session_and_parent() -> None:
     table = [a_process(1, 0), a_process(10, 1, 10, has_mark=True), a_process(11, 1, 11)]
-    assert pids(belonging(table, None)) == [10]
+    assert pids(select_processes(table, None)) == [10]
 
 
 def test_descendants_belong_although_they_lost_the_mark() -> None:
     table = [a_process(12, 11, 12), a_process(11, 10, 11), a_process(10, 1, 10, has_mark=True)]
-    assert pids(belonging(table, None)) == [12, 11, 10]
+    assert pids(select_processes(table, None)) == [12, 11, 10]
 
 
 def test_the_session_of_the_run_belongs() -> None:
     table = [a_process(21, 1, 20), a_process(22, 21, 22), a_process(31, 1, 30)]
-    assert pids(belonging(table, 20)) == [21, 22]
+    assert pids(select_processes(table, 20)) == [21, 22]
 
 
 def test_the_spared_and_what_is_below_them_alone_do_not_belong() -> None:
     table = [a_process(5, 1, has_mark=True), a_process(6, 5), a_process(7, 1, 7, has_mark=True)]
-    assert pids(belonging(table, None, spared={5})) == [7]
+    assert pids(select_processes(table, None, spared={5})) == [7]
 
 
 def test_a_mark_is_known_in_an_environment_only_whole_and_by_its_name() -> None:
-    assert carries(f"A=1\0AQ_RUN={MARK}\0".encode(), MARK)
-    assert carries(f"AQ_RUN={OTHER}:{MARK}".encode(), MARK)
-    assert not carries(f"AQ_RUN={MARK}x\0".encode(), MARK)
-    assert not carries(f"X_AQ_RUN={MARK}\0NOTE={MARK}\0".encode(), MARK)
-    assert not carries(b"AQ_RUN=\0", "")
+    assert has_mark(f"A=1\0AQ_RUN={MARK}\0".encode(), MARK)
+    assert has_mark(f"AQ_RUN={OTHER}:{MARK}".encode(), MARK)
+    assert not has_mark(f"AQ_RUN={MARK}x\0".encode(), MARK)
+    assert not has_mark(f"X_AQ_RUN={MARK}\0NOTE={MARK}\0".encode(), MARK)
+    assert not has_mark(b"AQ_RUN=\0", "")
 
 
 def test_a_command_with_blanks_and_brackets_does_not_confuse_the_reading_of_stat() -> None:
     rest = "0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 0 0"
-    stat = from_stat(f"42 (a) Z (b) S 7 8 9 {rest}\n".encode())
+    stat = parse_stat(f"42 (a) Z (b) S 7 8 9 {rest}\n".encode())
     assert (stat.parent, stat.group, stat.session, stat.started) == (7, 8, 9, "98765")
     assert not stat.dead
-    assert from_stat(f"42 (x) Z 7 8 9 {rest}\n".encode()).dead
+    assert parse_stat(f"42 (x) Z 7 8 9 {rest}\n".encode()).dead
 
 
 def test_ps_tells_the_same_where_there_is_no_proc() -> None:
@@ -69,23 +69,23 @@ def test_ps_tells_the_same_where_there_is_no_proc() -> None:
         "   12     1    12 Z    Mon Nov 16 04:42:39 2026     (sleep)\n"
     )
     environments = f"   10 /bin/sh -c sleep 600 PATH=/bin AQ_RUN={MARK} A=b\n   11 sleep 600\n"
-    first, second = from_ps(listing, environments, MARK)
+    first, second = parse_ps(listing, environments, MARK)
     assert (first.pid, first.parent, first.group, first.marked) == (10, 1, 10, True)
     assert (first.started, first.command) == ("Mon Nov 16 04:42:38 2026", "/bin/sh -c sleep 600")
     assert (second.pid, second.marked) == (11, False)
-    assert pids(belonging([first, second], None)) == [10, 11]
+    assert pids(select_processes([first, second], None)) == [10, 11]
 
 
 def test_a_run_within_a_run_carries_both_marks() -> None:
-    env = marked({"A": "1"}, MARK, {"AQ_RUN": OTHER})
+    env = with_mark({"A": "1"}, MARK, {"AQ_RUN": OTHER})
     assert env == {"A": "1", "AQ_RUN": f"{MARK}:{OTHER}"}
-    assert carries(f"AQ_RUN={env['AQ_RUN']}".encode(), OTHER)
+    assert has_mark(f"AQ_RUN={env['AQ_RUN']}".encode(), OTHER)
 
 
 @pytest.mark.parametrize("mark", ["", "short", "a b c d e f g h i j", "x:" * 20])
 def test_a_mark_that_others_might_carry_is_refused(mark: str) -> None:
-    with pytest.raises(ValueError, match="16 or more letters and digits"):
-        leftovers(mark)
+    with pytest.raises(ValueError, match="at least 16 letters and digits"):
+        find_orphans(mark)
 
 
 def test_no_two_marks_are_the_same() -> None:
@@ -93,14 +93,14 @@ def test_no_two_marks_are_the_same() -> None:
 
 
 def test_lines_are_given_when_they_end_whatever_the_pieces() -> None:
-    lines = Lines()
+    lines = LineSplitter()
     assert lines.feed(b"one\ntw") == ["one"]
     assert lines.feed(b"o\r\n\nrest") == ["two", ""]
-    assert (lines.end(), lines.end(), lines.cut) == (["rest"], [], 0)
+    assert (lines.finish(), lines.finish(), lines.cut) == (["rest"], [], 0)
 
 
 def test_of_a_line_that_is_too_long_the_beginning_is_given() -> None:
-    lines = Lines(bytes_max=4)
+    lines = LineSplitter(bytes_max=4)
     assert lines.feed(b"abc") == []
     assert lines.feed(b"defgh") == []
     assert lines.feed(b"ijk\nlmno\n") == ["abcd", "lmno"]

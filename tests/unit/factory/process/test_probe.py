@@ -2,7 +2,7 @@
 
 import pytest
 
-from gigafactory.factory.process.probe import NotHere, require_posix
+from gigafactory.factory.process.probe import UnsupportedSystem, require_posix
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin", "freebsd14"])
@@ -11,5 +11,5 @@ def test_where_processes_have_groups_jobs_are_run(platform: str) -> None:
 
 
 def test_windows_is_told_what_to_do_instead() -> None:
-    with pytest.raises(NotHere, match=r"no process groups.*run this in WSL"):
+    with pytest.raises(UnsupportedSystem, match=r"no process groups.*use WSL"):
         require_posix("win32")

@@ -7,18 +7,18 @@ import msgspec
 import pytest
 
 from gigafactory.domain.manifest.manifest import Sandbox as Policy
-from gigafactory.factory.process.spawn import HANDED, CannotStart, Program
+from gigafactory.factory.process.spawn import EXTRA_INPUT, CannotStart, Program
 from gigafactory.factory.run.failure import outcome_of_exception
 from gigafactory.factory.sandbox import filesystem as view
 from gigafactory.factory.sandbox.bubblewrap import SYSTEM, Bubblewrap, options
-from gigafactory.factory.sandbox.filesystem import Place, access_of
-from gigafactory.factory.sandbox.probe import judged
-from gigafactory.factory.sandbox.sandbox import NoSandbox, Sandbox, stronger
+from gigafactory.factory.sandbox.filesystem import Mount, access_of
+from gigafactory.factory.sandbox.probe import evaluate
+from gigafactory.factory.sandbox.sandbox import Sandbox, SandboxUnavailable, stricter
 from gigafactory.factory.sandbox.seatbelt import Seatbelt, profile
 
 MARK = "0123456789abcdef0123456789abcdef"
 WORK, HOME, GIT = Path("/f/w"), Path("/f"), Path("/f/w/.git")
-SEEN = (Place(HOME, "none"), Place(WORK, "write"), Place(GIT, "read"))
+SEEN = (Mount(HOME, "none"), Mount(WORK, "write"), Mount(GIT, "read"))
 
 
 def a_program(cwd: Path, *argv: str) -> Program:
@@ -37,12 +37,12 @@ class Remembering:
     own_network = False
 
     def __init__(self) -> None:
-        self.seen: Sequence[Place] = ()
+        self.seen: Sequence[Mount] = ()
         self.network = True
 
-    def wrap(self, program: Program, seen: Sequence[Place], *, network: bool) -> Program:
+    def wrap(self, program: Program, seen: Sequence[Mount], *, network: bool) -> Program:
         self.seen, self.network = seen, network
-        return msgspec.structs.replace(program, wraps=True)
+        return msgspec.structs.replace(program, is_wrapper=True)
 
 
 @pytest.mark.parametrize(
@@ -56,16 +56,16 @@ class Remembering:
     ],
 )
 def test_the_stricter_policy_holds(one: Policy, other: Policy | None, held_to: Policy) -> None:
-    assert stronger(one, other) == held_to
+    assert stricter(one, other) == held_to
 
 
 def test_bubblewrap_gets_everything_over_a_descriptor_and_nothing_by_its_environment() -> None:
     wrapped = Bubblewrap("/usr/bin/bwrap").wrap(a_program(WORK), SEEN, network=True)
-    assert wrapped.argv == ("/usr/bin/bwrap", "--args", HANDED, "--", "/bin/sh", "-c", "true")
+    assert wrapped.argv == ("/usr/bin/bwrap", "--args", EXTRA_INPUT, "--", "/bin/sh", "-c", "true")
     assert (wrapped.env, wrapped.stdin, wrapped.mark) == ({}, b"prompt", MARK)
-    assert wrapped.wraps
-    assert b"--setenv\0KEY\0hush-hush\0" in (wrapped.handed or b"")
-    assert f"--setenv\0AQ_RUN\0{MARK}".encode() in (wrapped.handed or b"")
+    assert wrapped.is_wrapper
+    assert b"--setenv\0KEY\0hush-hush\0" in (wrapped.extra_input or b"")
+    assert f"--setenv\0AQ_RUN\0{MARK}".encode() in (wrapped.extra_input or b"")
 
 
 def test_bubblewrap_sees_the_system_read_only_and_each_place_as_it_is_said() -> None:
@@ -103,7 +103,7 @@ def test_bubblewrap_shares_the_network_only_when_it_may() -> None:
 
 def test_a_hidden_file_becomes_an_empty_one() -> None:
     words = options(
-        [Place(Path("/f/token"), "none", is_folder=False)], env={}, cwd=WORK, network=True
+        [Mount(Path("/f/token"), "none", is_folder=False)], env={}, cwd=WORK, network=True
     )
     assert " ".join(words).count("--ro-bind /dev/null /f/token") == 1
 
@@ -123,7 +123,7 @@ def test_the_profile_of_macos_names_each_place_after_those_above_it() -> None:
 
 
 def test_a_name_cannot_add_a_rule_to_the_profile() -> None:
-    nasty = Place(Path('/f/a") (allow default) ("\\'), "read", is_folder=False)
+    nasty = Mount(Path('/f/a") (allow default) ("\\'), "read", is_folder=False)
     assert '(literal "/f/a\\") (allow default) (\\"\\\\")' in profile([nasty], network=True)
 
 
@@ -141,7 +141,7 @@ async def confined(
     readable: Sequence[Path] = (),
     policy: Policy | None = None,
 ) -> Program:
-    async with sandbox.confined(
+    async with sandbox.confine(
         program, writable=writable, readable=readable, policy=policy
     ) as found:
         return found
@@ -151,7 +151,7 @@ async def test_a_job_is_held_to_what_the_factory_demands(tmp_path: Path) -> None
     tool = Remembering()
     program = a_program(tmp_path)
     wrapped = await confined(Sandbox(tool, "strict"), program, writable=[tmp_path], policy="none")
-    assert wrapped.wraps
+    assert wrapped.is_wrapper
     assert not tool.network
 
 
@@ -172,34 +172,38 @@ async def test_where_nothing_is_demanded_the_program_stays_as_it_is(tmp_path: Pa
 
 async def test_a_job_that_asks_for_a_sandbox_is_refused_where_there_is_none(tmp_path: Path) -> None:
     none = Sandbox(None, "none", missing={"strict": "it is switched off"})
-    with pytest.raises(NoSandbox, match=r"asks for the sandbox 'strict', .*: it is switched off"):
+    with pytest.raises(
+        SandboxUnavailable, match=r"asks for the sandbox 'strict', .*: it is switched off"
+    ):
         await confined(none, a_program(tmp_path), policy="strict")
 
 
 def test_a_job_that_cannot_be_confined_is_handed_back_and_harms_no_engine() -> None:
-    outcome = outcome_of_exception("worktree", NoSandbox("the job asks for 'strict'"))
+    outcome = outcome_of_exception("worktree", SandboxUnavailable("the job asks for 'strict'"))
     assert (outcome.result, outcome.reason) == ("released", "worktree: the job asks for 'strict'")
 
 
 def test_a_job_is_refused_only_what_does_not_hold() -> None:
     sandbox = Sandbox(Remembering(), "workspace", missing={"strict": "no network of its own"})
-    assert sandbox.offered == ("none", "workspace")
-    assert (sandbox.held_to("none"), sandbox.held_to(None)) == ("workspace", "workspace")
-    with pytest.raises(NoSandbox, match="no network of its own"):
-        sandbox.held_to("strict")
+    assert sandbox.policies == ("none", "workspace")
+    assert (sandbox.policy_for("none"), sandbox.policy_for(None)) == ("workspace", "workspace")
+    with pytest.raises(SandboxUnavailable, match="no network of its own"):
+        sandbox.policy_for("strict")
 
 
 def test_a_yolo_job_is_refused_where_the_sandbox_is_there_and_does_not_hold() -> None:
     leaky = Sandbox(Remembering(), "none", missing={"workspace": "it leaks", "strict": "it leaks"})
-    assert leaky.held_to(None) == "none"
-    with pytest.raises(NoSandbox, match=r"yolo job is not run where .* not hold: it leaks"):
-        leaky.held_to(None, yolo=True)
+    assert leaky.policy_for(None) == "none"
+    with pytest.raises(
+        SandboxUnavailable, match=r"yolo job needs a sandbox that works, but: it leaks"
+    ):
+        leaky.policy_for(None, yolo=True)
 
 
 def test_a_yolo_job_runs_in_a_sandbox_that_holds_and_where_there_is_none() -> None:
-    assert Sandbox(Remembering(), "workspace").held_to(None, yolo=True) == "workspace"
+    assert Sandbox(Remembering(), "workspace").policy_for(None, yolo=True) == "workspace"
     off = Sandbox(None, "none", missing={"workspace": "off", "strict": "off"})
-    assert off.held_to(None, yolo=True) == "none"
+    assert off.policy_for(None, yolo=True) == "none"
 
 
 async def test_what_the_factory_keeps_is_hidden_but_for_the_worktree_in_it(tmp_path: Path) -> None:
@@ -236,14 +240,14 @@ async def test_a_program_that_lies_in_a_hidden_place_is_shown_with_what_it_came_
 def test_a_virtual_environment_is_shown_whole(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "pyvenv.cfg").touch()
-    assert view.package(tmp_path / "bin" / "aider") == tmp_path
-    assert view.package(Path("/opt/x/bin/tool")) == Path("/opt/x/bin")
+    assert view.package_folder(tmp_path / "bin" / "aider") == tmp_path
+    assert view.package_folder(Path("/opt/x/bin/tool")) == Path("/opt/x/bin")
 
 
 def test_toolchains_that_live_in_a_home_are_shown_and_nothing_beside_them(tmp_path: Path) -> None:
     for name in (".pyenv", ".nvm", ".ssh"):
         (tmp_path / name).mkdir()
-    assert set(view.toolchains(tmp_path)) == {tmp_path / ".pyenv", tmp_path / ".nvm"}
+    assert set(view.toolchain_folders(tmp_path)) == {tmp_path / ".pyenv", tmp_path / ".nvm"}
 
 
 def test_nobody_s_whole_home_is_shown_for_a_program_in_it() -> None:
@@ -277,37 +281,37 @@ HOLDS = [
 
 
 def test_a_sandbox_in_which_all_attempts_fail_holds() -> None:
-    assert judged(HOLDS, network=False) is None
+    assert evaluate(HOLDS, network=False) is None
 
 
 @pytest.mark.parametrize(
     ("leak", "said"),
     [
-        ("outside", "can write outside of its worktree"),
-        ("secret", "can read what is hidden"),
-        ("environment", "can read the environment of whoever started it"),
-        ("connection", "can connect to the outside"),
-        ("kernel", "can change settings of the kernel"),
-        ("proxy", "its proxy leads a program to what is not allowed"),
+        ("outside", "can write outside its worktree"),
+        ("secret", "can read hidden files"),
+        ("environment", "can read the environment of the process that started it"),
+        ("connection", "can connect to the network"),
+        ("kernel", "can change kernel settings"),
+        ("proxy", "its proxy lets a program reach a host that is not allowed"),
     ],
 )
 def test_a_sandbox_that_lets_something_through_does_not_hold(leak: str, said: str) -> None:
     heard = [f"{leak} done" if line.startswith(leak) else line for line in HOLDS]
-    assert said in (judged(heard, network=False) or "")
+    assert said in (evaluate(heard, network=False) or "")
 
 
 def test_the_network_may_be_reached_where_it_is_shared() -> None:
     heard = [line.replace("connection failed", "connection done") for line in HOLDS]
-    assert judged(heard, network=True) is None
+    assert evaluate(heard, network=True) is None
 
 
 @pytest.mark.parametrize(
     ("heard", "said"),
     [
         (["bwrap: No permissions to create a new namespace"], "No permissions to create"),
-        ([], "it said nothing"),
+        ([], "it printed nothing"),
         (["inside failed", *HOLDS[1:]], "cannot write to its own worktree"),
     ],
 )
 def test_a_sandbox_in_which_nothing_works_tells_why(heard: list[str], said: str) -> None:
-    assert said in (judged(heard, network=False) or "")
+    assert said in (evaluate(heard, network=False) or "")

@@ -59,7 +59,7 @@ def streams(draw: st.DrawFn) -> tuple[list[str], bytes]:
 def in_pieces(redactor: Redactor, data: bytes, cuts: list[int]) -> bytes:
     borders = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
     pieces = [redactor.feed(data[start:end]) for start, end in pairwise(borders)]
-    return b"".join(pieces) + redactor.end()
+    return b"".join(pieces) + redactor.finish()
 
 
 @given(streams(), st.lists(st.integers(0, 400), max_size=12))
@@ -205,7 +205,7 @@ def test_little_is_held_back_of_any_input(text: bytes) -> None:
     for _ in range(100):
         held += len(text) - len(redactor.feed(text))
         assert 0 <= held < 2_000
-    assert len(redactor.end()) == held
+    assert len(redactor.finish()) == held
 
 
 def test_the_values_of_secret_named_variables_are_secrets() -> None:
