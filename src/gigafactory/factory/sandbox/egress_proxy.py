@@ -21,7 +21,7 @@ from gigafactory.factory.process.spawn import Program
 from gigafactory.factory.sandbox import entry as sandbox_entry
 from gigafactory.factory.sandbox.allow_list import LOOPBACK, Destination
 from gigafactory.factory.sandbox.egress import Egress
-from gigafactory.factory.sandbox.http_proxy import HEAD_BYTES_MAX, HttpProxy, ProxyRefused
+from gigafactory.factory.sandbox.http_proxy import HEAD_BYTES_MAX, HttpProxyServer, ProxyRefused
 from gigafactory.factory.sandbox.tunnel import StreamPair, join
 
 CONNECTIONS_MAX = 256
@@ -42,7 +42,7 @@ class EgressProxy:
         self._egress = egress
         self._report = report
         self._reported: set[Destination] = set()
-        self._proxy = HttpProxy(self._connect)
+        self._proxy = HttpProxyServer(self._connect)
         self._forwards = egress.allowed.loopback_ports
         self._port = next(port for port in range(PORT, 65536) if port not in self._forwards)
         self._servers: list[asyncio.Server] = []

@@ -34,7 +34,7 @@ class ProxyRefused(Exception):  # noqa: N818 - named after what happened
 Connect = Callable[[Destination], Awaitable[StreamPair]]
 
 
-class HttpProxy:
+class HttpProxyServer:
     """Serves connections, one request each."""
 
     def __init__(self, connect: Connect) -> None:

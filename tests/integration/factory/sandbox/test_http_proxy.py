@@ -8,7 +8,7 @@ import pytest
 
 from gigafactory.factory.sandbox.allow_list import AllowList
 from gigafactory.factory.sandbox.egress import Egress
-from gigafactory.factory.sandbox.http_proxy import HEAD_BYTES_MAX, HttpProxy
+from gigafactory.factory.sandbox.http_proxy import HEAD_BYTES_MAX, HttpProxyServer
 from gigafactory.factory.sandbox.tunnel import StreamPair
 from gigafactory.factory.sandbox.upstream_proxy import UpstreamProxy
 
@@ -24,7 +24,7 @@ async def listening(serve: Serve) -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def a_proxy(*allowed: str, upstream: UpstreamProxy | None = None) -> AsyncIterator[int]:
-    proxy = HttpProxy(Egress(AllowList.parse(allowed), upstream).connect)
+    proxy = HttpProxyServer(Egress(AllowList.parse(allowed), upstream).connect)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
