@@ -154,7 +154,7 @@ REPLACED: tuple[tuple[ModuleType, str, Callable[[Any, Doom], object]], ...] = (
     (executor, "SHIP_PHASES", _doomed_all),
     (executor, "remove_checkout", _clearing),
     (workplaces, "push", _checkpointing),
-    (workplaces, "push_together", _pushing_result),
+    (workplaces, "push_atomically", _pushing_result),
     (agent, "FleetReporter", _reporter),
 )
 """What a doomed factory has replaced: the module, the name there, and how it is replaced."""
