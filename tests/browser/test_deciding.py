@@ -21,7 +21,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 async def test_a_budget_is_paused_with_a_word_and_resumed(ann: Visitor, yard: Yard) -> None:
     job_id = await yard.submit("echo x", name="dear", ship="none")
     await ann.open("/budget")
-    await ann.page.get_by_label("Why").fill("ask the finance people")
+    await ann.page.get_by_label("Reason").fill("ask the finance people")
     await ann.clicks("Pause notes")
     await ann.live()
     await ann.sees("ask the finance people")
@@ -45,8 +45,8 @@ async def test_a_file_is_added_to_a_job_and_appears_among_its_files(
     report = FilePayload(name="all.md", mimeType="text/markdown", buffer=b"# A report")
     await chooser.set_input_files([report])
     await ann.page.get_by_label("Name", exact=True).fill("reports/all.md")
-    await ann.clicks("Add it")
-    await ann.sees("reports/all.md is added.")
+    await ann.clicks("Add")
+    await ann.sees("reports/all.md was added.")
     await ann.page.get_by_role("link", name="reports/all.md", exact=True).wait_for()
     await ann.page.get_by_role("link", name="Read reports/all.md").click()
     await ann.sees("# A report")
@@ -67,7 +67,7 @@ async def test_the_next_phase_of_a_roadmap_is_approved_on_its_picture(
     place = f"/jobs/{made.json()['id']}/roadmap"
     await ann.open(place)
     async with yard.factory():
-        await ann.sees("Phase 2 waits for you.")
+        await ann.sees("Phase 2 waits for your approval.")
         await ann.clicks("Approve phase 2")
         await ann.open(place)
         await ann.sees("2 of 2 shipped")
@@ -80,14 +80,14 @@ async def test_a_factory_is_drained_and_takes_work_again(ann: Visitor, yard: Yar
         card = ann.page.locator("#mac-1")
         await card.locator(".state", has_text="online").wait_for()
         await ann.clicks("Drain mac-1")
-        await ann.sees("mac-1 takes nothing new")
+        await ann.sees("mac-1 is draining")
         await card.locator(".state", has_text="draining").wait_for()
         await until(lambda: agent.draining)
     job_id = await yard.submit("echo x", name="later", ship="none")
     await ann.open(f"/jobs/{job_id}")
     await ann.sees("Why not yet")
     await ann.open("/fleet")
-    await ann.clicks("Let mac-1 take work again")
+    await ann.clicks("Resume mac-1")
     async with yard.factory():
         await yard.rests(job_id)
 
@@ -99,7 +99,7 @@ async def test_what_cannot_be_taken_back_is_asked_first(ann: Visitor, yard: Yard
     assert not await yes.is_visible()
     await ann.page.locator("#mac-1 summary", has_text="Deregister").click()
     await yes.click()
-    await ann.sees("mac-1 is out of the fleet")
+    await ann.sees("mac-1 is removed from the fleet")
     assert await ann.page.locator("#mac-1").count() == 0
 
 

@@ -80,7 +80,7 @@ async def test_titles_logs_branches_comments_and_markdown_stay_text(
         await ann.page.get_by_label("A job file").fill(f"---\n{SVG}: 1\n---\n{MARKDOWN}")
         await harmless(ann.page, "onload=document.title")
         await ann.page.goto(f"/no/such/{SVG}")
-        await harmless(ann.page, "there is no page at")
+        await harmless(ann.page, "There is no page at")
     assert dialogs == []
 
 

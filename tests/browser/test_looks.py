@@ -145,12 +145,12 @@ async def test_jobs_are_selected_with_keys_and_decided_on_together(
     await ann.open("/jobs")
     for key in ("j", "j", "x", "k", "x"):
         await ann.page.keyboard.press(key)
-    await ann.sees("2 chosen")
+    await ann.sees("2 selected")
     assert await ann.page.locator("tr:has(:checked)").count() == 2
     # What comes meanwhile leaves the choice alone.
     await yard.submit("echo x", name="fourth", title="The fourth")
     await ann.page.get_by_role("link", name="fourth").wait_for()
-    await ann.sees("2 chosen")
+    await ann.sees("2 selected")
     await ann.clicks("Cancel")
     await ann.live()
     assert [(await yard.job(each))["stage"] for each in ids] == ["queued", *["cancelled"] * 2]

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_a_job_is_watched_live_approved_and_shipped(ann: Visitor, yard: Yard) -> None:
-    await ann.sees("Nobody is at work.")
+    await ann.sees("No job is running.")
     async with yard.factory():
         job_id = await yard.submit(
             "printf '\\033[32mgreen\\033[0m begun\\n'; echo x > x; "
@@ -91,7 +91,7 @@ async def test_a_person_sends_work_back_with_a_word(ann: Visitor, yard: Yard) ->
         job_id = await yard.submit("echo x > x", name="small", reviewPolicy="manual")
         await yard.rests(job_id)
         await ann.open(f"/jobs/{job_id}")
-        await ann.page.get_by_label("A word to go with it").fill("use the other colour")
+        await ann.page.get_by_label("Reason").fill("use the other colour")
         await ann.clicks("Request changes")
         await ann.sees("use the other colour")
         await until(lambda: _runs(yard, job_id))
@@ -195,8 +195,8 @@ async def test_comments_on_lines_go_back_to_the_agent_in_one_piece(
             name = f"Comment on line {line} of new.txt"
             await ann.page.get_by_role("button", name=name).click()
             await ann.page.get_by_role("textbox", name=name).fill(words)
-        await ann.sees("2 comments go with it")
-        await ann.page.get_by_label("A word to go with it").fill("nearly there")
+        await ann.sees("2 comments")
+        await ann.page.get_by_label("Reason").fill("nearly there")
         await ann.clicks("Request changes")
         await ann.page.wait_for_url(f"**/jobs/{job_id}")
     events = (await yard.people.get(f"/jobs/{job_id}/events")).json()["events"]

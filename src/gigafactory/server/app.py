@@ -7,8 +7,8 @@ from litestar import Litestar
 from gigafactory.api.app import create_app
 from gigafactory.api.http.limits import FailedAttempts, RateLimiter
 from gigafactory.coordinator.coordinator import Coordinator
-from gigafactory.web.routes import PAGES, nowhere
-from gigafactory.web.site.live import Parts
+from gigafactory.web.routes import PAGES, not_found_response
+from gigafactory.web.site.live import PartCache
 
 
 def create_application(
@@ -27,7 +27,7 @@ def create_application(
         guesses=guesses,
         metrics_open=metrics_open,
         extra_routes=[PAGES],
-        on_routing_error=nowhere,
+        on_routing_error=not_found_response,
     )
-    app.state.parts = Parts(coordinator.index)
+    app.state.parts = PartCache(coordinator.index)
     return app

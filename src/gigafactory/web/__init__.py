@@ -1,1 +1,1 @@
-"""The web pages: server-rendered over the coordinator's own verbs, and live."""
+"""Web pages: server-rendered HTML over the coordinator, with live updates."""

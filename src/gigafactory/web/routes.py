@@ -1,4 +1,4 @@
-"""Every page, and what they show when something is refused or away."""
+"""All routes of the web pages, and their error pages."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -36,83 +36,83 @@ from gigafactory.web.pages import (
     settings,
 )
 from gigafactory.web.site import static_files
-from gigafactory.web.site.rendering import GUARDED, rendered
-from gigafactory.web.site.session import SESSION
+from gigafactory.web.site.rendering import SECURITY_HEADERS, render
+from gigafactory.web.site.session import SESSION_COOKIE
 
 HTML = "text/html"
-MISSING = 404
+NOT_FOUND = 404
 
 
-NEXT = {
-    403: "Ask an admin for the role, or go back: nothing was done.",
-    404: "Look for it among the jobs, or begin with what needs you.",
-    405: "Open the page first, and use its buttons: nothing was done.",
-    409: "Look at how it stands now, and decide again.",
-    500: "Try again. If it stays, the coordinator's log says why, under the request below.",
-    503: "Try again in a moment: what is stored is safe.",
+NEXT_STEPS = {
+    403: "Nothing was changed. Ask an admin for the required role.",
+    404: "Search the jobs, or start from the attention page.",
+    405: "Nothing was changed. Open the page and use its buttons.",
+    409: "Reload the page to see the current state, then decide again.",
+    500: "Try again. If the error persists, look up the request id below in the coordinator's log.",
+    503: "Try again in a moment. Stored data is safe.",
 }
-"""What whoever sees such a page does best."""
+"""Advice on each error page, by status code."""
 
 
-def nowhere(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
-    """Answer an address that nobody has: a page for people, a problem for programs."""
+def not_found_response(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
+    """Respond to an unknown URL: with a page for browsers, with a problem document for programs."""
     if request.scope["path"].startswith("/api") or not _wants_page(request):
         return routing_error(request, error)
-    return _not_served(request, error)
+    return _not_served_page(request, error)
 
 
 def _wants_page(request: Request[Any, Any, Any]) -> bool:
-    """Whether a person looks, rather than a script of the page or a program."""
     return HTML in request.headers.get("accept", "")
 
 
-def _refused(request: Request[Any, Any, Any], refusal: Refused) -> Response[bytes]:
-    """Say what was refused and what to do; whoever is not signed in is asked to."""
+def _refusal_response(request: Request[Any, Any, Any], refusal: Refused) -> Response[bytes]:
     if not _wants_page(request):
         return refusal_response(request, refusal)
     if isinstance(refusal, Unauthenticated) and request.method == "GET":
-        # Whoever comes with a cookie was signed in once, and is told that this has ended.
-        place = "/login?ended=yes" if SESSION in request.cookies else "/login"
-        return Response(b"", status_code=303, headers={"location": place})
+        # A cookie means that the browser was signed in before: say that the session has ended.
+        url = "/login?ended=yes" if SESSION_COOKIE in request.cookies else "/login"
+        return Response(b"", status_code=303, headers={"location": url})
     faults = refusal.faults if isinstance(refusal, Invalid) else ()
-    return _told(request, status_of(refusal), refusal.detail, faults)
+    return _error_page(request, status_of(refusal), refusal.detail, faults)
 
 
-def _not_served(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
+def _not_served_page(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
     path, status = request.scope["path"], error.status_code
-    sentences = {
-        404: f"there is no page at {path}",
-        405: f"{path} is not opened that way",
+    details = {
+        404: f"There is no page at {path}.",
+        405: f"{path} does not support the method {request.method}.",
     }
-    if status not in sentences:
-        return _failed(request, error)
-    return _told(request, status, sentences[status])
+    if status not in details:
+        return _failure_response(request, error)
+    return _error_page(request, status, details[status])
 
 
-def _failed(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+def _failure_response(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     problem = internal_error(request, error)
     if not _wants_page(request):
         return problem
-    return _told(request, 500, "this is a fault of ours, and not of what you did")
+    return _error_page(request, 500, "Internal error. Your request was not the cause.")
 
 
-def _told(
+def _error_page(
     request: Request[Any, Any, Any], status: int, detail: str, faults: Sequence[Fault] = ()
 ) -> Response[bytes]:
-    html = rendered(
+    html = render(
         "error.html",
         status=status,
         title=TITLES[status],
         detail=detail,
         faults=faults,
-        next=NEXT.get(status, ""),
-        again=request.scope["path"] if request.method == "GET" and status != MISSING else None,
+        next_step=NEXT_STEPS.get(status, ""),
+        retry_url=request.scope["path"]
+        if request.method == "GET" and status != NOT_FOUND
+        else None,
         request_id=request_id_of(request),
-        visitor=None,
-        known=SESSION in request.cookies,
+        session=None,
+        signed_in=SESSION_COOKIE in request.cookies,
         path="",
     )
-    headers = {key.decode(): value.decode() for key, value in GUARDED}
+    headers = {key.decode(): value.decode() for key, value in SECURITY_HEADERS}
     return Response(
         html.encode(),
         status_code=status,
@@ -144,6 +144,10 @@ PAGES = Router(
         *icon.ROUTES,
         *static_files.ROUTES,
     ],
-    exception_handlers={Refused: _refused, HTTPException: _not_served, Exception: _failed},
+    exception_handlers={
+        Refused: _refusal_response,
+        HTTPException: _not_served_page,
+        Exception: _failure_response,
+    },
 )
-"""All pages; the parts that move need `app.state.parts`."""
+"""All pages. Live parts need a `PartCache` in `app.state.parts`."""

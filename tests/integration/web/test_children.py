@@ -26,7 +26,7 @@ async def test_a_child_is_written_checked_and_added(ann: Visitor, place: str) ->
         assert f'href="{place}/children"' in await ann.page(page)
     assert "name: next-step" in await ann.page(f"{place}/children")
     told = await ann.send(f"{place}/children/check", text=CHILD)
-    assert "<strong>guide</strong> becomes part of roadmap, and waits for 1 other." in told.text
+    assert "<strong>guide</strong> becomes part of roadmap, and waits for 1 other job." in told.text
     assert "guide" not in await ann.page(f"{place}/roadmap"), "nothing is stored yet"
     added = await ann.send(f"{place}/children", text=CHILD)
     assert (added.status_code, added.headers["location"]) == (303, f"{place}/roadmap")
@@ -34,7 +34,7 @@ async def test_a_child_is_written_checked_and_added(ann: Visitor, place: str) ->
     assert "Write the guide" in text
     assert "revision 2" in text
     told = await ann.send(f"{place}/children/check", text=CHILD)
-    assert "is part of roadmap already" in told.text
+    assert "is already part of roadmap" in told.text
 
 
 async def test_what_is_wrong_is_told_beside_what_was_written(
@@ -62,7 +62,7 @@ async def test_a_leaf_has_no_children_and_a_viewer_adds_none(
 ) -> None:
     async with server.client() as admin:
         leaf = (await submitted(admin, {"manifest": {"name": "leaf"}, "body": "# Leaf"}))["id"]
-    assert "it is a leaf" in await ann.page(f"/jobs/{leaf}/children", 404)
+    assert "the job is a leaf" in await ann.page(f"/jobs/{leaf}/children", 404)
     assert "/children" not in await ann.page(f"/jobs/{leaf}")
     async with a_visitor(server, "vera", Role.VIEWER) as vera:
         for page in (place, f"{place}/roadmap"):

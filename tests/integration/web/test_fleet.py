@@ -31,7 +31,7 @@ async def test_a_card_says_how_a_machine_is_what_it_has_and_what_runs_there(
     card = text[text.index('id="mac-1"') :]
     for words in (
         *("1 of 4 slots", "health ", "load 42%", "memory 50%", "disk 7%"),
-        *("<td>2.1.0</td><td>1/2</td>", "ready", "rests, <time data-until=", ">1 h 59 min<"),
+        *("<td>2.1.0</td><td>1/2</td>", "ready", "cooling down, <time data-until=", ">1 h 59 min<"),
         *('<span class="fault">nobody is signed in</span>', ">Paint it</a>", "repos: notes"),
         *("fast", "1 capabilities", "os:mac"),
     ):
@@ -43,13 +43,15 @@ async def test_a_card_says_what_no_other_machine_can_do(
     ann: Visitor, server: Server, worker: Worker
 ) -> None:
     await worker.beat(capabilities=["os:mac", "has:xcode"])
-    assert "only here" not in await ann.page("/fleet"), "alone, it is the only one for everything"
+    assert "only on this factory" not in await ann.page("/fleet"), (
+        "alone, it is the only one for everything"
+    )
     async with a_worker(server, "mac-2") as other:
         await other.beat(capabilities=["os:mac", "gpu"])
         text = await ann.page("/fleet")
     first, second = text[text.index('id="mac-1"') :].split('id="mac-2"')
-    assert "only here: has:xcode<" in first
-    assert "only here: gpu<" in second
+    assert "only on this factory: has:xcode<" in first
+    assert "only on this factory: gpu<" in second
 
 
 async def done(ann: Visitor, verb: str) -> str:
@@ -60,9 +62,9 @@ async def done(ann: Visitor, verb: str) -> str:
 
 
 async def test_a_factory_is_drained_and_takes_work_again(ann: Visitor, worker: Worker) -> None:
-    assert "mac-1 takes nothing new" in await done(ann, "drain")
+    assert "mac-1 is draining" in await done(ann, "drain")
     assert {"type": "drain"} in (await worker.beat()).json()["commands"]
-    assert "mac-1 takes work again" in await done(ann, "resume")
+    assert "mac-1 takes jobs again" in await done(ann, "resume")
     assert (await worker.beat()).json()["commands"] == []
 
 
@@ -79,13 +81,13 @@ async def test_a_new_token_is_shown_once_and_the_old_one_ends(
 
 
 async def test_a_revoked_factory_gets_nothing_any_more(ann: Visitor, worker: Worker) -> None:
-    assert "its token has ended" in await done(ann, "revoke")
+    assert "its token is revoked" in await done(ann, "revoke")
     assert (await worker.beat()).status_code == 401
     assert 'id="mac-1"' in await ann.page("/fleet")
 
 
 async def test_a_factory_leaves_the_fleet(ann: Visitor, worker: Worker) -> None:
-    assert "mac-1 is out of the fleet" in await done(ann, "deregister")
+    assert "mac-1 is removed from the fleet" in await done(ann, "deregister")
     assert (await worker.beat()).status_code == 401
     assert 'id="mac-1"' not in await ann.page("/fleet")
 
@@ -102,7 +104,7 @@ async def test_what_cannot_be_taken_back_is_asked_first(ann: Visitor, worker: Wo
 async def test_there_is_nothing_else_to_do_to_a_factory(ann: Visitor, worker: Worker) -> None:
     await done(ann, "drain")
     assert (await ann.send(f"/fleet/{worker.id}/explode")).status_code == 404
-    assert "Let mac-1 take work again" in await ann.page("/fleet"), "it is still drained"
+    assert "Resume mac-1" in await ann.page("/fleet"), "it is still drained"
 
 
 @pytest.mark.parametrize("verb", ["rotate", "revoke", "deregister"])
@@ -114,7 +116,7 @@ async def test_tokens_are_for_admins(server: Server, worker: Worker, verb: str) 
 
 
 async def test_a_page_says_only_what_was_done(ann: Visitor) -> None:
-    assert "mac-1 takes work again" in await ann.page("/fleet?did=resume&to=mac-1")
+    assert "mac-1 takes jobs again" in await ann.page("/fleet?did=resume&to=mac-1")
     assert 'class="notice"' not in await ann.page("/fleet?did=nonsense&to=mac-1")
     await ann.page("/fleet?did=resume&to=Call+this+number:+it", 422)
 
@@ -122,7 +124,7 @@ async def test_a_page_says_only_what_was_done(ann: Visitor) -> None:
 async def test_an_invitation_that_nobody_used_is_listed_and_taken_back(
     ann: Visitor, server: Server
 ) -> None:
-    assert "Machines that may still join" not in await ann.page("/fleet")
+    assert "Open invitations" not in await ann.page("/fleet")
     made = [await ann.send("/fleet/enroll") for _ in range(2)]
     secrets = [re.findall(r"--secret (gfe_\S+)", each.text)[0] for each in made]
     text = await ann.page("/fleet")
@@ -133,14 +135,14 @@ async def test_an_invitation_that_nobody_used_is_listed_and_taken_back(
     answer = await ann.send(f"/fleet/enrollments/{ids[0]}/withdraw")
     assert answer.headers["location"] == "/fleet?did=withdraw"
     text = await ann.page(answer.headers["location"])
-    assert "The invitation was taken back" in text
+    assert "The invitation is withdrawn" in text
     assert ids[0] not in text
     assert (await ann.send(f"/fleet/enrollments/{ids[0]}/withdraw")).status_code == 404
     async with server.client(product=None) as machine:
         for secret, status in zip(secrets, (401, 201), strict=True):
             asked = {"secret": secret, "factoryId": "mac-9"}
             assert (await machine.post("/factories/enroll", json=asked)).status_code == status
-    assert "Machines that may still join" not in await ann.page("/fleet"), "it was used"
+    assert "Open invitations" not in await ann.page("/fleet"), "it was used"
 
 
 async def test_invitations_are_for_admins(ann: Visitor, server: Server) -> None:

@@ -109,7 +109,7 @@ async def test_a_form_without_the_visitors_own_mark_does_nothing(ann: Visitor) -
     for csrf in ("", "0" * 64):
         answer = await ann.http.post("/jobs/one/actions/cancel", data={"csrf": csrf})
         assert answer.status_code == 403
-        assert "load the page again" in answer.text
+        assert "reload the page" in answer.text
 
 
 async def test_a_viewer_sees_everything_and_can_do_nothing(server: Server) -> None:
@@ -166,7 +166,7 @@ async def test_an_address_that_nobody_has_is_a_page_for_people_and_a_problem_for
     server: Server, ann: Visitor
 ) -> None:
     text = await ann.page("/no/such/<b>page", 404)
-    assert "there is no page at /no/such/&lt;b&gt;page" in text
+    assert "There is no page at /no/such/&lt;b&gt;page" in text
     assert 'href="/jobs"' in text
     assert 'class="bar"' in text
     for place, accept in (("/no/such", "application/json"), ("/api/fleet/none", "text/html")):
@@ -179,7 +179,7 @@ async def test_an_address_that_nobody_has_is_a_page_for_people_and_a_problem_for
 async def test_a_way_that_a_page_does_not_take_is_said_on_a_page(ann: Visitor) -> None:
     answer = await ann.http.delete("/jobs", headers={"accept": "text/html"})
     assert answer.status_code == 405
-    assert "/jobs is not opened that way" in answer.text
+    assert "/jobs does not support the method DELETE" in answer.text
     told = await ann.http.delete("/jobs")
     assert told.json()["code"] == "method_not_allowed"
 
@@ -191,7 +191,7 @@ async def test_a_fault_of_ours_is_a_page_for_people_and_a_problem_for_programs(
     server.app.state.coordinator = None
     answer = await ann.http.get("/insights", headers={"accept": "text/html"})
     assert answer.status_code == 500
-    assert "this is a fault of ours" in answer.text
+    assert "Internal error" in answer.text
     assert answer.headers["x-request-id"] in answer.text
     assert "Traceback" not in answer.text
     assert (await ann.http.get("/insights")).json()["code"] == "internal"

@@ -69,7 +69,7 @@ async def test_a_job_says_why_it_is_not_yet_why_it_is_here_and_what_has_happened
     assert kinds == sorted(kinds), "the newest comes first"
     await worker.report(grant, stage="failed", result="crash", reason="the disk is full")
     text = await ann.page(f"/jobs/{job_id}")
-    assert ">How it ended</h2>" in text
+    assert ">Outcome</h2>" in text
     assert "<p>the disk is full</p>" in text[text.index('class="timeline"') :]
 
 
@@ -109,22 +109,22 @@ async def test_what_was_shipped_can_be_found_wanting_and_counts_as_escaped(
 ) -> None:
     document: dict[str, object] = {"manifest": {"name": "one", "ship": "none"}, "body": "# One"}
     place = f"/jobs/{(await submitted(admin, document))['id']}"
-    assert "Note a defect" not in await ann.page(place)
+    assert "Report a defect" not in await ann.page(place)
     grant = await worker.granted()
     await worker.report(grant, stage="building")
     await worker.report(grant, stage="review", result="ok")
     for action in ("approve", "ship"):
         assert (await ann.send(f"{place}/actions/{action}")).status_code == 303
-    assert "Note a defect" in await ann.page(place)
+    assert "Report a defect" in await ann.page(place)
     assert (await ann.send(f"{place}/defects", words="")).status_code == 422
     assert (await ann.send(f"{place}/defects", words="it is <b>too</b> short")).status_code == 303
     assert "it is &lt;b&gt;too&lt;/b&gt; short" in await ann.page(place)
     async with a_visitor(server, "vera", Role.VIEWER) as vera:
-        assert "Note a defect" not in await vera.page(place)
+        assert "Report a defect" not in await vera.page(place)
         assert (await vera.send(f"{place}/defects", words="no")).status_code == 403
     await server.coordinator.leadership.acquire()
     await server.coordinator.index.catch_up()
     await server.coordinator.tallier.step()
     text = await ann.page("/insights")
     assert "<small>1 escaped</small>" in text
-    assert "1 of 1 went wrong, of the last 30 days" in text
+    assert "1 of 1 failed, of the last 30 days" in text

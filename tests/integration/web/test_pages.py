@@ -69,7 +69,7 @@ async def test_a_job_is_drawn_with_what_it_waits_for_and_what_waits_for_it(
         }
         ids[name] = (await submitted(admin, document))["id"]
     text = await ann.page(f"/jobs/{ids['pour']}")
-    assert "It waits for 1. 1 wait for it." in text
+    assert "Waits for 1. 1 wait for this job." in text
     drawn = text[text.index('class="dag"') : text.index("</svg>")]
     assert [name in drawn for name in ("dig it", "pour it", "build it")] == [True] * 3
     assert drawn.count('class="arrow dep"') == 2
@@ -83,7 +83,7 @@ async def test_a_composite_is_drawn_with_its_children_and_says_when_there_are_mo
     roadmap = await submitted(admin, a_roadmap(*(a_child(f"c-{n}") for n in range(30))))
     text = await ann.page(f"/jobs/{roadmap['id']}")
     assert text.count('class="box ') == 24
-    assert "There are more than are drawn." in text
+    assert "Not all are shown." in text
     assert "/actions/approve" not in text, "no phase waits"
     assert "/actions/cancel" in text
     after: dict[str, object] = {"manifest": {"name": "x", "deps": ["roadmap"]}, "body": "# X"}
@@ -162,7 +162,9 @@ async def test_whatever_waits_for_a_person_has_its_button_or_its_place_on_the_ho
         ("unroutable", f"/jobs/{logo}/actions/cancel"),
     ):
         assert way in cards[kind], kind
-    assert text.index("What needs you") < text.index("c-working") < text.index('id="glance"')
+    assert (
+        text.index('aria-label="Attention"') < text.index("c-working") < text.index('id="glance"')
+    )
     async with a_visitor(server, "vera", Role.VIEWER) as vera:
         assert "/actions/" not in await vera.page("/")
 
@@ -176,7 +178,7 @@ async def test_a_new_job_says_also_why_it_would_not_go_elsewhere(
         text = (await ann.send("/new/check", text=job)).text
         assert f"would run now on <strong>{worker.id}</strong>" in text
         against = text[text.index("<details>") :]
-        assert "Why not elsewhere" in against
+        assert "Why not another factory" in against
         assert "linux-2: " in against
         # What is said is of this moment, and of nothing that was written down.
         await ann.send(f"/fleet/{worker.id}/drain")
@@ -187,7 +189,7 @@ async def test_a_budget_is_set_watched_paused_and_resumed(
     server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     await submitted(admin, {"manifest": {"name": "dear"}, "body": "# Dear"})
-    assert "There is no budget, so nothing is booked" in await ann.page("/budget")
+    assert "No budget is set, so no spending is booked" in await ann.page("/budget")
     assert (await ann.send("/budget/notes", ceiling="10", period="day")).status_code == 303
     await spent(worker, "4.5")
     text = await ann.page("/budget")
@@ -227,10 +229,10 @@ async def test_insights_say_what_runs_came_to(
     text = await ann.page("/insights?days=7")
     told = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))
     for words in (
-        *("Shipped 1 Runs 1 of 1 jobs First pass 100% of 1", "Cost of a shipped job $4.5"),
-        *("0 of 1 went wrong, of the last 30 days", "Not enough runs"),
+        *("Shipped 1 Runs 1 of 1 jobs First pass 100% of 1", "Cost per shipped job $4.5"),
+        *("0 of 1 failed, of the last 30 days", "Not enough runs"),
         "the first run of a job comes out well, 70 % of the time 100%",
-        *("Better than the present mix", "Nothing is clearly better."),
+        *("Routing recommendations", "Nothing is clearly better"),
     ):
         assert words in told, words
     assert "claude: 100%" in text
@@ -238,7 +240,7 @@ async def test_insights_say_what_runs_came_to(
         rows = text[text.index(f'id="by-{by}"') :].partition("</table>")[0]
         heads = re.findall(r'<th scope="col">([^<]+)<', rows)
         assert heads[1:] == [
-            *("Shipped", "Runs", "First pass", "Cost", "A shipped job", "A run takes", "Wait")
+            *("Shipped", "Runs", "First pass", "Cost", "Per shipped job", "Time per run", "Wait")
         ]
         assert f'<th scope="row">{name}</th><td>1</td><td>1</td>' in rows, by
         assert "<td>$4.5</td><td>$4.5</td>" in rows, by
@@ -257,7 +259,7 @@ async def test_the_bars_of_insights_show_what_is_asked_for(
     for show, told in (
         ("shipped", "none: 0"),
         ("runs", "claude: 1"),
-        ("cost", "Nothing is known"),
+        ("cost", "No data yet"),
         ("time", "s<"),
         ("wait", "notes: 0 s"),
     ):
@@ -302,7 +304,7 @@ async def test_what_would_do_better_is_told_in_words(
     text = await ann.page("/insights")
     told = text[text.index('id="routing"') :]
     assert f"<li>{better.sentence[:1].upper()}{better.sentence[1:]}.</li>" in told
-    assert "learned from 244 first tries" in told
+    assert "learned from 244 first attempts" in told
 
 
 async def test_what_was_learned_is_rolled_out_and_switched_back_there(

@@ -7,7 +7,7 @@ import httpx
 import pytest_asyncio
 
 from gigafactory.domain.tenancy.access import Role
-from gigafactory.web.site.session import PRODUCT
+from gigafactory.web.site.session import PRODUCT_COOKIE
 from tests.support.api_server import Server, a_server
 from tests.support.jobs_api import submitted
 from tests.support.web_session import Visitor, a_stranger
@@ -45,7 +45,7 @@ async def test_all_products_are_shown_until_one_is_chosen(ann: Visitor) -> None:
         assert await shown(ann, place) == (True, False)
     assert "<option selected>notes</option>" in await ann.page("/")
     await chooses(ann, "")
-    assert PRODUCT not in ann.http.cookies
+    assert PRODUCT_COOKIE not in ann.http.cookies
     assert await shown(ann, "/") == (True, True)
 
 
@@ -71,7 +71,7 @@ async def test_a_halt_of_everything_is_lifted_also_by_who_looks_at_one_product(
 ) -> None:
     await ann.send("/halt", product="*")
     await chooses(ann, "notes")
-    assert 'name="product" value="*">Resume everything' in await ann.page("/fleet")
+    assert 'name="product" value="*">Resume the whole fleet' in await ann.page("/fleet")
     await ann.send("/resume", product="*")
     await server.coordinator.index.catch_up()
     assert server.coordinator.index.fleet.stop_reason("shop") is None
@@ -93,7 +93,7 @@ async def test_nobody_chooses_what_they_may_not_see_or_what_is_not_there(server:
         eve = Visitor(http)
         assert 'action="/product"' not in await eve.page("/"), "there is nothing to choose from"
         assert (await eve.send("/product", product="shop")).status_code == 404
-        http.cookies.set(PRODUCT, "shop")
+        http.cookies.set(PRODUCT_COOKIE, "shop")
         assert await shown(eve, "/jobs") == (True, False)
 
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from gigafactory.domain.manifest.profile import parse_profile_file
 from gigafactory.domain.tenancy.access import Role
 from gigafactory.profiles import shipped
-from gigafactory.web.presenters.profile_text import profile_text
+from gigafactory.web.presenters.profile_text import format_profile_file
 from tests.support.api_server import Server
 from tests.support.web_session import Visitor, a_visitor
 
@@ -27,7 +27,9 @@ def test_the_file_of_a_profile_gives_it_back() -> None:
     policy = 'review-policy: {reviewers: ["@ann"], quorum: 1}\n'
     own = parse_profile_file(OWN.replace("stall", f"{policy}default-verify: make test\nstall"))
     for profile in (own, *shipped().values()):
-        again = parse_profile_file(profile_text(replace(profile, version=7, product_id="shop")))
+        again = parse_profile_file(
+            format_profile_file(replace(profile, version=7, product_id="shop"))
+        )
         assert again == profile
 
 
@@ -47,7 +49,7 @@ async def test_a_profile_is_opened_changed_and_saved_as_a_new_version(ann: Visit
     assert "Be kind." not in await ann.page("/settings/profiles/qa?version=1")
     assert "version 2 of default" in await ann.page("/settings")
     again = await ann.send(FORM, text=changed)
-    assert "qa@2 has not changed" in await ann.page(again.headers["location"])
+    assert "qa@2 is unchanged" in await ann.page(again.headers["location"])
 
 
 async def test_a_new_one_is_written_for_a_product(ann: Visitor, server: Server) -> None:
@@ -79,7 +81,7 @@ async def test_whoever_may_only_look_reads_it(server: Server) -> None:
         text = await vera.page("/settings/profiles/qa")
         assert "name: qa" in text
         assert "<textarea" not in text
-        assert "Write another" not in await vera.page("/settings")
+        assert "Add a profile" not in await vera.page("/settings")
         await vera.page(FORM, 403)
         assert (await vera.send(FORM, text=OWN)).status_code == 403
     secret = await server.token("sam", Role.ADMIN, products=("shop",))

@@ -26,9 +26,9 @@ async def test_everything_is_halted_and_goes_on_there_too(ann: Visitor, server: 
     halted = await ann.send("/halt", product="*", reason="bad release", back="/settings")
     assert (halted.status_code, halted.headers["location"]) == (303, "/settings")
     text = await ann.page("/settings")
-    assert "<strong>Everything is halted</strong>" in text
+    assert "<strong>The whole fleet is halted</strong>" in text
     assert ": bad release" in text
-    assert "Halt everything" not in text
+    assert "Halt the whole fleet" not in text
     assert 'name="back" value="/"' in await ann.page("/"), "who resumes at home stays there"
     gone_on = await ann.send("/resume", product="*", back="/settings")
     assert gone_on.headers["location"] == "/settings"
@@ -41,7 +41,7 @@ async def test_everything_is_halted_and_goes_on_there_too(ann: Visitor, server: 
 async def test_the_way_of_dispatch_is_set_and_how_it_compares_is_shown(
     ann: Visitor, server: Server
 ) -> None:
-    assert "Ways of dispatch" not in await ann.page("/settings"), "there is no product yet"
+    assert "Dispatch mode" not in await ann.page("/settings"), "no product yet"
     assert (await ann.send("/settings/dispatch", product="notes", mode="shadow")).status_code == 303
     known = await server.coordinator.store.record(ShadowComparison, "notes")
     assert known is not None
@@ -56,7 +56,7 @@ async def test_the_way_of_dispatch_is_set_and_how_it_compares_is_shown(
     text = await ann.page("/settings")
     row = r'<th scope="row">notes</th><td>shadow</td><td>2</td><td>50.0%</td><td>1</td><td>0</td>'
     assert re.search(row, text)
-    assert "in shadow mac-1 claude (4.00), really mac-2 claude (2.50)" in text
+    assert "shadow mac-1 claude (4.00), real mac-2 claude (2.50)" in text
     refused = await ann.send("/settings/dispatch", product="notes", mode="push")
     assert refused.status_code == 409
     assert "force the switch" in refused.text
@@ -130,7 +130,7 @@ async def test_a_product_is_set_up_and_what_is_not_on_the_form_stays(
 async def test_whoever_may_only_look_has_no_button_there(server: Server) -> None:
     async with a_visitor(server, "vera", Role.VIEWER) as vera:
         text = await vera.page("/settings")
-        for word in ("Make a token", "Halt everything", "Set up another", ">Tokens<"):
+        for word in ("Create token", "Halt the whole fleet", "Add a product", ">Tokens<"):
             assert word not in text
         assert "backend-engineer" in text
         assert (await vera.send("/settings/products", product="notes")).status_code == 403

@@ -1,1 +1,1 @@
-"""The pages, one a file."""
+"""One module for each page, with its routes and forms."""

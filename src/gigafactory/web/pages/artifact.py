@@ -1,4 +1,4 @@
-"""The files of a job: added, saved, read as text, shared, removed; never run in our origin."""
+"""Artifacts of a job: upload, download, show as text, share and delete."""
 
 from typing import Annotated
 
@@ -21,98 +21,106 @@ from gigafactory.domain.job.artifact import (
     artifact_name,
     require_size,
 )
-from gigafactory.web.site.rendering import page, see_other
-from gigafactory.web.site.session import Sent, address_of, sending, sent, visit
-from gigafactory.web.site.upload import kept
+from gigafactory.web.site.rendering import render_page, see_other
+from gigafactory.web.site.session import (
+    WebForm,
+    base_url,
+    read_form,
+    require_session,
+    require_upload_session,
+)
+from gigafactory.web.site.upload import buffer_upload
 
 SHOWN_BYTES_MAX = 256 << 10
-"""Larger files are read better elsewhere."""
-TEXTS = frozenset({"application/json", "application/yaml", "application/xml"})
+"""Size limit of files shown as text."""
+TEXT_TYPES = frozenset({"application/json", "application/yaml", "application/xml"})
 
 
-def readable(artifact: Artifact) -> bool:
-    """Whether a page can show it as text."""
+def is_readable(artifact: Artifact) -> bool:
+    """Return whether a page can show the artifact as text."""
     kind = artifact.media_type.partition(";")[0]
-    return artifact.size <= SHOWN_BYTES_MAX and (kind.startswith("text/") or kind in TEXTS)
+    return artifact.size <= SHOWN_BYTES_MAX and (kind.startswith("text/") or kind in TEXT_TYPES)
 
 
 @get("/artifacts/{artifact_id:str}")
 async def save_artifact(request: ApiRequest) -> ASGIApp:
-    """Send a file for the browser to save."""
-    visitor = await visit(request)
-    wanted = request.path_name("artifact_id", "artifact")
-    return await download(request, await request.coordinator.artifacts.get(visitor.caller, wanted))
+    """Download an artifact."""
+    session = await require_session(request)
+    artifact_id = request.path_name("artifact_id", "artifact")
+    return await download(
+        request, await request.coordinator.artifacts.get(session.caller, artifact_id)
+    )
 
 
 @get("/artifacts/{artifact_id:str}/text")
 async def artifact_page(request: ApiRequest) -> ASGIApp:
-    """Show a small file as the text that it is, whatever it says of itself."""
-    visitor = await visit(request)
+    """Show a small artifact as plain text, whatever its media type, so that no content runs."""
+    session = await require_session(request)
     coordinator = request.coordinator
-    wanted = request.path_name("artifact_id", "artifact")
-    found = await coordinator.artifacts.get(visitor.caller, wanted)
-    if not readable(found):
-        raise NotFound("text of artifact", wanted, "download it instead")
+    artifact_id = request.path_name("artifact_id", "artifact")
+    found = await coordinator.artifacts.get(session.caller, artifact_id)
+    if not is_readable(found):
+        raise NotFound("text of artifact", artifact_id, "download it instead")
     data = b"".join([piece async for piece in coordinator.artifacts.read(found)])
-    job = await coordinator.jobs.get(visitor.caller, found.job_id)
+    job = await coordinator.jobs.get(session.caller, found.job_id)
     text = data.decode("utf-8", "replace")
-    return page(request, visitor, "artifact.html", artifact=found, job=job, text=text)
+    return render_page(request, session, "artifact.html", artifact=found, job=job, text=text)
 
 
-class Named(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the file is called."""
+class ArtifactNameQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The name of an uploaded file."""
 
     name: Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 
 
 @post("/jobs/{job_id:str}/artifacts")
 async def add_artifact(request: ApiRequest) -> ASGIApp:
-    """Add a file to a job; the script of the page sends it as it is."""
-    visitor = await sending(request)
-    caller, artifacts = visitor.caller, request.coordinator.artifacts
+    """Add a file to a job; the page's script sends it as the raw request body."""
+    session = await require_upload_session(request)
+    caller, artifacts = session.caller, request.coordinator.artifacts
     caller.require("artifacts")
     job = await request.coordinator.jobs.get(caller, request.path_name("job_id", "job"))
-    name = request.query(Named).name
+    name = request.query(ArtifactNameQuery).name
     try:
         artifact_name(name)
     except ValueError as expected:
         fault = Fault("name", f"found {name[:100]!r}; expected {expected}")
         raise Invalid("the artifact", [fault]) from None
-    # What is refused in any case is refused before it has come.
+    # Refuse an announced size that is too large before reading the body.
     require_size(request.content_length or 0, bytes_max=artifacts.bytes_max)
-    async with kept(request.body_chunks(), bytes_max=artifacts.bytes_max) as file:
-        offered = ArtifactUpload(
+    async with buffer_upload(request.body_chunks(), bytes_max=artifacts.bytes_max) as file:
+        upload = ArtifactUpload(
             name=name, sha256=file.sha256, media_type=media_type_of(name), size=file.size
         )
-        added = await artifacts.add(caller, job.id, offered, file.pieces(), epoch=None)
+        added = await artifacts.add(caller, job.id, upload, file.pieces(), epoch=None)
     return json_response(render_artifact(added), 201)
 
 
 @post("/artifacts/{artifact_id:str}/share")
 async def share_artifact(request: ApiRequest) -> ASGIApp:
-    """Show an address by which anybody reads this one file, for a while."""
-    visitor, _ = await sent(request, Sent)
-    made = await request.coordinator.artifact_links.create(
-        visitor.caller, request.path_name("artifact_id", "artifact"), LINK_TTL
+    """Create a temporary public link to an artifact and show it."""
+    session, _ = await read_form(request, WebForm)
+    link = await request.coordinator.artifact_links.create(
+        session.caller, request.path_name("artifact_id", "artifact"), LINK_TTL
     )
-    path = f"{ROOT}/artifacts/{made.artifact.id}?link={made.secret}"
-    return page(
+    path = f"{ROOT}/artifacts/{link.artifact.id}?link={link.secret}"
+    return render_page(
         request,
-        visitor,
+        session,
         "shared.html",
-        artifact=made.artifact,
-        address=address_of(request) + path,
-        lasts=LINK_TTL,
+        artifact=link.artifact,
+        url=base_url(request) + path,
+        valid_for=LINK_TTL,
     )
 
 
 @post("/artifacts/{artifact_id:str}/delete")
 async def delete_artifact(request: ApiRequest) -> ASGIApp:
-    """Remove a file; the job's story keeps that it was there."""
-    visitor, _ = await sent(request, Sent)
-    wanted = request.path_name("artifact_id", "artifact")
-    gone = await request.coordinator.artifacts.delete(visitor.caller, wanted)
-    return see_other(f"/jobs/{gone.job_id}")
+    """Delete an artifact; the job's events still mention it."""
+    session, _ = await read_form(request, WebForm)
+    artifact_id = request.path_name("artifact_id", "artifact")
+    deleted = await request.coordinator.artifacts.delete(session.caller, artifact_id)
+    return see_other(f"/jobs/{deleted.job_id}")
 
 
 ROUTES = (save_artifact, artifact_page, add_artifact, share_artifact, delete_artifact)

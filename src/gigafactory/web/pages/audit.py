@@ -1,4 +1,4 @@
-"""The page of the audit log: who did what in the fleet, newest first."""
+"""Audit page: who did what in the fleet, newest first."""
 
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
@@ -13,50 +13,49 @@ from gigafactory.api.admin.audit import AuditPage, find_audit_events
 from gigafactory.api.http.request import ApiRequest
 from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.job.job import Event
-from gigafactory.web.site.live import Key, Part, shown, stream
-from gigafactory.web.site.rendering import page, rendered
-from gigafactory.web.site.session import Visit, visit
+from gigafactory.web.site.live import Part, PartKey, current_part, stream_part
+from gigafactory.web.site.rendering import render, render_page
+from gigafactory.web.site.session import WebSession, require_session
 
 DETAIL_CHARS_MAX = 200
-"""What is longer is read with `aq audit`."""
+"""Longer values are truncated; `aq audit` shows them in full."""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which part of the log."""
+class AuditPageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which page of the log."""
 
     cursor: Annotated[str, Meta(max_length=1000)] | None = None
 
 
-class Line(NamedTuple):
-    """One event as the page tells it."""
+class AuditRow(NamedTuple):
+    """One event of the audit log."""
 
     event: Event
     details: Sequence[tuple[str, str]]
 
     @property
     def about(self) -> str:
-        """The product that it concerns."""
+        """The product, or `fleet`."""
         return "fleet" if self.event.product_id == FLEET else self.event.product_id
 
     @property
     def who(self) -> str:
-        """Whoever did it."""
+        """The actor, without the prefix of users."""
         return self.event.actor.removeprefix("user:")
 
 
-def _line(event: Event) -> Line:
-    # Who did it, and to which product, have columns of their own.
-    told = (event.actor, event.product_id)
-    given = ((key, value) for key, value in event.data.items() if value and value not in told)
-    return Line(event, [(_words(key), _written(value)) for key, value in given])
+def _row(event: Event) -> AuditRow:
+    # The actor and the product have their own columns.
+    columns = (event.actor, event.product_id)
+    details = ((key, value) for key, value in event.data.items() if value and value not in columns)
+    return AuditRow(event, [(_label(key), _format_value(value)) for key, value in details])
 
 
-def _words(key: str) -> str:
-    """The name of a field as people write it."""
+def _label(key: str) -> str:
     return "".join(f" {each.lower()}" if each.isupper() else each for each in key)
 
 
-def _written(value: object) -> str:
+def _format_value(value: object) -> str:
     text = str(value) if isinstance(value, str | int | float) else _json(value)
     return text if len(text) <= DETAIL_CHARS_MAX else f"{text[:DETAIL_CHARS_MAX]}…"
 
@@ -65,50 +64,52 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-async def _part(request: ApiRequest, visitor: Visit, asked: Asked) -> Part:
-    events, following = await find_audit_events(
-        request, visitor.caller, AuditPage(cursor=asked.cursor)
+async def _part(request: ApiRequest, session: WebSession, query: AuditPageQuery) -> Part:
+    events, next_cursor = await find_audit_events(
+        request, session.caller, AuditPage(cursor=query.cursor)
     )
-    html = rendered(
+    html = render(
         "_audit.html",
-        lines=[_line(event) for event in events],
-        next=_address("/audit", following) if following else None,
-        older=asked.cursor is not None,
-        product=visitor.caller.product,
+        rows=[_row(event) for event in events],
+        next_url=_page_url("/audit", next_cursor) if next_cursor else None,
+        is_older_page=query.cursor is not None,
+        product=session.caller.product,
         now=request.coordinator.clock.now(),
     )
     return Part(html, "Audit · Gigafactory", "/icon.svg")
 
 
-def _address(place: str, cursor: str | None) -> str:
-    return f"{place}?{urlencode({'cursor': cursor})}" if cursor else place
+def _page_url(path: str, cursor: str | None) -> str:
+    return f"{path}?{urlencode({'cursor': cursor})}" if cursor else path
 
 
-def _key(asked: Asked) -> Key:
-    return ("audit", asked.cursor or "")
+def _key(query: AuditPageQuery) -> PartKey:
+    return ("audit", query.cursor or "")
 
 
 @get("/audit")
 async def audit_page(request: ApiRequest) -> ASGIApp:
-    """Show a part of the log."""
-    visitor = await visit(request)
-    visitor.caller.require("audit")
-    asked = request.query(Asked)
-    part = await shown(request, visitor.caller, _key(asked), lambda: _part(request, visitor, asked))
-    live = _address("/live/audit", asked.cursor)
-    return page(request, visitor, "live.html", part=part, live=live)
+    """Show a page of the audit log."""
+    session = await require_session(request)
+    session.caller.require("audit")
+    query = request.query(AuditPageQuery)
+    part = await current_part(
+        request, session.caller, _key(query), lambda: _part(request, session, query)
+    )
+    live = _page_url("/live/audit", query.cursor)
+    return render_page(request, session, "live.html", part=part, live=live)
 
 
 @get("/live/audit")
 async def live_audit(request: ApiRequest) -> ASGIApp:
-    """Keep it up to date."""
-    visitor = await visit(request)
-    # A stream that has begun cannot be refused any more.
-    visitor.caller.require("audit")
-    asked = request.query(Asked)
-    await _part(request, visitor, asked)
-    key = _key(asked)
-    return stream(request, visitor.caller, key, lambda: _part(request, visitor, asked))
+    """Stream updates of the page."""
+    session = await require_session(request)
+    # Check here: a stream cannot be refused after it has started.
+    session.caller.require("audit")
+    query = request.query(AuditPageQuery)
+    await _part(request, session, query)
+    key = _key(query)
+    return stream_part(request, session.caller, key, lambda: _part(request, session, query))
 
 
 ROUTES = (audit_page, live_audit)

@@ -1,4 +1,4 @@
-"""The page of budgets: how each product's money goes, and who may stop or raise it."""
+"""Budget page: spending of each product; set the limit, pause and resume."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -17,66 +17,66 @@ from gigafactory.domain.manifest.units import NANOS_PER_USD, parse_usd
 from gigafactory.domain.tenancy.access import ROLES_BY_VERB, Caller
 from gigafactory.domain.tenancy.budget import Budget, BurndownPoint, Period, burndown
 from gigafactory.system.formatting import format_money
-from gigafactory.web.presenters.charts import Chart, chart
-from gigafactory.web.site.live import Part, stream
-from gigafactory.web.site.rendering import page, rendered, see_other
-from gigafactory.web.site.session import Back, Sent, Visit, sent, visit
+from gigafactory.web.presenters.charts import Chart, build_chart
+from gigafactory.web.site.live import Part, stream_part
+from gigafactory.web.site.rendering import render, render_page, see_other
+from gigafactory.web.site.session import BackPage, WebForm, WebSession, read_form, require_session
 
-SPENT_BY = (GroupBy.PRODUCT, GroupBy.ENGINE, GroupBy.PROFILE, GroupBy.DAY)
+SPENDING_GROUPS = (GroupBy.PRODUCT, GroupBy.ENGINE, GroupBy.PROFILE, GroupBy.DAY)
 
 
-class Shown(NamedTuple):
-    """One product's budget."""
+class BudgetPanel(NamedTuple):
+    """The budget of one product with its burndown chart."""
 
     budget: Budget
-    kept: bool
-    """Whether anything is booked at all: without a budget nobody counts."""
+    has_budget: bool
+    """Whether a budget is stored; without one no spending is booked."""
     points: Sequence[BurndownPoint]
     chart: Chart
     stopped: str | None
 
 
-def shown(product: str, kept: Budget | None, now: datetime) -> Shown:
-    """A budget with its burndown: the sum so far on each day, against the ceiling."""
-    budget = kept or Budget(product_id=product)
+def budget_panel(product: str, stored: Budget | None, now: datetime) -> BudgetPanel:
+    """Return a budget with its burndown: cumulative spending by day against the limit."""
+    budget = stored or Budget(product_id=product)
     points = burndown(budget, now=now)
-    ceiling = budget.terms.ceiling_nano_usd
-    made = chart(
-        [(_short(point.day), point.sum_nanos / NANOS_PER_USD) for point in points],
+    limit = budget.terms.ceiling_nano_usd
+    chart = build_chart(
+        [(_short_day(point.day), point.sum_nanos / NANOS_PER_USD) for point in points],
         lambda usd: format_money(round(usd * NANOS_PER_USD)),
-        limit=None if ceiling is None else ceiling / NANOS_PER_USD,
+        limit=None if limit is None else limit / NANOS_PER_USD,
     )
-    return Shown(budget, kept is not None, points, made, budget.stop_reason(now))
+    return BudgetPanel(budget, stored is not None, points, chart, budget.stop_reason(now))
 
 
-async def _spent_on(request: ApiRequest, caller: Caller) -> Mapping[str, Sequence[RunRollup]]:
-    """What money went to in this month, which is one page of tallies: the most first."""
+async def _spending(request: ApiRequest, caller: Caller) -> Mapping[str, Sequence[RunRollup]]:
+    """Return this month's spending by group, highest first; days in order."""
     since = request.coordinator.clock.now().date().replace(day=1)
-    told = await request.coordinator.insights.show(caller, SPENT_BY, since=since)
-    spent = {by: [row for row in rows if row.cost_nano_usd] for by, rows in told.by.items()}
+    rollups = await request.coordinator.insights.show(caller, SPENDING_GROUPS, since=since)
+    spent = {by: [row for row in rows if row.cost_nano_usd] for by, rows in rollups.by.items()}
     return {
         by: rows if by == GroupBy.DAY else sorted(rows, key=lambda row: -row.cost_nano_usd)
         for by, rows in spent.items()
     }
 
 
-def _short(day: str) -> str:
-    """A day without its year, for which there is no room; `earlier` has none."""
+def _short_day(day: str) -> str:
+    """Return a day without its year; leave `earlier` as it is."""
     return day.partition("-")[2] or day
 
 
-async def _part(request: ApiRequest, visitor: Visit) -> Part:
-    coordinator, caller = request.coordinator, visitor.caller
+async def _part(request: ApiRequest, session: WebSession) -> Part:
+    coordinator, caller = request.coordinator, session.caller
     now = coordinator.clock.now()
     known = {budget.product_id: budget for budget in await coordinator.budgets.all(caller)}
-    shown_ids = [p for p in {*known, *visitor.products} if caller.product in (None, p)]
-    html = rendered(
+    shown_ids = [p for p in {*known, *session.products} if caller.product in (None, p)]
+    html = render(
         "_budget.html",
-        budgets=[shown(product, known.get(product), now) for product in sorted(shown_ids)],
-        spent_on=await _spent_on(request, caller),
-        pauses=caller.role in ROLES_BY_VERB["pause"],
-        sets=caller.role in ROLES_BY_VERB["budgets"],
-        csrf=visitor.csrf,
+        budgets=[budget_panel(product, known.get(product), now) for product in sorted(shown_ids)],
+        spending=await _spending(request, caller),
+        can_pause=caller.role in ROLES_BY_VERB["pause"],
+        can_set=caller.role in ROLES_BY_VERB["budgets"],
+        csrf=session.csrf,
         now=now,
         periods=tuple(Period),
     )
@@ -85,36 +85,36 @@ async def _part(request: ApiRequest, visitor: Visit) -> Part:
 
 @get("/budget")
 async def budget_page(request: ApiRequest) -> ASGIApp:
-    """Show the budgets of all products that the visitor may see."""
-    visitor = await visit(request)
-    part = await _part(request, visitor)
-    return page(request, visitor, "live.html", part=part, live="/live/budget")
+    """Show the budgets of all visible products."""
+    session = await require_session(request)
+    part = await _part(request, session)
+    return render_page(request, session, "live.html", part=part, live="/live/budget")
 
 
 @get("/live/budget")
 async def live_budget(request: ApiRequest) -> ASGIApp:
-    """Keep them up to date."""
-    visitor = await visit(request)
-    key = ("budget", visitor.csrf)
-    return stream(request, visitor.caller, key, lambda: _part(request, visitor))
+    """Stream updates of the page."""
+    session = await require_session(request)
+    key = ("budget", session.csrf)
+    return stream_part(request, session.caller, key, lambda: _part(request, session))
 
 
-class Terms(Sent, frozen=True, kw_only=True):
-    """What somebody sets."""
+class BudgetForm(WebForm, frozen=True, kw_only=True):
+    """The limit and period of a budget."""
 
     ceiling: Annotated[str, Meta(max_length=40)] = ""
-    """In dollars; empty for none."""
+    """In dollars; empty for no limit."""
     period: Period = Period.MONTH
 
 
 @post("/budget/{product_id:str}")
 async def set_budget(request: ApiRequest) -> ASGIApp:
-    """Set what a product may spend."""
-    visitor, form = await sent(request, Terms)
+    """Set the limit of a product."""
+    session, form = await read_form(request, BudgetForm)
     product, budgets = path_product(request), request.coordinator.budgets
-    known = await budgets.get(visitor.caller, product)
+    known = await budgets.get(session.caller, product)
     terms = replace(known.terms, ceiling_nano_usd=_nanos(form.ceiling), period=form.period)
-    await budgets.put(visitor.caller, product, terms)
+    await budgets.put(session.caller, product, terms)
     return see_other("/budget")
 
 
@@ -128,27 +128,27 @@ def _nanos(text: str) -> int | None:
         raise Invalid("the budget", [fault]) from None
 
 
-class Why(Sent, frozen=True, kw_only=True):
-    """A word that goes with it."""
+class PauseForm(WebForm, frozen=True, kw_only=True):
+    """The reason of a pause, and the page to return to."""
 
     reason: Annotated[str, Meta(max_length=1000)] = ""
-    back: Back = "/budget"
+    back: BackPage = "/budget"
 
 
 @post("/budget/{product_id:str}/pause")
 async def pause(request: ApiRequest) -> ASGIApp:
-    """Give nothing of a product out until it is resumed."""
-    visitor, form = await sent(request, Why)
+    """Pause a product: start none of its jobs until it is resumed."""
+    session, form = await read_form(request, PauseForm)
     budgets = request.coordinator.budgets
-    await budgets.pause(visitor.caller, path_product(request), form.reason)
+    await budgets.pause(session.caller, path_product(request), form.reason)
     return see_other("/budget")
 
 
 @post("/budget/{product_id:str}/resume")
 async def resume(request: ApiRequest) -> ASGIApp:
-    """Lift a pause."""
-    visitor, form = await sent(request, Why)
-    await request.coordinator.budgets.resume(visitor.caller, path_product(request))
+    """End a pause."""
+    session, form = await read_form(request, PauseForm)
+    await request.coordinator.budgets.resume(session.caller, path_product(request))
     return see_other(form.back)
 
 

@@ -1,4 +1,4 @@
-"""The home page: what needs me, with the buttons right there; below it the work and the fleet."""
+"""Home page: attention items with their actions, then jobs and the fleet."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -12,70 +12,70 @@ from gigafactory.coordinator.insights.attention import AttentionItem
 from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.job.job import Job, Stage
 from gigafactory.domain.tenancy.access import ROLES_BY_VERB, Caller
-from gigafactory.web.presenters.factory_cards import Card, cards
-from gigafactory.web.presenters.grouped_matters import Cause, causes
-from gigafactory.web.site.live import Key, Part, shown, stream
-from gigafactory.web.site.rendering import page, rendered
-from gigafactory.web.site.session import Visit, visit
+from gigafactory.web.presenters.factory_cards import FactoryCard, list_factory_cards
+from gigafactory.web.presenters.grouped_attention import AttentionGroup, group_attention
+from gigafactory.web.site.live import Part, PartKey, current_part, stream_part
+from gigafactory.web.site.rendering import render, render_page
+from gigafactory.web.site.session import WebSession, require_session
 
 EACH_MAX = 30
 FAULTS = frozenset({"failed", "factory_offline", "engine_unavailable"})
 
 
-class Place(NamedTuple):
-    """Where something is put in order that no button at home can."""
+class AttentionLink(NamedTuple):
+    """Link to the page that resolves an attention item."""
 
-    address: str
-    words: str
-    each: bool = False
-    """Whether each has a place of its own there."""
+    url: str
+    label: str
+    anchored: bool = False
+    """Whether the subject is the fragment of the URL."""
 
 
-PLACES = {
-    "budget": Place("/budget", "Set the ceiling"),
-    "routing_tripped": Place("/insights#routing", "See the evidence"),
-    "factory_offline": Place("/fleet#", "See the machine", each=True),
-    "engine_unavailable": Place("/fleet#", "See the machine", each=True),
+LINKS = {
+    "budget": AttentionLink("/budget", "Set the limit"),
+    "routing_tripped": AttentionLink("/insights#routing", "Show the evidence"),
+    "factory_offline": AttentionLink("/fleet#", "Show the machine", anchored=True),
+    "engine_unavailable": AttentionLink("/fleet#", "Show the machine", anchored=True),
 }
 
 
-class Column(NamedTuple):
-    """Matters of one kind of attention."""
+class AttentionColumn(NamedTuple):
+    """Attention items of one column."""
 
     name: str
     title: str
-    matters: Sequence[AttentionItem]
+    items: Sequence[AttentionItem]
 
     @property
-    def causes(self) -> Sequence[Cause]:
-        """Those of one cause are one card."""
-        return causes(self.matters)
+    def groups(self) -> Sequence[AttentionGroup]:
+        """Items grouped by cause, one card each."""
+        return group_attention(self.items)
 
 
-class Home(NamedTuple):
-    """What the page shows."""
+class HomeView(NamedTuple):
+    """Data of the page."""
 
-    columns: Sequence[Column]
+    columns: Sequence[AttentionColumn]
     waiting: Sequence[Job]
     working: Sequence[Job]
     counts: Mapping[Stage, int]
-    factories: Sequence[Card]
+    factories: Sequence[FactoryCard]
 
     @property
-    def mine(self) -> int:
-        """How many matters wait for a person."""
-        return sum(len(column.matters) for column in self.columns)
+    def attention_count(self) -> int:
+        """Number of attention items."""
+        return sum(len(column.items) for column in self.columns)
 
 
-async def _home(request: ApiRequest, caller: Caller) -> Home:
+async def _home(request: ApiRequest, caller: Caller) -> HomeView:
     coordinator = request.coordinator
-    matters = [m for m in await coordinator.attention.list(caller) if _concerns(m, caller)]
+    items = [i for i in await coordinator.attention.list(caller) if _is_in_product(i, caller)]
     jobs = coordinator.jobs
     waiting = JobQuery(stages=(Stage.QUEUED, Stage.BLOCKED), limit=EACH_MAX, oldest_first=True)
     working = JobQuery(stages=(Stage.ASSIGNED, Stage.BUILDING), limit=EACH_MAX)
-    of = {"review": "review", "phase": "review", "ship": "ship", "failed": "failed"}
+    column_of = {"review": "review", "phase": "review", "ship": "ship", "failed": "failed"}
     columns = [
-        Column(name, title, [m for m in matters if of.get(m.kind, "respond") == name])
+        AttentionColumn(name, title, [i for i in items if column_of.get(i.kind, "respond") == name])
         for name, title in (
             ("respond", "Respond"),
             ("review", "Review"),
@@ -83,55 +83,57 @@ async def _home(request: ApiRequest, caller: Caller) -> Home:
             ("failed", "Failed"),
         )
     ]
-    return Home(
+    return HomeView(
         columns,
         await jobs.find(caller, waiting),
         await jobs.find(caller, working),
         await jobs.count_by_stage(caller),
-        await cards(coordinator, caller),
+        await list_factory_cards(coordinator, caller),
     )
 
 
-def _concerns(matter: AttentionItem, caller: Caller) -> bool:
-    """Whether it is of the chosen product; machines, and a halt of all, are everybody's."""
-    halted = matter.kind == "halted" and matter.subject != FLEET
-    product = matter.subject if halted else matter.product_id
+def _is_in_product(item: AttentionItem, caller: Caller) -> bool:
+    """Return whether an item is shown for the chosen product; fleet-wide items always are."""
+    halted = item.kind == "halted" and item.subject != FLEET
+    product = item.subject if halted else item.product_id
     return caller.product is None or product in (None, caller.product)
 
 
-def _key(visitor: Visit) -> Key:
-    return ("home", visitor.csrf)
+def _key(session: WebSession) -> PartKey:
+    return ("home", session.csrf)
 
 
-async def _part(request: ApiRequest, visitor: Visit) -> Part:
-    home = await _home(request, visitor.caller)
-    html = rendered(
+async def _part(request: ApiRequest, session: WebSession) -> Part:
+    home = await _home(request, session.caller)
+    html = render(
         "_home.html",
         home=home,
-        csrf=visitor.csrf,
+        csrf=session.csrf,
         faults=FAULTS,
-        places=PLACES,
-        may={verb for verb, roles in ROLES_BY_VERB.items() if visitor.caller.role in roles},
+        links=LINKS,
+        may={verb for verb, roles in ROLES_BY_VERB.items() if session.caller.role in roles},
         now=request.coordinator.clock.now(),
         Stage=Stage,
     )
-    title = f"({home.mine}) Gigafactory" if home.mine else "Gigafactory"
-    return Part(html, title, f"/icon.svg?count={home.mine}")
+    title = f"({home.attention_count}) Gigafactory" if home.attention_count else "Gigafactory"
+    return Part(html, title, f"/icon.svg?count={home.attention_count}")
 
 
 @get("/")
 async def home_page(request: ApiRequest) -> ASGIApp:
-    """Show what needs the visitor."""
-    visitor = await visit(request)
-    part = await shown(request, visitor.caller, _key(visitor), lambda: _part(request, visitor))
-    return page(request, visitor, "home.html", part=part)
+    """Show the home page."""
+    session = await require_session(request)
+    part = await current_part(
+        request, session.caller, _key(session), lambda: _part(request, session)
+    )
+    return render_page(request, session, "home.html", part=part)
 
 
 @get("/live/home")
 async def live_home(request: ApiRequest) -> ASGIApp:
-    """Keep it up to date."""
-    visitor = await visit(request)
-    return stream(request, visitor.caller, _key(visitor), lambda: _part(request, visitor))
+    """Stream updates of the page."""
+    session = await require_session(request)
+    return stream_part(request, session.caller, _key(session), lambda: _part(request, session))
 
 
 ROUTES = (home_page, live_home)

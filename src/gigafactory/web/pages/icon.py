@@ -1,4 +1,4 @@
-"""The icon of the tab, with how many things wait for a person."""
+"""Icon of the browser tab, with the number of attention items."""
 
 from typing import Annotated
 
@@ -8,23 +8,23 @@ from msgspec import Meta, Struct
 
 from gigafactory.api.http.request import ApiRequest
 from gigafactory.api.http.response import HttpResponse
-from gigafactory.web.site.rendering import rendered
+from gigafactory.web.site.rendering import render
 
-MANY = 99
+COUNT_MAX = 99
 
 
-class Count(Struct, frozen=True, forbid_unknown_fields=True):
-    """How many."""
+class IconQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Number of attention items."""
 
     count: Annotated[int, Meta(ge=0)] = 0
 
 
 @get("/icon.svg")
 async def icon(request: ApiRequest) -> ASGIApp:
-    """The icon; amber with a number when it is somebody's turn."""
-    count = request.query(Count).count
-    told = "" if not count else str(count) if count <= MANY else f"{MANY}+"
-    svg = rendered("icon.svg", told=told)
+    """Return the icon: amber with the number if there is any attention item."""
+    count = request.query(IconQuery).count
+    label = "" if not count else str(count) if count <= COUNT_MAX else f"{COUNT_MAX}+"
+    svg = render("icon.svg", label=label)
     return HttpResponse(
         200, svg.encode(), media_type=b"image/svg+xml", cache=b"public, max-age=86400"
     )

@@ -1,4 +1,4 @@
-"""The page of insights: what the runs came to, what is promised, and what can be learned of it."""
+"""Insights page: results of runs, objectives, engine advice and learned routing."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -19,9 +19,9 @@ from gigafactory.domain.insights.run_rollup import GroupBy, RunRollup
 from gigafactory.domain.manifest.units import NANOS_PER_USD
 from gigafactory.domain.tenancy.access import ROLES_BY_VERB
 from gigafactory.system.formatting import format_elapsed, format_money
-from gigafactory.web.presenters.charts import Chart, chart
-from gigafactory.web.site.rendering import page, see_other
-from gigafactory.web.site.session import Sent, sent, visit
+from gigafactory.web.presenters.charts import Chart, build_chart
+from gigafactory.web.site.rendering import render_page, see_other
+from gigafactory.web.site.session import WebForm, read_form, require_session
 
 GROUPS = (GroupBy.ENGINE, GroupBy.PROFILE, GroupBy.REPO, GroupBy.FACTORY)
 ROWS_MAX = 50
@@ -30,7 +30,7 @@ NAME_CHARS = 12
 
 
 class Measure(StrEnum):
-    """What the bars of the groups show."""
+    """Measure shown by the bar charts."""
 
     SHIPPED = "shipped"
     RUNS = "runs"
@@ -40,12 +40,12 @@ class Measure(StrEnum):
     WAIT = "wait"
 
 
-class Drawn(NamedTuple):
-    """How a measure is drawn: its value, how that is told, and how its axis is."""
+class MeasureSpec(NamedTuple):
+    """How to chart a measure: value, format and axis."""
 
     title: str
     value: Callable[[RunRollup], float | None]
-    told: Callable[[float], str]
+    format_value: Callable[[float], str]
     at_least: float = 0.0
     whole: bool = False
 
@@ -59,20 +59,24 @@ def _cost(row: RunRollup) -> float | None:
     return None if nanos is None else nanos / NANOS_PER_USD
 
 
-DRAWN: Mapping[Measure, Drawn] = {
-    Measure.SHIPPED: Drawn("shipped jobs", lambda row: row.shipped, "{:g}".format, whole=True),
-    Measure.RUNS: Drawn("runs", lambda row: row.runs, "{:g}".format, whole=True),
-    Measure.FIRST_TRY: Drawn("first pass", lambda row: row.first_pass_rate, "{:.0%}".format, 1.0),
-    Measure.COST: Drawn("cost of a shipped job", _cost, _usd),
-    Measure.TIME: Drawn(
-        "time of a run", lambda row: row.wall_sec / row.runs if row.runs else None, format_elapsed
+MEASURES: Mapping[Measure, MeasureSpec] = {
+    Measure.SHIPPED: MeasureSpec(
+        "shipped jobs", lambda row: row.shipped, "{:g}".format, whole=True
     ),
-    Measure.WAIT: Drawn("wait for a factory", lambda row: row.mean_wait, format_elapsed),
+    Measure.RUNS: MeasureSpec("runs", lambda row: row.runs, "{:g}".format, whole=True),
+    Measure.FIRST_TRY: MeasureSpec(
+        "first pass", lambda row: row.first_pass_rate, "{:.0%}".format, 1.0
+    ),
+    Measure.COST: MeasureSpec("cost per shipped job", _cost, _usd),
+    Measure.TIME: MeasureSpec(
+        "time per run", lambda row: row.wall_sec / row.runs if row.runs else None, format_elapsed
+    ),
+    Measure.WAIT: MeasureSpec("wait for a factory", lambda row: row.mean_wait, format_elapsed),
 }
 
 
-class Asked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How far back, and what the bars show."""
+class InsightsPageQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Number of days, and the measure of the bar charts."""
 
     days: Annotated[int, Meta(ge=1, le=366)] = 30
     show: Measure = Measure.FIRST_TRY
@@ -80,40 +84,40 @@ class Asked(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @get("/insights")
 async def insights_page(request: ApiRequest) -> ASGIApp:
-    """Show results, cost and time of the runs of some days."""
-    visitor = await visit(request)
-    asked = request.query(Asked)
-    coordinator, caller = request.coordinator, visitor.caller
-    since = coordinator.clock.now().date() - timedelta(days=asked.days - 1)
-    told = await coordinator.overview.show(caller, (GroupBy.DAY, *GROUPS), since=since)
-    known = {day.group: day for day in told.by[GroupBy.DAY]}
-    dates = [(since + timedelta(days=n)).isoformat() for n in range(asked.days)]
+    """Show results, cost and duration of the runs of a period."""
+    session = await require_session(request)
+    query = request.query(InsightsPageQuery)
+    coordinator, caller = request.coordinator, session.caller
+    since = coordinator.clock.now().date() - timedelta(days=query.days - 1)
+    overview = await coordinator.overview.show(caller, (GroupBy.DAY, *GROUPS), since=since)
+    known = {day.group: day for day in overview.by[GroupBy.DAY]}
+    dates = [(since + timedelta(days=n)).isoformat() for n in range(query.days)]
     days = [known.get(date, RunRollup(group=date)) for date in dates]
     waits = coordinator.objectives.waits(caller)
     routing = await coordinator.routing.advise(caller)
-    turned = {each.product_id: each.mode for each in routing.rollouts}
-    return page(
+    current_modes = {each.product_id: each.mode for each in routing.rollouts}
+    return render_page(
         request,
-        visitor,
+        session,
         "insights.html",
-        total=told.total,
+        total=overview.total,
         days=[day for day in reversed(days) if day.runs or day.shipped],
-        by_day=_by_day(days),
-        groups={by.value: _group(told.by[by], asked.show) for by in GROUPS},
-        asked=asked,
+        by_day=_daily_charts(days),
+        groups={by.value: _group(overview.by[by], query.show) for by in GROUPS},
+        query=query,
         measures=tuple(Measure),
-        drawn=DRAWN,
+        specs=MEASURES,
         waits=waits,
-        waiting=_waiting(waits),
+        waiting=_wait_chart(waits),
         window=coordinator.objectives.window,
-        objectives=told.objectives,
-        advice=told.advice[0],
-        advice_for={by: {a.group: a for a in told.advice if a.by == by} for by in PAIRED},
-        odds=wilson_interval,
+        objectives=overview.objectives,
+        advice=overview.advice[0],
+        advice_for={by: {a.group: a for a in overview.advice if a.by == by} for by in PAIRED},
+        interval=wilson_interval,
         routing=routing,
         modes={
-            p: turned.get(p, RolloutMode.OFF)
-            for p in visitor.products
+            p: current_modes.get(p, RolloutMode.OFF)
+            for p in session.products
             if caller.product in (None, p)
         }
         if caller.role in ROLES_BY_VERB["routing"]
@@ -122,63 +126,65 @@ async def insights_page(request: ApiRequest) -> ASGIApp:
     )
 
 
-class Turn(Sent, frozen=True, kw_only=True):
-    """How far what was learned shall decide."""
+class RoutingForm(WebForm, frozen=True, kw_only=True):
+    """The mode of learned routing."""
 
     mode: RolloutMode
 
 
 @post("/insights/routing/{product_id:str}")
-async def turn_routing(request: ApiRequest) -> ASGIApp:
-    """Roll what was learned out for a product, or switch it back."""
-    visitor, form = await sent(request, Turn)
+async def set_routing(request: ApiRequest) -> ASGIApp:
+    """Set the mode of learned routing for a product."""
+    session, form = await read_form(request, RoutingForm)
     product = path_product(request)
-    await request.coordinator.routing.set_mode(visitor.caller, product, form.mode)
+    await request.coordinator.routing.set_mode(session.caller, product, form.mode)
     return see_other("/insights#routing")
 
 
-def _by_day(days: Sequence[RunRollup]) -> Mapping[str, Chart]:
+def _daily_charts(days: Sequence[RunRollup]) -> Mapping[str, Chart]:
     return {
-        "Shipped a day": chart(
+        "Shipped per day": build_chart(
             [(day.group[5:], float(day.shipped)) for day in days], "{:g}".format, whole=True
         ),
-        "Runs a day": chart(
+        "Runs per day": build_chart(
             [(day.group[5:], float(day.runs)) for day in days], "{:g}".format, whole=True
         ),
-        "Cost a day": chart(
+        "Cost per day": build_chart(
             [(day.group[5:], day.cost_nano_usd / NANOS_PER_USD) for day in days], _usd
         ),
     }
 
 
-def _waiting(waits: WaitHistogram) -> Chart:
+def _wait_chart(waits: WaitHistogram) -> Chart:
     names = [*(f"≤ {_seconds(bound)}" for bound in waits.bounds), "longer"]
-    counted = list(zip(names, map(float, waits.counts), strict=False))
-    return chart(counted, "{:g}".format, whole=True)
+    counts = list(zip(names, map(float, waits.counts), strict=False))
+    return build_chart(counts, "{:g}".format, whole=True)
 
 
 def _seconds(bound: float) -> str:
     return format_elapsed(bound) if bound >= 1 else f"{bound:g} s"
 
 
-class Group(NamedTuple):
-    """Rollups of one kind, as a table and as bars."""
+class InsightsGroup(NamedTuple):
+    """Rollups of one grouping, as a table and as a bar chart."""
 
     rows: Sequence[RunRollup]
     bars: Chart
 
 
-def _group(rollups: Sequence[RunRollup], measure: Measure) -> Group:
+def _group(rollups: Sequence[RunRollup], measure: Measure) -> InsightsGroup:
     rows = sorted(rollups, key=lambda row: (-row.runs, row.group))[:ROWS_MAX]
-    drawn = DRAWN[measure]
-    values = [(_short(row.group), drawn.value(row)) for row in rows[:BARS_MAX]]
-    # What is not known is left out: a bar of no height would say that it is nothing.
+    spec = MEASURES[measure]
+    values = [(_short(row.group), spec.value(row)) for row in rows[:BARS_MAX]]
+    # Leave out unknown values: a bar of height zero would read as zero.
     bars = [(name, value) for name, value in values if value is not None]
-    return Group(rows, chart(bars, drawn.told, at_least=drawn.at_least, whole=drawn.whole))
+    return InsightsGroup(
+        rows, build_chart(bars, spec.format_value, at_least=spec.at_least, whole=spec.whole)
+    )
 
 
 def _short(name: str) -> str:
     return name if len(name) <= NAME_CHARS else f"{name[: NAME_CHARS - 1]}…"
 
 
-ROUTES = (insights_page, turn_routing)
+ROUTES = (insights_page, set_routing)

@@ -1,4 +1,4 @@
-"""The page of a job: what was asked, where it stands and why, its runs, its log, and what to do."""
+"""Job page: instructions, stage and explanation, actions, runs, artifacts and log."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -14,103 +14,101 @@ from gigafactory.domain.job.job import Job, Stage
 from gigafactory.domain.job.lifecycle import actions_of
 from gigafactory.domain.tenancy.access import ROLES_BY_VERB, Caller
 from gigafactory.domain.tracker.defect import REFERENCE_CHARS_MAX, Defect, Source
-from gigafactory.web.pages.artifact import readable
-from gigafactory.web.presenters.dag_layout import picture
-from gigafactory.web.site.live import Key, Part, shown, stream
-from gigafactory.web.site.rendering import page, rendered, see_other
-from gigafactory.web.site.session import Sent, Visit, sent, visit
+from gigafactory.web.pages.artifact import is_readable
+from gigafactory.web.presenters.dag_layout import draw_dag
+from gigafactory.web.site.live import Part, PartKey, current_part, stream_part
+from gigafactory.web.site.rendering import render, render_page, see_other
+from gigafactory.web.site.session import WebForm, WebSession, read_form, require_session
 
 EVENTS_SHOWN = 200
-TURN = frozenset({Stage.REVIEW, Stage.TESTING})
-"""Where a job waits for a person."""
+WAITING_FOR_PERSON = frozenset({Stage.REVIEW, Stage.TESTING})
+"""Stages in which a job waits for a person."""
 
 
-def _may(caller: Caller, job: Job) -> Sequence[str]:
-    """The actions of the lifecycle that this visitor may take."""
+def _allowed_actions(caller: Caller, job: Job) -> Sequence[str]:
     role = caller.role
-    # A composite at work is approved phase by phase: without one that waits there is nothing to.
-    waits = job.stage in TURN or (job.roadmap is not None and job.roadmap.asked is not None)
-    needless = {"approve"} if job.composite and not waits else set()
-    return [
-        each for each in actions_of(job) if role in ROLES_BY_VERB[each] and each not in needless
-    ]
+    # A running composite is approved by phase: without a waiting phase there is nothing to approve.
+    waits = job.stage in WAITING_FOR_PERSON or (
+        job.roadmap is not None and job.roadmap.asked is not None
+    )
+    hidden = {"approve"} if job.composite and not waits else set()
+    return [each for each in actions_of(job) if role in ROLES_BY_VERB[each] and each not in hidden]
 
 
-def grows(caller: Caller, job: Job) -> bool:
-    """Whether this visitor may add children to it now."""
+def can_add_children(caller: Caller, job: Job) -> bool:
+    """Return whether the caller can add children to the job now."""
     return job.composite and job.stage in EXTENDABLE and caller.role in ROLES_BY_VERB["submit"]
 
 
-def _key(visitor: Visit, job_id: str) -> Key:
-    return ("job", job_id, visitor.csrf)
+def _key(session: WebSession, job_id: str) -> PartKey:
+    return ("job", job_id, session.csrf)
 
 
-async def _part(request: ApiRequest, visitor: Visit, job_id: str) -> Part:
+async def _part(request: ApiRequest, session: WebSession, job_id: str) -> Part:
     coordinator = request.coordinator
-    jobs, caller = coordinator.jobs, visitor.caller
+    jobs, caller = coordinator.jobs, session.caller
     job = await jobs.get(caller, job_id)
     near = await coordinator.dags.find_neighbours(caller, job)
     around = (*near.dependencies, *near.dependents)
-    # What is part of a composite needs no arrow from it, as long as nothing else is drawn.
+    # Draw the children without their composite if there is nothing else to draw.
     drawn = near.children if near.children and not around else (job, *around, *near.children)
     events = await jobs.events(job, after=max(0, job.seq - EVENTS_SHOWN), limit=EVENTS_SHOWN)
-    html = rendered(
+    html = render(
         "_job.html",
         job=job,
-        may=_may(caller, job),
-        csrf=visitor.csrf,
+        actions=_allowed_actions(caller, job),
+        csrf=session.csrf,
         events=list(reversed(events)),
         runs=list(reversed(await jobs.runs(job))),
         why=await jobs.explain(job),
         artifacts=await coordinator.artifacts.list_files(job),
-        readable=readable,
-        # Whoever hangs together with nobody needs no picture.
-        picture=picture(drawn) if len(drawn) > 1 else None,
+        is_readable=is_readable,
+        picture=draw_dag(drawn) if len(drawn) > 1 else None,
         near=near,
         now=coordinator.clock.now(),
-        turn=TURN,
-        grows=grows(caller, job),
-        blames=job.stage is Stage.SHIPPED and caller.role in ROLES_BY_VERB["defect"],
-        removes=caller.role in ROLES_BY_VERB["artifacts"],
+        waiting_for_person=WAITING_FOR_PERSON,
+        can_add=can_add_children(caller, job),
+        can_report_defect=job.stage is Stage.SHIPPED and caller.role in ROLES_BY_VERB["defect"],
+        can_remove=caller.role in ROLES_BY_VERB["artifacts"],
     )
-    mark = "● " if job.stage in TURN else ""
-    icon = "/icon.svg?count=1" if job.stage in TURN else "/icon.svg"
+    mark = "● " if job.stage in WAITING_FOR_PERSON else ""
+    icon = "/icon.svg?count=1" if job.stage in WAITING_FOR_PERSON else "/icon.svg"
     return Part(html, f"{mark}{job.title} · Gigafactory", icon)
 
 
 @get("/jobs/{job_id:str}")
 async def job_page(request: ApiRequest) -> ASGIApp:
     """Show a job."""
-    visitor = await visit(request)
+    session = await require_session(request)
     reference = request.path_name("job_id", "job")
-    job = await request.coordinator.jobs.get(visitor.caller, reference)
+    job = await request.coordinator.jobs.get(session.caller, reference)
     spec = await request.coordinator.jobs.spec(job)
-    return page(
+    return render_page(
         request,
-        visitor,
+        session,
         "job.html",
-        part=await shown(
-            request, visitor.caller, _key(visitor, job.id), lambda: _part(request, visitor, job.id)
+        part=await current_part(
+            request, session.caller, _key(session, job.id), lambda: _part(request, session, job.id)
         ),
         job=job,
         body=spec.body,
-        adds=visitor.caller.role in ROLES_BY_VERB["artifacts"],
+        can_upload=session.caller.role in ROLES_BY_VERB["artifacts"],
         bytes_max=request.coordinator.artifacts.bytes_max,
     )
 
 
 @get("/live/jobs/{job_id:str}")
 async def live_job(request: ApiRequest) -> ASGIApp:
-    """Keep it up to date."""
-    visitor = await visit(request)
+    """Stream updates of the page."""
+    session = await require_session(request)
     job_id = request.path_name("job_id", "job")
-    await request.coordinator.jobs.get(visitor.caller, job_id)
-    key = _key(visitor, job_id)
-    return stream(request, visitor.caller, key, lambda: _part(request, visitor, job_id))
+    await request.coordinator.jobs.get(session.caller, job_id)
+    key = _key(session, job_id)
+    return stream_part(request, session.caller, key, lambda: _part(request, session, job_id))
 
 
-class Decision(Sent, frozen=True, kw_only=True):
-    """What somebody decides, with a word and the commit that they have seen."""
+class JobActionForm(WebForm, frozen=True, kw_only=True):
+    """An action with its reason and the commit that the reviewer has seen."""
 
     reason: Annotated[str, Meta(max_length=20_000)] = ""
     commit: Annotated[str, Meta(max_length=100)] = ""
@@ -119,32 +117,32 @@ class Decision(Sent, frozen=True, kw_only=True):
 
 @post("/jobs/{job_id:str}/actions/{action:str}")
 async def act(request: ApiRequest) -> ASGIApp:
-    """Do what the visitor asks of a job, then show it."""
-    visitor, form = await sent(request, Decision)
+    """Take an action on a job, then show the job."""
+    session, form = await read_form(request, JobActionForm)
     job_id = request.path_name("job_id", "job")
     action = request.path_name("action", "action")
-    # Browsers end the lines of a form as old printers did.
-    words = form.reason.replace("\r\n", "\n").strip()
-    wish = ActionRequest(reason=words, commit=form.commit or None)
-    job = await request.coordinator.actions.act(visitor.caller, job_id, action, wish)
+    # Browsers send CRLF line ends in forms.
+    reason = form.reason.replace("\r\n", "\n").strip()
+    action_request = ActionRequest(reason=reason, commit=form.commit or None)
+    job = await request.coordinator.actions.act(session.caller, job_id, action, action_request)
     return see_other("/" if form.back == "/" else f"/jobs/{job.id}")
 
 
-class Wrong(Sent, frozen=True, kw_only=True):
-    """What is wrong with something that was shipped."""
+class DefectForm(WebForm, frozen=True, kw_only=True):
+    """Description of a defect in a shipped job."""
 
     words: Annotated[str, Meta(min_length=1, max_length=REFERENCE_CHARS_MAX)]
 
 
 @post("/jobs/{job_id:str}/defects")
-async def found_wanting(request: ApiRequest) -> ASGIApp:
-    """Note that a shipped job let a defect through."""
-    visitor, form = await sent(request, Wrong)
+async def report_defect(request: ApiRequest) -> ASGIApp:
+    """Report a defect of a shipped job."""
+    session, form = await read_form(request, DefectForm)
     defect = Defect(source=Source.PERSON, reference=form.words)
     job = await request.coordinator.defects.report(
-        visitor.caller, request.path_name("job_id", "job"), defect
+        session.caller, request.path_name("job_id", "job"), defect
     )
     return see_other(f"/jobs/{job.id}")
 
 
-ROUTES = (job_page, live_job, act, found_wanting)
+ROUTES = (job_page, live_job, act, report_defect)

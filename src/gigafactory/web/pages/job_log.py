@@ -1,4 +1,4 @@
-"""The log of a job for its page: a part, live from there on, or all of it as a file."""
+"""Log of a job: its end with live updates, or all of it as a file."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated
@@ -11,11 +11,11 @@ from gigafactory.api.http import sse
 from gigafactory.api.http.request import ApiRequest
 from gigafactory.api.jobs import logs
 from gigafactory.api.jobs.events import last_event_id
-from gigafactory.web.site.session import visit
+from gigafactory.web.site.session import require_session
 
 
-class Wanted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which run, and how much of the end of its log."""
+class LogQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The run, and the number of bytes from the end of its log."""
 
     run: Annotated[str, Meta(max_length=200)] | None = None
     tail: Annotated[int, Meta(ge=1, le=8 << 20)] = 1 << 20
@@ -23,59 +23,64 @@ class Wanted(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @get("/live/jobs/{job_id:str}/log")
 async def live_log(request: ApiRequest) -> ASGIApp:
-    """The end of a run's log, and on while it grows."""
-    visitor = await visit(request)
-    wanted = request.query(Wanted)
+    """Stream the end of a run's log and follow it."""
+    session = await require_session(request)
+    query = request.query(LogQuery)
     readers = request.coordinator.log_readers
-    job = await request.coordinator.jobs.get(visitor.caller, request.path_name("job_id", "job"))
+    job = await request.coordinator.jobs.get(session.caller, request.path_name("job_id", "job"))
     if not job.runs:
-        # A refusal would be a fault in the browser's eyes, and there is none.
-        return sse.EventStream(_none_yet(), request.app.state.streams)
-    run = await readers.find_run(visitor.caller, job.id, wanted.run)
-    start, _ = await readers.resolve_range(run, offset=0, tail=wanted.tail, limit=None)
+        # The browser would log a refusal as an error, but a job without a log is normal.
+        return sse.EventStream(_no_log_yet(), request.app.state.streams)
+    run = await readers.find_run(session.caller, job.id, query.run)
+    start, _ = await readers.resolve_range(run, offset=0, tail=query.tail, limit=None)
     start = last_event_id(request) or start
-    pieces = readers.follow(visitor.caller, run, start)
+    pieces = readers.follow(session.caller, run, start)
     return sse.EventStream(logs.log_frames(pieces, start), request.app.state.streams)
 
 
-async def _none_yet() -> AsyncIterator[bytes]:
+async def _no_log_yet() -> AsyncIterator[bytes]:
     yield sse.frame({}, event="none")
 
 
-class OneRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which run."""
+class LogFileQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The run; the latest by default."""
 
     run: Annotated[str, Meta(max_length=200)] | None = None
 
 
 @get("/jobs/{job_id:str}/log.txt")
 async def whole_log(request: ApiRequest) -> ASGIApp:
-    """All of a run's log as a file; it is sent as it is read, and no browser holds it."""
-    visitor = await visit(request)
+    """Download the whole log of a run."""
+    session = await require_session(request)
     readers = request.coordinator.log_readers
     job_id = request.path_name("job_id", "job")
-    run = await readers.find_run(visitor.caller, job_id, request.query(OneRun).run)
+    run = await readers.find_run(session.caller, job_id, request.query(LogFileQuery).run)
     start, end = await readers.resolve_range(run, offset=0, tail=None, limit=None)
-    return AsFile(logs.LogDownload(readers.read(run, start, end), start, end), f"{run.id}.log")
+    return AttachmentResponse(
+        logs.LogDownload(readers.read(run, start, end), start, end), f"{run.id}.log"
+    )
 
 
-class AsFile:
-    """An answer that browsers save rather than show."""
+class AttachmentResponse:
+    """A response that browsers save as a file."""
 
     def __init__(self, answer: ASGIApp, name: str) -> None:
         self._answer = answer
         self._name = name
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it under its name."""
-        named = (b"content-disposition", f'attachment; filename="{self._name}"'.encode("latin-1"))
+        """Send the response with a file name."""
+        disposition = (
+            b"content-disposition",
+            f'attachment; filename="{self._name}"'.encode("latin-1"),
+        )
 
-        async def send_named(message: Message) -> None:
+        async def send_as_attachment(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], named]
+                message["headers"] = [*message["headers"], disposition]
             await send(message)
 
-        await self._answer(scope, receive, send_named)
+        await self._answer(scope, receive, send_as_attachment)
 
 
 ROUTES = (live_log, whole_log)

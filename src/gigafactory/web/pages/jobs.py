@@ -1,4 +1,4 @@
-"""The list of jobs: filters that live in the address, as a table or a board, with bulk actions."""
+"""Job list as a table or board, with filters in the URL and bulk actions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated
@@ -17,32 +17,32 @@ from gigafactory.domain.errors import Refused
 from gigafactory.domain.job.job import Job, Priority, Stage
 from gigafactory.domain.job.lifecycle import ACTIONS
 from gigafactory.domain.tenancy.access import ROLES_BY_VERB, Caller
-from gigafactory.web.site.live import Key, Part, shown, stream
-from gigafactory.web.site.rendering import page, rendered, see_other
-from gigafactory.web.site.session import Sent, Visit, sent, visit
+from gigafactory.web.site.live import Part, PartKey, current_part, stream_part
+from gigafactory.web.site.rendering import render, render_page, see_other
+from gigafactory.web.site.session import WebForm, WebSession, read_form, require_session
 from gigafactory.wire.jobs import Stages
 
 PAGE_SIZE = 50
 COLUMN_MAX = 25
-BULK = ("cancel", "requeue", "approve", "ship", "promote")
-Word = Annotated[str, Meta(max_length=200)]
+BULK_ACTIONS = ("cancel", "requeue", "approve", "ship", "promote")
+FilterText = Annotated[str, Meta(max_length=200)]
 
 
-class Filters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What of the jobs is shown."""
+class JobFilters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Filters of the job list."""
 
     view: Annotated[str, Meta(pattern=r"^(table|board)$(?!\n)")] = "table"
     stage: Stages | None = None
-    q: Word | None = None
-    repo: Word | None = None
-    engine: Word | None = None
-    profile: Word | None = None
-    factory: Word | None = None
+    q: FilterText | None = None
+    repo: FilterText | None = None
+    engine: FilterText | None = None
+    profile: FilterText | None = None
+    factory: FilterText | None = None
     priority: Priority | None = None
-    after: Word | None = None
+    after: FilterText | None = None
 
     def query(self) -> JobQuery:
-        """What the store is asked for, with one more than the page shows."""
+        """Return the query for the store, with a limit one above the page size."""
         return JobQuery(
             stages=tuple(map(Stage, self.stage.split(","))) if self.stage else (),
             text=self.q,
@@ -55,50 +55,50 @@ class Filters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
             limit=PAGE_SIZE + 1,
         )
 
-    def address(self, **changes: object) -> str:
-        """The address of the same list, changed in something."""
-        kept = to_builtins(replace(self, **changes))
-        return f"/jobs?{urlencode(kept)}" if kept else "/jobs"
+    def url(self, **changes: object) -> str:
+        """Return the URL of this list with some filters changed."""
+        values = to_builtins(replace(self, **changes))
+        return f"/jobs?{urlencode(values)}" if values else "/jobs"
 
 
-def _filters(request: ApiRequest) -> Filters:
-    """What the address asks for; a form sends what was left empty, too, and that asks for nothing.
+def _filters(request: ApiRequest) -> JobFilters:
+    """Return the filters of the URL, without those that the form left empty.
 
     Raises Invalid.
     """
     given = parse_qsl(request.scope["query_string"].decode("latin-1"))
-    return decode_query(urlencode(given).encode(), Filters)
+    return decode_query(urlencode(given).encode(), JobFilters)
 
 
 async def _page(
-    request: ApiRequest, caller: Caller, filters: Filters
+    request: ApiRequest, caller: Caller, filters: JobFilters
 ) -> tuple[Sequence[Job], bool]:
     found = await request.coordinator.jobs.find(caller, filters.query())
     return found[:PAGE_SIZE], len(found) > PAGE_SIZE
 
 
 async def _board(
-    request: ApiRequest, caller: Caller, filters: Filters
+    request: ApiRequest, caller: Caller, filters: JobFilters
 ) -> Mapping[Stage, Sequence[Job]]:
-    wanted = filters.query().stages or tuple(Stage)
+    stages = filters.query().stages or tuple(Stage)
     query = replace(filters.query(), limit=COLUMN_MAX, after=None)
     jobs = request.coordinator.jobs
-    return {stage: await jobs.find(caller, replace(query, stages=(stage,))) for stage in wanted}
+    return {stage: await jobs.find(caller, replace(query, stages=(stage,))) for stage in stages}
 
 
-def _key(filters: Filters) -> Key:
-    return ("jobs", filters.address())
+def _key(filters: JobFilters) -> PartKey:
+    return ("jobs", filters.url())
 
 
-async def _part(request: ApiRequest, visitor: Visit, filters: Filters) -> Part:
-    caller = visitor.caller
+async def _part(request: ApiRequest, session: WebSession, filters: JobFilters) -> Part:
+    caller = session.caller
     board = await _board(request, caller, filters) if filters.view == "board" else None
     jobs, more = ((), False) if board is not None else await _page(request, caller, filters)
-    html = rendered(
+    html = render(
         "_jobs.html",
         board=board,
         jobs=jobs,
-        next=filters.address(after=jobs[-1].id) if more else None,
+        next_url=filters.url(after=jobs[-1].id) if more else None,
         counts=await request.coordinator.jobs.count_by_stage(caller),
         filters=filters,
         now=request.coordinator.clock.now(),
@@ -109,65 +109,67 @@ async def _part(request: ApiRequest, visitor: Visit, filters: Filters) -> Part:
 
 @get("/jobs")
 async def jobs_page(request: ApiRequest) -> ASGIApp:
-    """Show the jobs that the address asks for."""
-    visitor = await visit(request)
+    """Show the filtered jobs."""
+    session = await require_session(request)
     filters = _filters(request)
-    role = visitor.caller.role
-    return page(
+    role = session.caller.role
+    return render_page(
         request,
-        visitor,
+        session,
         "jobs.html",
-        part=await shown(
-            request, visitor.caller, _key(filters), lambda: _part(request, visitor, filters)
+        part=await current_part(
+            request, session.caller, _key(filters), lambda: _part(request, session, filters)
         ),
         filters=filters,
         stages=tuple(Stage),
         priorities=tuple(Priority),
-        bulk=[action for action in BULK if role in ROLES_BY_VERB[action]],
-        live=filters.address().replace("/jobs", "/live/jobs", 1),
+        bulk=[action for action in BULK_ACTIONS if role in ROLES_BY_VERB[action]],
+        live=filters.url().replace("/jobs", "/live/jobs", 1),
     )
 
 
 @get("/live/jobs")
 async def live_jobs(request: ApiRequest) -> ASGIApp:
-    """Keep the list up to date."""
-    visitor = await visit(request)
+    """Stream updates of the list."""
+    session = await require_session(request)
     filters = _filters(request)
     key = _key(filters)
-    return stream(request, visitor.caller, key, lambda: _part(request, visitor, filters))
+    return stream_part(request, session.caller, key, lambda: _part(request, session, filters))
 
 
-class Bulk(Sent, frozen=True, kw_only=True):
+class BulkActionForm(WebForm, frozen=True, kw_only=True):
     """One action on several jobs."""
 
     action: Annotated[str, Meta(max_length=50)]
     jobs: Annotated[str, Meta(max_length=20_000)]
-    """Their ids, with commas between."""
+    """Job ids, comma-separated."""
     reason: Annotated[str, Meta(max_length=10_000)] = ""
     back: Annotated[str, Meta(max_length=2000)] = ""
 
 
 @post("/jobs/actions")
-async def act_on_many(request: ApiRequest) -> ASGIApp:
-    """Do one thing to each of several jobs; what cannot be done is told beside what was."""
-    visitor, form = await sent(request, Bulk)
+async def act_on_jobs(request: ApiRequest) -> ASGIApp:
+    """Take one action on several jobs; show which were refused."""
+    session, form = await read_form(request, BulkActionForm)
     ids = list(dict.fromkeys(filter(None, form.jobs.split(","))))
     refusals: list[tuple[str, str]] = []
     if form.action not in ACTIONS:
-        refusals.append((form.action, "is no action"))
+        refusals.append((form.action, "unknown action"))
         ids = []
     for job_id in ids:
         try:
-            wish = ActionRequest(reason=form.reason)
-            await request.coordinator.actions.act(visitor.caller, job_id, form.action, wish)
+            action_request = ActionRequest(reason=form.reason)
+            await request.coordinator.actions.act(
+                session.caller, job_id, form.action, action_request
+            )
         except Refused as refusal:
             refusals.append((job_id, refusal.detail))
     back = form.back if form.back == "/" or form.back.startswith("/jobs") else "/jobs"
     if not refusals:
         return see_other(back)
-    return page(
+    return render_page(
         request,
-        visitor,
+        session,
         "refused.html",
         status=409,
         done=len(ids) - len(refusals) if ids else 0,
@@ -177,4 +179,4 @@ async def act_on_many(request: ApiRequest) -> ASGIApp:
     )
 
 
-ROUTES = (jobs_page, live_jobs, act_on_many)
+ROUTES = (jobs_page, live_jobs, act_on_jobs)

@@ -1,4 +1,4 @@
-"""Signing in with the address that `aq` prints, or with a token; and signing out."""
+"""Sign in with the URL that `aq login` prints or with a token; sign out."""
 
 from litestar import get, post
 from litestar.types import ASGIApp
@@ -8,74 +8,73 @@ from gigafactory.api.http.errors import status_of
 from gigafactory.api.http.request import ApiRequest
 from gigafactory.api.http.response import NO_CONTENT
 from gigafactory.domain.errors import Forbidden, Unauthenticated
-from gigafactory.web.site.rendering import page, see_other
+from gigafactory.web.site.rendering import render_page, see_other
 from gigafactory.web.site.session import (
     FORM_BYTES_MAX,
-    Sent,
-    require_our_own,
-    sent,
-    signed_in,
-    signed_out,
-    visit,
+    WebForm,
+    clear_cookies,
+    read_form,
+    require_same_origin,
+    require_session,
+    session_cookie,
 )
 
 
-class Given(Sent, frozen=True, kw_only=True):
-    """A code from an address, or a token that somebody has."""
+class LoginForm(WebForm, frozen=True, kw_only=True):
+    """A login code or a token."""
 
     code: str = ""
     token: str = ""
     ended: str = ""
-    """Set for somebody who was signed in until now."""
+    """Set if the browser was signed in before."""
 
 
 @get("/login")
 async def login_page(request: ApiRequest) -> ASGIApp:
-    """Ask for a token; an address that carries a code needs one click alone.
+    """Show the login form; a URL with a code needs one click only.
 
-    A code is not used by looking: what previews links would use it up.
+    Opening the page does not redeem the code, as link previews would use it up.
     """
-    given = decode_query(request.scope["query_string"], Given)
-    return _door(request, code=given.code, ended=given.ended)
+    form = decode_query(request.scope["query_string"], LoginForm)
+    return _render_login(request, code=form.code, ended=form.ended)
 
 
-def _door(
-    request: ApiRequest, *, code: str = "", wrong: str = "", ended: str = "", status: int = 200
+def _render_login(
+    request: ApiRequest, *, code: str = "", error: str = "", ended: str = "", status: int = 200
 ) -> ASGIApp:
-    shown = {"code": code, "wrong": wrong, "ended": ended}
-    return page(request, None, "login.html", status=status, door=shown)
+    login = {"code": code, "error": error, "ended": ended}
+    return render_page(request, None, "login.html", status=status, login=login)
 
 
 @post("/login")
 async def sign_in(request: ApiRequest) -> ASGIApp:
     """Sign a browser in."""
-    require_our_own(request)
-    given = decode_query(await request.read_body(FORM_BYTES_MAX), Given)
+    require_same_origin(request)
+    form = decode_query(await request.read_body(FORM_BYTES_MAX), LoginForm)
     logins = request.coordinator.logins
     try:
         async with request.authn.counting_failures(request.address):
-            if given.code:
-                made = await logins.sign_in_with_code(given.code)
+            if form.code:
+                token = await logins.sign_in_with_code(form.code)
             else:
-                made = await logins.sign_in_with_token(given.token.strip())
+                token = await logins.sign_in_with_token(form.token.strip())
     except (Unauthenticated, Forbidden) as refusal:
-        wrong, status = refusal.detail, status_of(refusal)
-        return _door(request, wrong=wrong, status=status)
-    return see_other("/", signed_in(request, made.secret))
+        return _render_login(request, error=refusal.detail, status=status_of(refusal))
+    return see_other("/", session_cookie(request, token.secret))
 
 
 @post("/logout")
 async def sign_out(request: ApiRequest) -> ASGIApp:
-    """Sign a browser out: its cookie opens nothing any more, wherever it went."""
-    visitor, _ = await sent(request, Sent)
-    await request.coordinator.logins.sign_out(visitor.caller)
-    return see_other("/login", signed_out(request))
+    """Sign a browser out and invalidate its cookie."""
+    session, _ = await read_form(request, WebForm)
+    await request.coordinator.logins.sign_out(session.caller)
+    return see_other("/login", clear_cookies(request))
 
 
 @get("/live/whoami")
 async def who_am_i(request: ApiRequest) -> ASGIApp:
-    """Say to a script of the page whether somebody is still signed in."""
-    await visit(request)
+    """Tell the page's script whether the browser is still signed in."""
+    await require_session(request)
     return NO_CONTENT
 
 

@@ -1,4 +1,4 @@
-"""The page of a new job: checked while it is written, with where it would run now, and why."""
+"""Form for a new job, with validation and a placement preview while typing."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -12,65 +12,67 @@ from gigafactory.api.http.response import HttpResponse
 from gigafactory.coordinator.jobs.previews import Preview
 from gigafactory.domain.errors import Fault, Invalid, Refused
 from gigafactory.domain.manifest.job_file import parse_job_file
-from gigafactory.web.site.rendering import GUARDED, HTML, page, rendered, see_other
-from gigafactory.web.site.session import Sent, sent, visit
+from gigafactory.web.site.rendering import HTML, SECURITY_HEADERS, render, render_page, see_other
+from gigafactory.web.site.session import WebForm, read_form, require_session
 
 EXAMPLE = """---
 repo: notes
 priority: medium
 ---
-# Say what is to be done
+# Describe the task
 
-And how one sees that it is done.
+And how to verify that it is done.
 """
 
 
-class Written(Sent, frozen=True, kw_only=True):
-    """A job file as somebody has written it so far."""
+class JobFileForm(WebForm, frozen=True, kw_only=True):
+    """The text of a job file."""
 
     text: Annotated[str, Meta(max_length=1 << 20)] = ""
 
     @property
     def data(self) -> bytes:
-        """The file; browsers end the lines of a form as old printers did."""
+        """The file with LF line ends; browsers send CRLF."""
         return self.text.replace("\r\n", "\n").encode()
 
 
 @get("/new")
 async def new_page(request: ApiRequest) -> ASGIApp:
-    """Show an empty job."""
-    visitor = await visit(request)
-    return page(request, visitor, "new.html", text=EXAMPLE, verdict=None)
+    """Show the form with an example."""
+    session = await require_session(request)
+    return render_page(request, session, "new.html", text=EXAMPLE, verdict=None)
 
 
 @post("/new/check")
 async def check(request: ApiRequest) -> ASGIApp:
-    """Say what is wrong with it, line by line, or where it would run; nothing is stored."""
-    visitor, form = await sent(request, Written)
+    """Validate the job file and preview where it would run; store nothing."""
+    session, form = await read_form(request, JobFileForm)
     faults: Sequence[Fault] = ()
     previews: Sequence[Preview] = ()
     try:
         file = parse_job_file(form.data)
-        previews = await request.coordinator.previewer.preview(visitor.caller, [file])
+        previews = await request.coordinator.previewer.preview(session.caller, [file])
     except Invalid as wrong:
         faults = wrong.faults
     except Refused as refusal:
         faults = [Fault("", refusal.detail)]
-    html = rendered("_verdict.html", faults=faults, previews=previews)
-    return HttpResponse(200, html.encode(), media_type=HTML, headers=GUARDED)
+    html = render("_verdict.html", faults=faults, previews=previews)
+    return HttpResponse(200, html.encode(), media_type=HTML, headers=SECURITY_HEADERS)
 
 
 @post("/new")
 async def submit(request: ApiRequest) -> ASGIApp:
-    """Submit it, and show it; what is wrong is told beside what was written."""
-    visitor, form = await sent(request, Written)
+    """Submit the job and redirect to its page; show faults next to the text."""
+    session, form = await read_form(request, JobFileForm)
     try:
         file = parse_job_file(form.data)
-        taken = await request.coordinator.submissions.submit(visitor.caller, [file])
+        submitted = await request.coordinator.submissions.submit(session.caller, [file])
     except Invalid as wrong:
-        verdict = rendered("_verdict.html", faults=wrong.faults, previews=())
-        return page(request, visitor, "new.html", status=422, text=form.text, verdict=verdict)
-    return see_other(f"/jobs/{taken.jobs[0].id}")
+        verdict = render("_verdict.html", faults=wrong.faults, previews=())
+        return render_page(
+            request, session, "new.html", status=422, text=form.text, verdict=verdict
+        )
+    return see_other(f"/jobs/{submitted.jobs[0].id}")
 
 
 ROUTES = (new_page, check, submit)

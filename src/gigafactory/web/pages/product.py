@@ -1,4 +1,4 @@
-"""The choice of a product: every page then shows what is of it, until another one is chosen."""
+"""Choose the product that all pages show."""
 
 from typing import Annotated
 
@@ -9,13 +9,13 @@ from msgspec import Meta
 from gigafactory.api.http.request import ApiRequest
 from gigafactory.domain.errors import NotFound
 from gigafactory.web.site.rendering import see_other
-from gigafactory.web.site.session import Sent, chosen, sent
+from gigafactory.web.site.session import WebForm, product_cookie, read_form
 
-PLACES = ("/jobs", "/fleet", "/new", "/budget", "/insights", "/settings", "/audit")
+BACK_PAGES = ("/jobs", "/fleet", "/new", "/budget", "/insights", "/settings", "/audit")
 
 
-class Chosen(Sent, frozen=True, kw_only=True):
-    """Which one; empty for all."""
+class ProductChoiceForm(WebForm, frozen=True, kw_only=True):
+    """The chosen product; empty for all products."""
 
     product: Annotated[str, Meta(max_length=200)] = ""
     back: Annotated[str, Meta(max_length=2000)] = ""
@@ -23,12 +23,12 @@ class Chosen(Sent, frozen=True, kw_only=True):
 
 @post("/product")
 async def choose_product(request: ApiRequest) -> ASGIApp:
-    """Show one product alone, or all again, and go back to the page."""
-    visitor, form = await sent(request, Chosen)
-    if form.product and form.product not in visitor.products:
-        raise NotFound("product", form.product, "nothing of it is known here")
-    back = form.back if form.back in PLACES else "/"
-    return see_other(back, chosen(request, form.product))
+    """Store the choice in a cookie and return to the page."""
+    session, form = await read_form(request, ProductChoiceForm)
+    if form.product and form.product not in session.products:
+        raise NotFound("product", form.product, "no visible job or factory belongs to it")
+    back = form.back if form.back in BACK_PAGES else "/"
+    return see_other(back, product_cookie(request, form.product))
 
 
 ROUTES = (choose_product,)

@@ -1,33 +1,33 @@
-"""The page of a roadmap: its jobs as a picture, what they come to, and its next phase."""
+"""Roadmap page: the DAG of a composite, its rollup and the approval of its next phase."""
 
 from litestar import get
 from litestar.types import ASGIApp
 
 from gigafactory.api.http.request import ApiRequest
 from gigafactory.domain.tenancy.access import ROLES_BY_VERB
-from gigafactory.web.pages.job import grows
-from gigafactory.web.presenters.dag_layout import picture
-from gigafactory.web.site.live import Part, stream
-from gigafactory.web.site.rendering import page, rendered
-from gigafactory.web.site.session import Visit, visit
+from gigafactory.web.pages.job import can_add_children
+from gigafactory.web.presenters.dag_layout import draw_dag
+from gigafactory.web.site.live import Part, stream_part
+from gigafactory.web.site.rendering import render, render_page
+from gigafactory.web.site.session import WebSession, require_session
 
 DRAWN_MAX = 1000
-"""Beyond so many jobs a picture says nothing; the table does."""
+"""Larger roadmaps are shown only as a table."""
 
 
-async def _part(request: ApiRequest, visitor: Visit, job_id: str) -> Part:
-    dag = await request.coordinator.dags.get(visitor.caller, job_id)
-    approves = visitor.caller.role in ROLES_BY_VERB["approve"]
-    html = rendered(
+async def _part(request: ApiRequest, session: WebSession, job_id: str) -> Part:
+    dag = await request.coordinator.dags.get(session.caller, job_id)
+    can_approve = session.caller.role in ROLES_BY_VERB["approve"]
+    html = render(
         "_roadmap.html",
         job=dag.job,
-        below=dag.descendants,
+        descendants=dag.descendants,
         rollup=dag.rollup,
-        cut=dag.truncated,
-        picture=picture(dag.descendants) if len(dag.descendants) <= DRAWN_MAX else None,
-        asked=dag.rollup.asked_phase if approves else None,
-        grows=grows(visitor.caller, dag.job),
-        csrf=visitor.csrf,
+        truncated=dag.truncated,
+        picture=draw_dag(dag.descendants) if len(dag.descendants) <= DRAWN_MAX else None,
+        asked_phase=dag.rollup.asked_phase if can_approve else None,
+        can_add=can_add_children(session.caller, dag.job),
+        csrf=session.csrf,
         now=request.coordinator.clock.now(),
     )
     return Part(html, f"{dag.job.title} · Gigafactory", "/icon.svg")
@@ -35,21 +35,23 @@ async def _part(request: ApiRequest, visitor: Visit, job_id: str) -> Part:
 
 @get("/jobs/{job_id:str}/roadmap")
 async def roadmap_page(request: ApiRequest) -> ASGIApp:
-    """Show what is below a job."""
-    visitor = await visit(request)
-    job = await request.coordinator.jobs.get(visitor.caller, request.path_name("job_id", "job"))
-    part = await _part(request, visitor, job.id)
-    return page(request, visitor, "live.html", part=part, live=f"/live/jobs/{job.id}/roadmap")
+    """Show the descendants of a job."""
+    session = await require_session(request)
+    job = await request.coordinator.jobs.get(session.caller, request.path_name("job_id", "job"))
+    part = await _part(request, session, job.id)
+    return render_page(
+        request, session, "live.html", part=part, live=f"/live/jobs/{job.id}/roadmap"
+    )
 
 
 @get("/live/jobs/{job_id:str}/roadmap")
 async def live_roadmap(request: ApiRequest) -> ASGIApp:
-    """Keep it up to date."""
-    visitor = await visit(request)
+    """Stream updates of the page."""
+    session = await require_session(request)
     job_id = request.path_name("job_id", "job")
-    await request.coordinator.jobs.get(visitor.caller, job_id)
-    key = ("roadmap", job_id, visitor.csrf)
-    return stream(request, visitor.caller, key, lambda: _part(request, visitor, job_id))
+    await request.coordinator.jobs.get(session.caller, job_id)
+    key = ("roadmap", job_id, session.csrf)
+    return stream_part(request, session.caller, key, lambda: _part(request, session, job_id))
 
 
 ROUTES = (roadmap_page, live_roadmap)

@@ -1,4 +1,4 @@
-"""The page of settings: halt switch, products, dispatch, tokens, profiles, who hears of what."""
+"""Settings page: halt switch, products, dispatch modes, tokens, profiles, notifications."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -16,48 +16,48 @@ from gigafactory.domain.manifest.units import format_duration
 from gigafactory.domain.tenancy.access import ROLES_BY_VERB, Caller, Role, Token
 from gigafactory.domain.tenancy.dispatch_mode import DispatchMode
 from gigafactory.domain.tenancy.product import Product
-from gigafactory.web.pages.profile import product_of
-from gigafactory.web.site.rendering import page, see_other
-from gigafactory.web.site.session import Sent, Visit, sent, visit
+from gigafactory.web.pages.profile import resolve_product
+from gigafactory.web.site.rendering import render_page, see_other
+from gigafactory.web.site.session import WebForm, WebSession, read_form, require_session
 from gigafactory.wire.admin import Person
 from gigafactory.wire.products import ProductDoc
 
 
-async def _shown(request: ApiRequest, visitor: Visit, secret: str = "") -> ASGIApp:
-    coordinator, caller = request.coordinator, visitor.caller
+async def _render_settings(request: ApiRequest, session: WebSession, secret: str = "") -> ASGIApp:
+    coordinator, caller = request.coordinator, session.caller
     notifier = coordinator.notifier
-    of = product_of(visitor)
-    return page(
+    profile_product = resolve_product(session)
+    return render_page(
         request,
-        visitor,
+        session,
         "settings.html",
-        products=await _products(request, visitor),
-        another=Product(id=""),
-        sets=caller.role in ROLES_BY_VERB["products"],
-        waits_of=_waits,
-        weights_of=_weights,
-        ways=await coordinator.dispatch_control.show(caller),
+        products=await _products(request, session),
+        new_product=Product(id=""),
+        can_set=caller.role in ROLES_BY_VERB["products"],
+        format_waits=_format_waits,
+        format_weights=_format_weights,
+        dispatch=await coordinator.dispatch_control.show(caller),
         modes=tuple(DispatchMode),
-        turns=caller.role in ROLES_BY_VERB["dispatch"],
+        can_dispatch=caller.role in ROLES_BY_VERB["dispatch"],
         switches=[each for each in await coordinator.halt_switches.all(caller) if each.halted],
-        stops=caller.product or FLEET,
-        halts=caller.role in ROLES_BY_VERB["halt"],
-        profiles=await coordinator.profiles.all(of),
-        of=of,
-        saves=caller.role in ROLES_BY_VERB["profiles"],
+        halt_target=caller.product or FLEET,
+        can_halt=caller.role in ROLES_BY_VERB["halt"],
+        profiles=await coordinator.profiles.all(profile_product),
+        profile_product=profile_product,
+        can_save=caller.role in ROLES_BY_VERB["profiles"],
         tokens=await _tokens(request, caller),
         channels=notifier.channels if notifier else (),
         roles=tuple(Role),
-        manages=caller.role in ROLES_BY_VERB["tokens"],
+        can_manage_tokens=caller.role in ROLES_BY_VERB["tokens"],
         secret=secret,
         now=coordinator.clock.now(),
     )
 
 
-async def _products(request: ApiRequest, visitor: Visit) -> Sequence[Product]:
-    """Every product that there is, those too that nobody has set up."""
-    known = {each.id: each for each in await request.coordinator.products.all(visitor.caller)}
-    ids = sorted({*known, *visitor.products})
+async def _products(request: ApiRequest, session: WebSession) -> Sequence[Product]:
+    """Return all products, with defaults for those that are not set up."""
+    known = {each.id: each for each in await request.coordinator.products.all(session.caller)}
+    ids = sorted({*known, *session.products})
     return [known.get(each, Product(id=each)) for each in ids]
 
 
@@ -68,41 +68,41 @@ async def _tokens(request: ApiRequest, caller: Caller) -> Sequence[Token]:
     return [token for token in await request.coordinator.tokens.all(caller) if token.is_valid(now)]
 
 
-def _waits(product: Product) -> str:
-    """The target waits as the form has them: one a line."""
+def _format_waits(product: Product) -> str:
+    """Format target waits for the form, one per line."""
     waits = product.target_wait.items()
     return "\n".join(f"{priority} {format_duration(wait)}" for priority, wait in waits)
 
 
-def _weights(product: Product) -> str:
-    """The weights as the form has them: one a line, by the names that the API gives them."""
+def _format_weights(product: Product) -> str:
+    """Format weights for the form, one per line, by their API names."""
     return "\n".join(f"{name} {value}" for name, value in to_builtins(product.weights).items())
 
 
 @get("/settings")
 async def settings_page(request: ApiRequest) -> ASGIApp:
-    """Show how the fleet is set up."""
-    return await _shown(request, await visit(request))
+    """Show the settings."""
+    return await _render_settings(request, await require_session(request))
 
 
-class Wanted(Sent, frozen=True, kw_only=True):
-    """Whose token, with which role."""
+class TokenForm(WebForm, frozen=True, kw_only=True):
+    """The user and role of a new token."""
 
     user: Person
     role: Role = Role.VIEWER
 
 
 @post("/settings/tokens")
-async def make_token(request: ApiRequest) -> ASGIApp:
-    """Make a token for a person, and show its secret this once."""
-    visitor, form = await sent(request, Wanted)
-    caller = visitor.caller
-    made = await request.coordinator.tokens.issue(caller, form.user, form.role, caller.products)
-    return await _shown(request, visitor, made.secret)
+async def issue_token(request: ApiRequest) -> ASGIApp:
+    """Create a token for a user and show its secret once."""
+    session, form = await read_form(request, TokenForm)
+    caller = session.caller
+    token = await request.coordinator.tokens.issue(caller, form.user, form.role, caller.products)
+    return await _render_settings(request, session, token.secret)
 
 
-class Turned(Sent, frozen=True, kw_only=True):
-    """How whose jobs reach factories."""
+class DispatchForm(WebForm, frozen=True, kw_only=True):
+    """The dispatch mode of a product."""
 
     product: Annotated[str, Meta(max_length=200)]
     mode: DispatchMode
@@ -110,30 +110,30 @@ class Turned(Sent, frozen=True, kw_only=True):
 
 
 @post("/settings/dispatch")
-async def set_way(request: ApiRequest) -> ASGIApp:
-    """Set how a product's jobs reach factories."""
-    visitor, form = await sent(request, Turned)
-    dispatching = request.coordinator.dispatch_control
-    await dispatching.set_mode(visitor.caller, _named(form.product), form.mode, force=form.force)
+async def set_dispatch_mode(request: ApiRequest) -> ASGIApp:
+    """Set the dispatch mode of a product."""
+    session, form = await read_form(request, DispatchForm)
+    control = request.coordinator.dispatch_control
+    await control.set_mode(session.caller, _product_id(form.product), form.mode, force=form.force)
     return see_other("/settings#dispatch")
 
 
-class Ended(Sent, frozen=True, kw_only=True):
-    """Which one."""
+class RevokeTokenForm(WebForm, frozen=True, kw_only=True):
+    """The id of the token to revoke."""
 
     token: Annotated[str, Meta(max_length=100)]
 
 
 @post("/settings/tokens/revoke")
-async def end_token(request: ApiRequest) -> ASGIApp:
-    """End a token, and whatever signed in with it."""
-    visitor, form = await sent(request, Ended)
-    await request.coordinator.tokens.revoke(visitor.caller, form.token)
+async def revoke_token(request: ApiRequest) -> ASGIApp:
+    """Revoke a token and all sessions that started from it."""
+    session, form = await read_form(request, RevokeTokenForm)
+    await request.coordinator.tokens.revoke(session.caller, form.token)
     return see_other("/settings")
 
 
-class ProductForm(Sent, frozen=True, kw_only=True):
-    """How a product is set up."""
+class ProductForm(WebForm, frozen=True, kw_only=True):
+    """The settings of a product."""
 
     product: Annotated[str, Meta(max_length=200)]
     share: Annotated[float, Meta(gt=0, le=1000)] = 1.0
@@ -143,42 +143,44 @@ class ProductForm(Sent, frozen=True, kw_only=True):
     weights: Annotated[str, Meta(max_length=10_000)] | None = None
 
     def read(self, before: Product) -> Product:
-        """The product as the form wants it; what the form did not have stays as it was.
+        """Return the product with the form's settings; absent fields keep their values.
 
         Raises Invalid.
         """
-        given: dict[str, object] = {
+        fields: dict[str, object] = {
             "repos": self.repos.replace(",", " ").split(),
             "share": self.share,
             "protectedPaths": list(filter(None, map(str.strip, self.paths.splitlines()))),
-            "targetWait": _pairs(_waits(before) if self.waits is None else self.waits),
-            "weights": _pairs(_weights(before) if self.weights is None else self.weights),
+            "targetWait": _parse_pairs(_format_waits(before) if self.waits is None else self.waits),
+            "weights": _parse_pairs(
+                _format_weights(before) if self.weights is None else self.weights
+            ),
         }
         try:
-            document = convert(given, ProductDoc, strict=False)
-        except ValidationError as wrong:
-            raise Invalid("the product", [parse_fault(str(wrong))]) from None
+            document = convert(fields, ProductDoc, strict=False)
+        except ValidationError as error:
+            raise Invalid("the product", [parse_fault(str(error))]) from None
         return document.read(before.id)
 
 
-def _pairs(text: str) -> dict[str, str]:
-    """Names and values, one pair a line."""
+def _parse_pairs(text: str) -> dict[str, str]:
+    """Parse names and values, one pair per line."""
     lines = (line.replace("=", " ").split(maxsplit=1) for line in text.splitlines())
     return {name: " ".join(rest).strip() for name, *rest in filter(None, lines)}
 
 
 @post("/settings/products")
 async def set_product(request: ApiRequest) -> ASGIApp:
-    """Set a product up; what is not on the form stays as it was."""
-    visitor, form = await sent(request, ProductForm)
+    """Save a product; settings that are not on the form keep their values."""
+    session, form = await read_form(request, ProductForm)
     products = request.coordinator.products
-    before = await products.get(visitor.caller, _named(form.product))
-    await products.put(visitor.caller, form.read(before))
+    before = await products.get(session.caller, _product_id(form.product))
+    await products.put(session.caller, form.read(before))
     return see_other("/settings")
 
 
-def _named(product: str) -> str:
-    """The product of a form.
+def _product_id(product: str) -> str:
+    """Validate the product of a form.
 
     Raises Invalid.
     """
@@ -189,4 +191,4 @@ def _named(product: str) -> str:
         raise Invalid("the product", [wrong]) from None
 
 
-ROUTES = (settings_page, set_product, set_way, make_token, end_token)
+ROUTES = (settings_page, set_product, set_dispatch_mode, issue_token, revoke_token)

@@ -1,1 +1,1 @@
-"""The presenters room."""
+"""Data prepared for templates: charts, diffs, DAG pictures, cards and groups."""

@@ -1,4 +1,4 @@
-"""Charts as plain shapes: bars or a line over days, with axes that have round numbers."""
+"""Compute the shapes of bar and line charts, with round numbers on the axis."""
 
 import math
 import sys
@@ -13,52 +13,52 @@ LABELS_MAX = 8
 
 
 class Tick(NamedTuple):
-    """A round number on the axis, and where it is."""
+    """A label on an axis and its position."""
 
     at: float
     label: str
 
 
 class Mark(NamedTuple):
-    """One value: its bar, and what is said of it."""
+    """One value: its bar, its label and its tooltip."""
 
     x: float
     y: float
     width: float
     height: float
     label: str
-    told: str
+    title: str
 
 
 class Chart(NamedTuple):
-    """What is drawn."""
+    """All shapes of a chart."""
 
     marks: Sequence[Mark]
     line: str
-    """The path through the tops of the marks."""
+    """Path through the tops of the marks."""
     ticks: Sequence[Tick]
     labels: Sequence[Tick]
     limit: float | None
-    """Where the line of a limit is, if there is one."""
+    """Vertical position of the limit line, if there is one."""
     width: int = WIDTH
     height: int = HEIGHT
 
 
-def chart(
+def build_chart(
     values: Sequence[tuple[str, float]],
-    told: Callable[[float], str],
+    format_value: Callable[[float], str],
     *,
     limit: float | None = None,
     at_least: float = 0.0,
     whole: bool = False,
 ) -> Chart:
-    """A chart of named values, none of them below zero; `told` writes a value for people.
+    """Lay out a chart of named, non-negative values.
 
-    Its axis reaches the highest value, the limit, and `at_least`; `whole` values have whole ticks.
+    The axis reaches the highest value, the limit and `at_least`; `whole` values get whole ticks.
     """
-    top = rounded(max([value for _, value in values] + [limit or 0.0, at_least]))
+    top = axis_top(max([value for _, value in values] + [limit or 0.0, at_least]))
     while whole and top % TICKS:
-        top = rounded(top + 1)
+        top = axis_top(top + 1)
     wide, high = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
     step = wide / max(len(values), 1)
     bar = min(step * 0.7, BAR_MAX)
@@ -73,7 +73,7 @@ def chart(
             round(bar, 1),
             round(TOP + high - y(value), 1),
             name,
-            f"{name}: {told(value)}",
+            f"{name}: {format_value(value)}",
         )
         for n, (name, value) in enumerate(values)
     ]
@@ -82,14 +82,17 @@ def chart(
     return Chart(
         marks,
         f"M{points}" if marks else "",
-        [Tick(round(y(top * n / TICKS), 1), told(top * n / TICKS)) for n in range(TICKS + 1)],
+        [
+            Tick(round(y(top * n / TICKS), 1), format_value(top * n / TICKS))
+            for n in range(TICKS + 1)
+        ],
         [Tick(round(mark.x + mark.width / 2, 1), mark.label) for mark in marks[::every]],
         None if limit is None else round(y(limit), 1),
     )
 
 
-def rounded(value: float) -> float:
-    """The top of an axis that divides well: 1, 2, 4 or 8 times a power of ten."""
+def axis_top(value: float) -> float:
+    """Return the top of an axis for `value`: 1, 2, 4 or 8 times a power of ten."""
     if value < sys.float_info.min:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))

@@ -1,4 +1,4 @@
-"""A picture of jobs that wait for each other: in layers from left to right, with few crossings."""
+"""Lay out a DAG of jobs in layers from left to right, with few crossings."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -12,8 +12,8 @@ MARGIN = 8
 SWEEPS = 4
 
 
-class Box(NamedTuple):
-    """One job and where it is drawn."""
+class JobBox(NamedTuple):
+    """The box of a job and its position."""
 
     job: Job
     x: int
@@ -21,33 +21,35 @@ class Box(NamedTuple):
 
 
 class Arrow(NamedTuple):
-    """From a job to one that waits for it, or from a composite to its children."""
+    """An arrow from a job to a dependent, or from a composite to a child."""
 
     kind: str
     """`dep` or `part`."""
     path: str
 
 
-class Picture(NamedTuple):
-    """All of it."""
+class DagPicture(NamedTuple):
+    """All boxes and arrows of a DAG."""
 
-    boxes: Sequence[Box]
+    boxes: Sequence[JobBox]
     arrows: Sequence[Arrow]
     width: int
     height: int
-    box: tuple[int, int] = (BOX_WIDTH, BOX_HEIGHT)
+    box_size: tuple[int, int] = (BOX_WIDTH, BOX_HEIGHT)
 
 
-def picture(shown: Sequence[Job]) -> Picture:
-    """Draw these jobs, with what hangs together among them."""
-    jobs = {job.id: job for job in shown}
+def draw_dag(drawn_jobs: Sequence[Job]) -> DagPicture:
+    """Lay out jobs with the dependencies among them."""
+    jobs = {job.id: job for job in drawn_jobs}
     layers = _layers(jobs)
-    places = _places(jobs, layers)
-    boxes = [Box(jobs[job_id], *places[job_id]) for job_id in jobs]
-    arrows = [Arrow(kind, _path(places[first], places[then])) for kind, first, then in _edges(jobs)]
-    width = max((x + BOX_WIDTH for x, _ in places.values()), default=0) + MARGIN
-    height = max((y + BOX_HEIGHT for _, y in places.values()), default=0) + MARGIN
-    return Picture(boxes, arrows, width, height)
+    positions = _positions(jobs, layers)
+    boxes = [JobBox(jobs[job_id], *positions[job_id]) for job_id in jobs]
+    arrows = [
+        Arrow(kind, _path(positions[first], positions[then])) for kind, first, then in _edges(jobs)
+    ]
+    width = max((x + BOX_WIDTH for x, _ in positions.values()), default=0) + MARGIN
+    height = max((y + BOX_HEIGHT for _, y in positions.values()), default=0) + MARGIN
+    return DagPicture(boxes, arrows, width, height)
 
 
 def _edges(jobs: Mapping[str, Job]) -> list[tuple[str, str, str]]:
@@ -60,7 +62,7 @@ def _edges(jobs: Mapping[str, Job]) -> list[tuple[str, str, str]]:
 
 
 def _layers(jobs: Mapping[str, Job]) -> dict[str, int]:
-    """How far to the right each is: behind what it waits for, its composite, and earlier phases."""
+    """Return the layer of each job: after its dependencies, its composite and earlier phases."""
     before: dict[str, set[str]] = {job_id: set() for job_id in jobs}
     for _, first, then in _edges(jobs):
         before[then].add(first)
@@ -70,7 +72,7 @@ def _layers(jobs: Mapping[str, Job]) -> dict[str, int]:
     for (parent, phase), members in phases.items():
         earlier = [key for key in phases if key[0] == parent and key[1] < phase]
         if earlier:
-            # The nearest phase is enough: it stands behind those before it.
+            # The previous phase is enough: it comes after all earlier ones.
             for job_id in members:
                 before[job_id].update(phases[max(earlier, key=lambda key: key[1])])
     layers: dict[str, int] = {}
@@ -78,7 +80,7 @@ def _layers(jobs: Mapping[str, Job]) -> dict[str, int]:
     level = 0
     while waiting:
         ready = [job_id for job_id, needs in waiting.items() if not needs]
-        # A circle cannot be stored; should one be here all the same, it is drawn in one layer.
+        # The store refuses cycles; should there be one anyway, draw it in one layer.
         ready = ready or list(waiting)
         for job_id in ready:
             layers[job_id] = level
@@ -89,8 +91,8 @@ def _layers(jobs: Mapping[str, Job]) -> dict[str, int]:
     return layers
 
 
-def _places(jobs: Mapping[str, Job], layers: Mapping[str, int]) -> dict[str, tuple[int, int]]:
-    """Where each is drawn: in its layer, near to what it hangs together with."""
+def _positions(jobs: Mapping[str, Job], layers: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+    """Return the position of each job: in its layer, close to its neighbours."""
     columns: dict[int, list[str]] = defaultdict(list)
     for job_id in jobs:
         columns[layers[job_id]].append(job_id)

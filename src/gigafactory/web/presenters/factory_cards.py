@@ -1,4 +1,4 @@
-"""Factories as pages show them: how each is, what it can do, and what runs there now."""
+"""Cards of factories: state, capabilities, engines and running jobs."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,11 +23,11 @@ class EngineRow(NamedTuple):
     name: str
     seats: EngineSeats
     used: int
-    cooling: datetime | None
-    """Until when it rests; None when it does not."""
+    cooling_until: datetime | None
+    """End of the engine's cooldown; None if it is not cooling down."""
 
 
-class Card(NamedTuple):
+class FactoryCard(NamedTuple):
     """One factory."""
 
     factory: Factory
@@ -37,27 +37,27 @@ class Card(NamedTuple):
     """In percent."""
     running: Sequence[Job]
     engines: Sequence[EngineRow]
-    alone: Sequence[str]
-    """What of its capabilities no other machine has."""
+    exclusive: Sequence[str]
+    """Capabilities that no other factory has."""
 
     @property
     def loads(self) -> Mapping[str, float]:
-        """How hard the machine works, each from 0 to 1, as far as it tells."""
-        told = asdict(self.vitals.pressure) if self.vitals else {}
-        return {name: share for name, share in told.items() if share is not None}
+        """Reported load of the machine by resource, from 0 to 1."""
+        pressure = asdict(self.vitals.pressure) if self.vitals else {}
+        return {name: share for name, share in pressure.items() if share is not None}
 
     @property
     def state(self) -> str:
-        """In a word."""
+        """`offline`, `draining` or `online`."""
         if not self.online:
             return "offline"
         return "draining" if self.factory.draining else "online"
 
 
-async def cards(coordinator: Coordinator, caller: Caller) -> Sequence[Card]:
-    """Every factory that the caller may see, by its id."""
+async def list_factory_cards(coordinator: Coordinator, caller: Caller) -> Sequence[FactoryCard]:
+    """Return a card for each factory that the caller can see, by id."""
     now = coordinator.clock.now()
-    # A machine is as busy as it is, whatever product is looked at.
+    # Show the jobs of all products on a machine, whatever product is chosen.
     caller = replace(caller, product=None)
     factories = await coordinator.factories.all(caller)
     stages = (*sorted(RUNNING), Stage.TESTING)
@@ -77,7 +77,7 @@ def _card(
     running: Sequence[Job],
     rare: AbstractSet[str],
     now: datetime,
-) -> Card:
+) -> FactoryCard:
     here = [job for job in running if job.lease and job.lease.factory_id == factory.id]
     rows = [
         EngineRow(
@@ -88,9 +88,9 @@ def _card(
         )
         for name, seats in sorted(factory.engines.items())
     ]
-    well = round(health_score(vitals, now) * 100) if vitals else 0
-    alone = [token for token in factory.capabilities if token in rare]
-    return Card(factory, vitals, is_online(vitals, now), well, here, rows, alone)
+    health = round(health_score(vitals, now) * 100) if vitals else 0
+    exclusive = [token for token in factory.capabilities if token in rare]
+    return FactoryCard(factory, vitals, is_online(vitals, now), health, here, rows, exclusive)
 
 
 def _uses(job: Job, engine: str) -> bool:

@@ -1,4 +1,4 @@
-"""A profile as the file that people write: reading it gives the profile back."""
+"""Format a profile as a profile file; parsing the file returns the profile."""
 
 import re
 
@@ -7,19 +7,19 @@ import yaml
 from gigafactory.domain.manifest.encoder import profile_to_json
 from gigafactory.domain.manifest.profile import Profile
 
-OURS = frozenset({"version", "productId", "persona"})
-"""What is no setting of a file: saving counts the versions, and the persona is the body."""
+OMITTED = frozenset({"version", "productId", "persona"})
+"""Fields without a setting in the file: saving assigns versions, and the persona is the body."""
 
 
-def profile_text(profile: Profile) -> str:
-    """Give the profile file of a profile."""
+def format_profile_file(profile: Profile) -> str:
+    """Return the profile file of a profile."""
     settings = {
-        _kebab(key): value for key, value in profile_to_json(profile).items() if key not in OURS
+        _kebab(key): value for key, value in profile_to_json(profile).items() if key not in OMITTED
     }
     head = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=1000)
     return f"---\n{head}---\n{profile.persona}\n"
 
 
 def _kebab(key: str) -> str:
-    # The names of people's own settings are theirs, and stay as they are.
+    # Custom settings (x-…) keep their names.
     return key if key.startswith("x-") else re.sub("[A-Z]", lambda c: f"-{c[0].lower()}", key)

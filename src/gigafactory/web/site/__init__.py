@@ -1,1 +1,1 @@
-"""The site room."""
+"""What all pages share: sessions, rendering, live updates, uploads and static files."""

@@ -1,4 +1,4 @@
-"""Live pages: a part of a page is sent anew whenever it has changed, made once for all."""
+"""Live updates: a changed part of a page is rendered once and sent to every open page."""
 
 import asyncio
 from collections import OrderedDict
@@ -14,111 +14,118 @@ from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.errors import Refused, Unavailable
 from gigafactory.domain.tenancy.access import Caller
 
-PAUSE_S = 0.05
-"""A part is made at most so often; what happens meanwhile is in the next one."""
-LOOK_AGAIN_S = 5.0
-"""What changes with time alone, as who is offline, shows after so long."""
-KEPT_MAX = 500
+MIN_INTERVAL_S = 0.05
+"""Minimum interval between two renderings of a part."""
+REFRESH_INTERVAL_S = 5.0
+"""Interval at which a part is rendered without a change, to show effects of time alone."""
+CACHED_MAX = 500
 
 
 class Part(NamedTuple):
-    """A part of a page as it is now, with what the tab says of it."""
+    """The HTML of a live part, with the title and icon of the browser tab."""
 
     html: str
     title: str
     icon: str
 
 
-class Away(NamedTuple):
-    """Why there is no part at the moment; it comes again by itself."""
+class PartUnavailable(NamedTuple):
+    """The reason why a part cannot be rendered at the moment."""
 
     reason: str
 
 
-class Made(NamedTuple):
-    """A part, and what rings when it is out of date."""
+class CachedPart(NamedTuple):
+    """A part that is rendered or being rendered, and the event that outdates it."""
 
-    bell: asyncio.Event
-    at: float
+    outdated: asyncio.Event
+    rendered_at: float
     part: asyncio.Task[Part]
 
 
-Make = Callable[[], Coroutine[None, None, Part]]
-Key = tuple[str, ...]
+RenderPart = Callable[[], Coroutine[None, None, Part]]
+PartKey = tuple[str, ...]
 
 
-class Parts:
-    """Parts that are being made or were made last, by what they show to whom."""
+class PartCache:
+    """The latest parts, by content and by the access of their readers."""
 
     def __init__(self, index: Index) -> None:
-        """Make parts anew when this index hears of something."""
         self._index = index
-        self._made: OrderedDict[Key, Made] = OrderedDict()
+        self._cached: OrderedDict[PartKey, CachedPart] = OrderedDict()
 
-    async def now(self, key: Key, make: Make) -> Part:
-        """The part with all that has happened before this call; made once for all who ask."""
-        moment = asyncio.get_running_loop().time()
-        known = self._made.get(key)
-        if known is None or known.bell.is_set() or moment - known.at > LOOK_AGAIN_S / 2:
-            # The bell first: what happens while the part is made may be missing in it.
-            known = Made(self._index.next_update, moment, asyncio.create_task(make()))
-            self._made[key] = known
-            self._made.move_to_end(key)
-            if len(self._made) > KEPT_MAX:
-                self._made.popitem(last=False)
+    async def get(self, key: PartKey, render: RenderPart) -> Part:
+        """Return the part with all changes so far; concurrent calls share one rendering."""
+        now = asyncio.get_running_loop().time()
+        cached = self._cached.get(key)
+        if (
+            cached is None
+            or cached.outdated.is_set()
+            or now - cached.rendered_at > REFRESH_INTERVAL_S / 2
+        ):
+            # Get the event first: the part may miss changes that happen while it is rendered.
+            cached = CachedPart(self._index.next_update, now, asyncio.create_task(render()))
+            self._cached[key] = cached
+            self._cached.move_to_end(key)
+            if len(self._cached) > CACHED_MAX:
+                self._cached.popitem(last=False)
         try:
-            return await asyncio.shield(known.part)
+            return await asyncio.shield(cached.part)
         except Refused:
-            # What went wrong may go right the next time.
-            if self._made.get(key) is known:
-                del self._made[key]
+            # Do not cache failures.
+            if self._cached.get(key) is cached:
+                del self._cached[key]
             raise
 
-    async def follow(self, key: Key, make: Make) -> AsyncIterator[Part | Away | None]:
-        """The part now, and again each time that it has changed; None for news of other things."""
-        told: Part | Away | None = None
+    async def follow(
+        self, key: PartKey, render: RenderPart
+    ) -> AsyncIterator[Part | PartUnavailable | None]:
+        """Yield the part now and after each change; None for a change that does not affect it."""
+        last: Part | PartUnavailable | None = None
         while True:
-            bell = self._index.next_update
-            part = await self._now_or_away(key, make)
-            yield part if part != told else None
-            told = part
+            update = self._index.next_update
+            part = await self._get_or_unavailable(key, render)
+            yield part if part != last else None
+            last = part
             with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_AGAIN_S):
-                    await bell.wait()
-            await asyncio.sleep(PAUSE_S)
+                async with asyncio.timeout(REFRESH_INTERVAL_S):
+                    await update.wait()
+            await asyncio.sleep(MIN_INTERVAL_S)
 
-    async def _now_or_away(self, key: Key, make: Make) -> Part | Away:
+    async def _get_or_unavailable(self, key: PartKey, render: RenderPart) -> Part | PartUnavailable:
         try:
-            return await self.now(key, make)
-        except Unavailable as away:
-            return Away(away.detail)
+            return await self.get(key, render)
+        except Unavailable as outage:
+            return PartUnavailable(outage.detail)
 
 
-def scope(caller: Caller) -> Key:
-    """What of a caller decides what a page shows."""
+def access_key(caller: Caller) -> PartKey:
+    """Return the properties of a caller that determine what it can see."""
     return (caller.actor, str(caller.role), caller.product or "*", *caller.products)
 
 
-async def shown(request: ApiRequest, caller: Caller, key: Key, make: Make) -> Part:
-    """The part for a page that is asked for, shared with the pages that are open.
+async def current_part(
+    request: ApiRequest, caller: Caller, key: PartKey, render: RenderPart
+) -> Part:
+    """Return the part for a page request, shared with all open pages.
 
-    The feed is read first: whoever has just done something sees it done.
+    The change feed is read first, so that users see the effect of what they just did.
     """
     await request.coordinator.index.catch_up()
-    parts: Parts = request.app.state.parts
-    return await parts.now((*key, *scope(caller)), make)
+    parts: PartCache = request.app.state.parts
+    return await parts.get((*key, *access_key(caller)), render)
 
 
-def stream(request: ApiRequest, caller: Caller, key: Key, make: Make) -> ASGIApp:
-    """The answer that keeps a part of a page up to date, until the visitor's token ends."""
-    parts: Parts = request.app.state.parts
+def stream_part(request: ApiRequest, caller: Caller, key: PartKey, render: RenderPart) -> ASGIApp:
+    """Stream a part and its updates until the session ends."""
+    parts: PartCache = request.app.state.parts
     coordinator = request.coordinator
 
-    async def told() -> AsyncIterator[bytes]:
-        async for part in parts.follow((*key, *scope(caller)), make):
+    async def frames() -> AsyncIterator[bytes]:
+        async for part in parts.follow((*key, *access_key(caller)), render):
             match part:
-                case Away():
-                    # Who looks cannot be asked for either: nothing of the page is sent.
+                case PartUnavailable():
+                    # The token cannot be checked during an outage, so no part is sent.
                     yield sse.frame(part._asdict(), event="away")
                 case _ if not await coordinator.tokens.is_valid(caller):
                     yield sse.frame({"reason": "signed_out"}, event="signed_out")
@@ -128,4 +135,4 @@ def stream(request: ApiRequest, caller: Caller, key: Key, make: Make) -> ASGIApp
                 case None:
                     continue
 
-    return sse.EventStream(told(), request.app.state.streams)
+    return sse.EventStream(frames(), request.app.state.streams)

@@ -1,6 +1,5 @@
-"""How pages are made: templates, how times and sums are told, and the headers that guard."""
+"""Render templates to HTML responses, with filters for times and sums and with security headers."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from typing import Any
@@ -11,80 +10,79 @@ from gigafactory.api.http.request import ApiRequest
 from gigafactory.api.http.response import Headers, HttpResponse
 from gigafactory.domain.tenancy.access import ROLES_BY_VERB
 from gigafactory.system.formatting import format_elapsed, format_money, format_size
-from gigafactory.web.site.session import Visit
-from gigafactory.web.site.static_files import address
+from gigafactory.web.site.session import WebSession
+from gigafactory.web.site.static_files import static_url
 
 HTML = b"text/html; charset=utf-8"
-POLICY = (
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
     " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-GUARDED: Headers = (
-    (b"content-security-policy", POLICY.encode()),
+SECURITY_HEADERS: Headers = (
+    (b"content-security-policy", CONTENT_SECURITY_POLICY.encode()),
     (b"x-frame-options", b"DENY"),
     (b"cross-origin-opener-policy", b"same-origin"),
 )
 
 
-def moment(at: datetime) -> str:
-    """A time as machines read it; the page shows it in the visitor's own zone."""
+def format_timestamp(at: datetime) -> str:
+    """Format a time as RFC 3339 in UTC, with milliseconds."""
     return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @lru_cache(maxsize=1)
 def _templates() -> Environment:
-    made = Environment(
+    environment = Environment(
         loader=PackageLoader("gigafactory.web"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
+    environment.filters |= {
         "span": lambda value: format_elapsed(
             value.total_seconds() if isinstance(value, timedelta) else value
         ),
-        "moment": moment,
+        "timestamp": format_timestamp,
         "bytes": format_size,
         "about_usd": partial(format_money, rounded=True),
         "usd": format_money,
     }
-    made.globals |= {"static": address, "auditors": ROLES_BY_VERB["audit"]}
-    return made
+    environment.globals |= {"static": static_url, "auditors": ROLES_BY_VERB["audit"]}
+    return environment
 
 
-def rendered(name: str, **values: Any) -> str:  # noqa: ANN401 - whatever the template shows
-    """A template with its values; all text in it is escaped."""
-    return _templates().get_template(name).render(values)
+def render(template: str, **values: Any) -> str:  # noqa: ANN401 - template variables
+    """Render a template; all values are escaped."""
+    return _templates().get_template(template).render(values)
 
 
-def page(
+def render_page(
     request: ApiRequest,
-    visitor: Visit | None,
-    name: str,
+    session: WebSession | None,
+    template: str,
     *,
     status: int = 200,
     headers: Headers = (),
-    **values: Any,  # noqa: ANN401 - whatever the template shows
+    **values: Any,  # noqa: ANN401 - template variables
 ) -> HttpResponse:
-    """A whole page for a visitor; None is somebody who has not signed in."""
-    caller = visitor.caller if visitor else None
-    html = rendered(
-        name,
-        visitor=visitor,
-        known=visitor is not None,
+    """Render a whole page; without a session for a browser that is not signed in."""
+    caller = session.caller if session else None
+    html = render(
+        template,
+        session=session,
+        signed_in=session is not None,
         user=caller.actor.removeprefix("user:") if caller else None,
         role=caller.role if caller else None,
-        chosen=caller.product if caller else None,
+        chosen_product=caller.product if caller else None,
         path=request.scope["path"],
         **values,
     )
-    return HttpResponse(status, html.encode(), media_type=HTML, headers=(*GUARDED, *headers))
+    return HttpResponse(
+        status, html.encode(), media_type=HTML, headers=(*SECURITY_HEADERS, *headers)
+    )
 
 
-def see_other(place: str, headers: Headers = ()) -> HttpResponse:
-    """Go on to another page: what a form did is not done again by a reload."""
-    return HttpResponse(303, headers=((b"location", place.encode("latin-1")), *headers))
-
-
-Render = Callable[[], str]
+def see_other(url: str, headers: Headers = ()) -> HttpResponse:
+    """Redirect to another page, so that a reload does not submit the form again."""
+    return HttpResponse(303, headers=((b"location", url.encode("latin-1")), *headers))

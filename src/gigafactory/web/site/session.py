@@ -1,4 +1,4 @@
-"""A visit: who looks at a page, and whether what a form sends comes from a page of ours."""
+"""Web sessions: authenticate browsers by cookie, protect forms against cross-site requests."""
 
 import hashlib
 import hmac
@@ -16,134 +16,141 @@ from gigafactory.domain.errors import Forbidden, Unauthenticated
 from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.tenancy.access import Caller, TokenKind
 
-SESSION = "gf_session"
-PRODUCT = "gf_product"
-"""The product that the visitor has chosen; none for all."""
+SESSION_COOKIE = "gf_session"
+PRODUCT_COOKIE = "gf_product"
+"""Cookie with the chosen product; absent for all products."""
 FORM_BYTES_MAX = 2 << 20
 CSRF_HEADER = b"x-csrf"
-"""Where the mark is, when the content is a file."""
-ELSEWHERE = frozenset({b"cross-site", b"same-site"})
+"""Header with the CSRF token of an upload."""
+FOREIGN_FETCH_SITES = frozenset({b"cross-site", b"same-site"})
 
-Form = TypeVar("Form", bound="Sent")
-Back = Literal["/", "/fleet", "/settings", "/budget"]
-"""The page that a form was on, where it was on one of several."""
+Form = TypeVar("Form", bound="WebForm")
+BackPage = Literal["/", "/fleet", "/settings", "/budget"]
+"""The page to return to, for forms that are on several pages."""
 
 
-class Visit(msgspec.Struct, frozen=True):
-    """Somebody who is signed in."""
+class WebSession(msgspec.Struct, frozen=True):
+    """A signed-in browser."""
 
     caller: Caller
     csrf: str
-    """What every form of theirs carries: only our own pages know it."""
+    """Token that every form of the session must carry."""
     products: tuple[str, ...] = ()
-    """Those that they can choose from, by name."""
+    """The products to choose from, by name."""
 
 
-class Sent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every form sends."""
+class WebForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Fields of every form."""
 
     csrf: str = ""
 
 
-def cookie(request: ApiRequest, name: str) -> str | None:
-    """One cookie; None when there is none, or an empty one."""
+def read_cookie(request: ApiRequest, name: str) -> str | None:
+    """Return a cookie of the request; None if it is absent or empty."""
     return request.cookies.get(name) or None
 
 
-async def visit(request: ApiRequest) -> Visit:
-    """Whoever looks at the page.
+async def require_session(request: ApiRequest) -> WebSession:
+    """Return the session of the browser.
 
     Raises Unauthenticated, TooManyRequests.
     """
-    secret = cookie(request, SESSION)
+    secret = read_cookie(request, SESSION_COOKIE)
     if secret is None:
         raise Unauthenticated("sign in to see this page")
     caller = await request.authn.authenticate(secret, None, None, request.address)
     if caller.token is None or caller.token.for_ is not TokenKind.LOGIN:
-        # Other tokens are for programs: a cookie goes along where nobody has sent it.
-        raise Unauthenticated("a browser signs in first; its own cookie opens these pages")
+        # Browsers send cookies on their own, so tokens made for programs are not accepted here.
+        raise Unauthenticated(
+            "this token is for programs; sign in to get a session for the browser"
+        )
     index = request.coordinator.index
     known = {*index.queue_versions, *index.fleet.product_ids} - {FLEET}
-    # A product that somebody may not see any more is not chosen any more.
-    if (wanted := cookie(request, PRODUCT)) is not None and caller.can_see(wanted):
+    # Ignore a chosen product that the caller can no longer see.
+    if (wanted := read_cookie(request, PRODUCT_COOKIE)) is not None and caller.can_see(wanted):
         caller = replace(caller, product=wanted)
         known.add(wanted)
-    return Visit(caller, csrf_of(secret), tuple(sorted(filter(caller.can_see, known))))
+    return WebSession(caller, csrf_token(secret), tuple(sorted(filter(caller.can_see, known))))
 
 
-async def sent(request: ApiRequest, of: type[Form]) -> tuple[Visit, Form]:
-    """What a form of one of our pages sends, and by whom.
+async def read_form(request: ApiRequest, form_type: type[Form]) -> tuple[WebSession, Form]:
+    """Return the session and the decoded form of a request.
 
-    Raises Forbidden for a form that comes from elsewhere; Unauthenticated, Invalid, TooLarge.
+    Raises Forbidden for a cross-site request; Unauthenticated, Invalid, TooLarge.
     """
-    require_our_own(request)
-    visitor = await visit(request)
-    form = decode_query(await request.read_body(FORM_BYTES_MAX), of)
-    _require_mark(form.csrf.encode(), visitor)
-    return visitor, form
+    require_same_origin(request)
+    session = await require_session(request)
+    form = decode_query(await request.read_body(FORM_BYTES_MAX), form_type)
+    _require_csrf(form.csrf.encode(), session)
+    return session, form
 
 
-async def sending(request: ApiRequest) -> Visit:
-    """Whoever sends bytes from one of our pages, none of which are read yet.
+async def require_upload_session(request: ApiRequest) -> WebSession:
+    """Return the session of an upload, before its content is read.
 
-    Raises Forbidden for what comes from elsewhere; Unauthenticated.
+    Raises Forbidden for a cross-site request; Unauthenticated.
     """
-    require_our_own(request)
-    visitor = await visit(request)
-    _require_mark(request.header(CSRF_HEADER) or b"", visitor)
-    return visitor
+    require_same_origin(request)
+    session = await require_session(request)
+    _require_csrf(request.header(CSRF_HEADER) or b"", session)
+    return session
 
 
-def _require_mark(given: bytes, visitor: Visit) -> None:
-    if not hmac.compare_digest(given, visitor.csrf.encode()):
-        raise Forbidden("this form is not from your own page, or too old; load the page again")
+def _require_csrf(given: bytes, session: WebSession) -> None:
+    if not hmac.compare_digest(given, session.csrf.encode()):
+        raise Forbidden(
+            "the form is outdated or from another session; reload the page and try again"
+        )
 
 
-def require_our_own(request: ApiRequest) -> None:
-    """Refuse what a page of another site sends.
+def require_same_origin(request: ApiRequest) -> None:
+    """Refuse requests from pages of other sites.
 
     Raises Forbidden.
     """
     origin, host = request.header(b"origin"), request.header(b"host") or b""
-    there = urlsplit(origin.decode("latin-1")).netloc if origin is not None else None
-    if (there is not None and there.encode("latin-1") != host) or (
-        request.header(b"sec-fetch-site") in ELSEWHERE
+    origin_host = urlsplit(origin.decode("latin-1")).netloc if origin is not None else None
+    if (origin_host is not None and origin_host.encode("latin-1") != host) or (
+        request.header(b"sec-fetch-site") in FOREIGN_FETCH_SITES
     ):
-        raise Forbidden("this comes from a page of another site; nothing was done")
+        raise Forbidden("refused a request from a page of another site; nothing was changed")
 
 
-def csrf_of(secret: str) -> str:
-    """What the forms of one browser carry; it tells nothing of the secret."""
+def csrf_token(secret: str) -> str:
+    """Derive the CSRF token of a session; it does not reveal the secret."""
     return hmac.new(secret.encode(), b"forms", hashlib.sha256).hexdigest()
 
 
-def signed_in(request: ApiRequest, secret: str) -> Headers:
-    """The header by which a browser stays signed in."""
-    return (_set(request, SESSION, secret, int(SESSION_LASTS.total_seconds())),)
+def session_cookie(request: ApiRequest, secret: str) -> Headers:
+    """Return the header that signs a browser in."""
+    return (_set_cookie(request, SESSION_COOKIE, secret, int(SESSION_LASTS.total_seconds())),)
 
 
-def signed_out(request: ApiRequest) -> Headers:
-    """The headers by which a browser forgets everything."""
-    return (_set(request, SESSION, "", 0), _set(request, PRODUCT, "", 0))
+def clear_cookies(request: ApiRequest) -> Headers:
+    """Return the headers that delete all cookies."""
+    return (
+        _set_cookie(request, SESSION_COOKIE, "", 0),
+        _set_cookie(request, PRODUCT_COOKIE, "", 0),
+    )
 
 
-def chosen(request: ApiRequest, product: str) -> Headers:
-    """The header by which a browser remembers the product; an empty one is all of them."""
-    lasts_s = int(SESSION_LASTS.total_seconds()) if product else 0
-    return (_set(request, PRODUCT, product, lasts_s),)
+def product_cookie(request: ApiRequest, product: str) -> Headers:
+    """Return the header that stores the chosen product; an empty one chooses all products."""
+    max_age_s = int(SESSION_LASTS.total_seconds()) if product else 0
+    return (_set_cookie(request, PRODUCT_COOKIE, product, max_age_s),)
 
 
-def _set(request: ApiRequest, name: str, value: str, lasts_s: int) -> tuple[bytes, bytes]:
-    # Values are hexadecimal digits, letters and dashes: nothing in them needs quotes.
-    # A header that anybody can send can only make the cookie stricter.
+def _set_cookie(request: ApiRequest, name: str, value: str, max_age_s: int) -> tuple[bytes, bytes]:
+    # Values are hexadecimal digits, letters and dashes, so they need no quoting.
+    # A client can forge x-forwarded-proto, but that only makes the cookie stricter.
     proxied = request.header(b"x-forwarded-proto") == b"https"
     secure = "; Secure" if proxied or request.scope["scheme"] == "https" else ""
-    made = f"{name}={value}; Path=/; Max-Age={lasts_s}; HttpOnly; SameSite=Lax{secure}"
-    return (b"set-cookie", made.encode("latin-1"))
+    cookie = f"{name}={value}; Path=/; Max-Age={max_age_s}; HttpOnly; SameSite=Lax{secure}"
+    return (b"set-cookie", cookie.encode("latin-1"))
 
 
-def address_of(request: ApiRequest) -> str:
-    """Where this coordinator is reached, as the browser reached it."""
+def base_url(request: ApiRequest) -> str:
+    """Return the URL of this coordinator as the browser sees it."""
     address = str(request.base_url).rstrip("/")
     if request.header(b"x-forwarded-proto") == b"https":
         return address.replace("http://", "https://", 1)

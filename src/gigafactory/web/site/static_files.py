@@ -1,4 +1,4 @@
-"""Our own scripts, styles and pictures: kept by browsers for ever, named by their content."""
+"""Scripts, styles and pictures, with URLs that browsers can cache forever."""
 
 import gzip
 import hashlib
@@ -17,7 +17,7 @@ TYPES = {
     "js": b"text/javascript; charset=utf-8",
     "svg": b"image/svg+xml",
 }
-FOR_EVER = b"public, max-age=31536000, immutable"
+CACHE_FOREVER = b"public, max-age=31536000, immutable"
 
 
 @lru_cache(maxsize=1)
@@ -31,14 +31,14 @@ def _contents() -> dict[str, bytes]:
 
 
 @lru_cache(maxsize=100)
-def address(name: str) -> str:
-    """Where a file of ours is found; another content has another address."""
+def static_url(name: str) -> str:
+    """Return the URL of a static file; it changes with the content."""
     return f"/static/{_version()}/{name}"
 
 
 @lru_cache(maxsize=1)
 def _version() -> str:
-    """One for all: scripts import each other by their bare names, beside themselves."""
+    """Hash all files together: scripts import each other by relative name."""
     digest = hashlib.sha256()
     for name, content in sorted(_contents().items()):
         digest.update(name.encode() + b"\0" + content)
@@ -46,22 +46,22 @@ def _version() -> str:
 
 
 @lru_cache(maxsize=100)
-def _packed(name: str) -> bytes:
+def _gzipped(name: str) -> bytes:
     return gzip.compress(_contents()[name], 9, mtime=0)
 
 
 @get("/static/{version:str}/{name:str}")
 async def static_file(request: ApiRequest) -> ASGIApp:
-    """One file of ours."""
+    """Send a static file."""
     name: str = request.scope["path_params"]["name"]
     if name not in _contents():
         raise NotFound("file", name[:100])
-    packed = b"gzip" in (request.header(b"accept-encoding") or b"")
-    body = _packed(name) if packed else _contents()[name]
-    encoded = ((b"content-encoding", b"gzip"),) if packed else ()
+    gzipped = b"gzip" in (request.header(b"accept-encoding") or b"")
+    body = _gzipped(name) if gzipped else _contents()[name]
+    encoded = ((b"content-encoding", b"gzip"),) if gzipped else ()
     headers = ((b"vary", b"accept-encoding"), *encoded)
     media_type = TYPES[name.rpartition(".")[2]]
-    return HttpResponse(200, body, media_type=media_type, headers=headers, cache=FOR_EVER)
+    return HttpResponse(200, body, media_type=media_type, headers=headers, cache=CACHE_FOREVER)
 
 
 ROUTES = (static_file,)

@@ -1,4 +1,4 @@
-// Colours of terminals as spans; whatever else a program sends to a terminal is left out. All text stays text.
+// Convert ANSI colours to spans. Other escape sequences are dropped; all output is text nodes, never HTML.
 
 const SEQUENCE = /\x1b(?:\[([0-9;]*)([A-Za-z])|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])/g;
 const PLAIN = { bold: false, dim: false, under: false, colour: null };
@@ -6,40 +6,40 @@ const PLAIN = { bold: false, dim: false, under: false, colour: null };
 export class Ansi {
   #state = { ...PLAIN };
 
-  // The line as nodes; its colours go on in the next one.
+  // Return a line as nodes; its colours carry over to the next line.
   nodes(text) {
-    const made = [];
+    const nodes = [];
     let at = 0;
     for (const found of text.matchAll(SEQUENCE)) {
-      this.#put(made, text.slice(at, found.index));
+      this.#append(nodes, text.slice(at, found.index));
       if (found[2] === "m") this.#change(found[1]);
       at = found.index + found[0].length;
     }
-    this.#put(made, text.slice(at));
-    return made;
+    this.#append(nodes, text.slice(at));
+    return nodes;
   }
 
-  // A line that is not whole yet: nothing of it lasts.
+  // Return an incomplete line as nodes, without carrying over its colours.
   peek(text) {
-    const kept = { ...this.#state };
-    const made = this.nodes(text);
-    this.#state = kept;
-    return made;
+    const saved = { ...this.#state };
+    const nodes = this.nodes(text);
+    this.#state = saved;
+    return nodes;
   }
 
-  #put(made, text) {
-    const shown = text.replace(/[\x00-\x08\x0b-\x1f\x7f]/g, "");
-    if (!shown) return;
+  #append(nodes, text) {
+    const printable = text.replace(/[\x00-\x08\x0b-\x1f\x7f]/g, "");
+    if (!printable) return;
     const { bold, dim, under, colour } = this.#state;
     const names = [bold && "a1", dim && "a2", under && "a4", colour !== null && `f${colour}`].filter(Boolean);
     if (!names.length) {
-      made.push(document.createTextNode(shown));
+      nodes.push(document.createTextNode(printable));
       return;
     }
     const span = document.createElement("span");
     span.className = names.join(" ");
-    span.textContent = shown;
-    made.push(span);
+    span.textContent = printable;
+    nodes.push(span);
   }
 
   #change(codes) {

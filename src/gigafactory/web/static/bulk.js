@@ -1,26 +1,26 @@
-// Rows that are selected stay so while the list moves; what is done to them is one form.
+// Bulk actions: keep the selection across live updates and put it into the form.
 
 export function bulk() {
   const form = document.querySelector("#bulk");
   const part = document.querySelector("#part");
   if (!form || !part) return;
-  const chosen = new Set();
+  const selected = new Set();
   const show = () => {
-    form.hidden = chosen.size === 0;
-    form.elements.jobs.value = [...chosen].join(",");
-    form.querySelector("#chosen").textContent = `${chosen.size} chosen`;
+    form.hidden = selected.size === 0;
+    form.elements.jobs.value = [...selected].join(",");
+    form.querySelector("#chosen").textContent = `${selected.size} selected`;
   };
   part.addEventListener("change", (event) => {
     const box = event.target;
     if (!box.matches('input[type="checkbox"]')) return;
-    if (box.checked) chosen.add(box.value);
-    else chosen.delete(box.value);
+    if (box.checked) selected.add(box.value);
+    else selected.delete(box.value);
     show();
   });
   part.addEventListener("moved", () => {
-    const there = new Map([...part.querySelectorAll('input[type="checkbox"]')].map((box) => [box.value, box]));
-    for (const id of chosen) if (!there.has(id)) chosen.delete(id);
-    for (const [id, box] of there) box.checked = chosen.has(id);
+    const boxes = new Map([...part.querySelectorAll('input[type="checkbox"]')].map((box) => [box.value, box]));
+    for (const id of selected) if (!boxes.has(id)) selected.delete(id);
+    for (const [id, box] of boxes) box.checked = selected.has(id);
     show();
   });
 }

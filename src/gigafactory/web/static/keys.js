@@ -1,8 +1,8 @@
-// Keys: a palette to go anywhere, j and k along what can be opened, x to select, ? for help.
+// Keyboard shortcuts: Ctrl+K opens the palette, j and k move, Enter opens, x selects, ? shows help.
 
 const BOARD = ["Jobs as a board", "/jobs?view=board"];
 
-// The bar knows the pages that this visitor may see.
+// The navigation bar lists the pages that this user can see.
 const pages = () => [...document.querySelectorAll(".bar nav a")].map((each) => [each.textContent, each.getAttribute("href")]);
 
 export function listen() {
@@ -11,26 +11,26 @@ export function listen() {
   const list = palette.querySelector("ul");
 
   const choices = () => {
-    const words = input.value.trim().toLowerCase();
+    const text = input.value.trim().toLowerCase();
     const jobs = [...document.querySelectorAll("[data-open]")].map((each) => [
       each.querySelector("a")?.textContent ?? each.dataset.open,
       each.dataset.open,
     ]);
-    // What is shown twice on a page is one place to go to.
-    const once = new Map([...pages(), BOARD, ...jobs].map(([name, place]) => [place, name]));
-    const found = [...once]
-      .map(([place, name]) => [name, place])
-      .filter(([name]) => name.toLowerCase().includes(words))
+    // List each target once.
+    const targets = new Map([...pages(), BOARD, ...jobs].map(([name, url]) => [url, name]));
+    const found = [...targets]
+      .map(([url, name]) => [name, url])
+      .filter(([name]) => name.toLowerCase().includes(text))
       .slice(0, 12);
-    if (words) found.push([`Find jobs: ${input.value}`, `/jobs?q=${encodeURIComponent(input.value.trim())}`]);
+    if (text) found.push([`Find jobs: ${input.value}`, `/jobs?q=${encodeURIComponent(input.value.trim())}`]);
     list.replaceChildren(
-      ...found.map(([name, place], number) => {
+      ...found.map(([name, url], number) => {
         const item = document.createElement("li");
         item.textContent = name;
-        item.dataset.place = place;
+        item.dataset.url = url;
         item.setAttribute("role", "option");
         item.setAttribute("aria-selected", String(number === 0));
-        item.addEventListener("click", () => location.assign(place));
+        item.addEventListener("click", () => location.assign(url));
         return item;
       }),
     );
@@ -50,7 +50,7 @@ export function listen() {
       move(event.key === "ArrowDown" ? 1 : -1);
     } else if (event.key === "Enter") {
       event.preventDefault();
-      if (chosen()) location.assign(chosen().dataset.place);
+      if (chosen()) location.assign(chosen().dataset.url);
     }
   });
 
@@ -62,9 +62,9 @@ export function listen() {
       palette.showModal();
       return;
     }
-    const writing = event.target.closest("input:not([type=checkbox]), textarea, select, dialog");
-    if (writing || event.ctrlKey || event.metaKey || event.altKey) return;
-    const act = { j: () => along(1), k: () => along(-1), x: select, "?": help, "/": search, Enter: open }[event.key];
+    const typing = event.target.closest("input:not([type=checkbox]), textarea, select, dialog");
+    if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    const act = { j: () => step(1), k: () => step(-1), x: select, "?": help, "/": search, Enter: open }[event.key];
     if (act && act() !== false) event.preventDefault();
   });
 }
@@ -72,7 +72,7 @@ export function listen() {
 const stops = () => [...document.querySelectorAll("[data-open]")].filter((each) => each.offsetParent);
 const here = () => document.querySelector("[data-at]");
 
-function along(by) {
+function step(by) {
   const all = stops();
   if (!all.length) return false;
   const at = all.indexOf(here());

@@ -1,57 +1,57 @@
-// The live part of a page: the server sends it anew when it has changed, and only what differs moves.
+// Live updates: the server sends the part when it changes; only the differences are applied to the page.
 import { morph } from "./morph.js";
 
 const LOST_AFTER_MS = 3000;
-const AGAIN_AFTER_MS = 1000;
+const RETRY_AFTER_MS = 1000;
 const SIGNED_OUT = "/login?ended=yes";
 
-let losing = 0;
+let lossTimer = 0;
 
-function show(state, words) {
+function show(state, text) {
   const sign = document.querySelector("#live");
   sign.dataset.state = state;
-  if (sign.textContent !== words) sign.textContent = words;
+  if (sign.textContent !== text) sign.textContent = text;
   document.body.classList.toggle("lost", state === "lost" || state === "away");
 }
 
-// A moment without a stream is no news: what stays away is said.
-function losingIt() {
+// Report a lost connection only after a delay: short interruptions are normal.
+function reportLossLater() {
   if (document.querySelector("#live").dataset.state === "live") show("waiting", "reconnecting");
-  losing ||= setTimeout(() => show("lost", "connection lost, trying again"), LOST_AFTER_MS);
+  lossTimer ||= setTimeout(() => show("lost", "connection lost, retrying"), LOST_AFTER_MS);
 }
 
-function found() {
-  clearTimeout(losing);
-  losing = 0;
+function clearLoss() {
+  clearTimeout(lossTimer);
+  lossTimer = 0;
 }
 
 export function follow(part) {
   const icon = document.querySelector('link[rel="icon"]');
   const source = new EventSource(part.dataset.live);
   source.addEventListener("part", (message) => {
-    const told = JSON.parse(message.data);
-    found();
+    const update = JSON.parse(message.data);
+    clearLoss();
     show("live", "live");
-    morph(part, told.html);
-    document.title = told.title;
-    if (icon.getAttribute("href") !== told.icon) icon.href = told.icon;
+    morph(part, update.html);
+    document.title = update.title;
+    if (icon.getAttribute("href") !== update.icon) icon.href = update.icon;
     part.dispatchEvent(new CustomEvent("moved", { bubbles: true }));
   });
   source.addEventListener("away", (message) => {
-    found();
+    clearLoss();
     show("away", `outage: ${JSON.parse(message.data).reason}`);
   });
   source.addEventListener("signed_out", () => location.assign(SIGNED_OUT));
   source.addEventListener("error", () => {
-    losingIt();
-    if (source.readyState === EventSource.CLOSED) again(part, source);
+    reportLossLater();
+    if (source.readyState === EventSource.CLOSED) reconnect(part, source);
   });
 }
 
-// A stream that the server refuses is not tried again by the browser: find out why, and begin anew.
-async function again(part, source) {
+// Browsers do not retry a refused stream: find out the reason, then reconnect.
+async function reconnect(part, source) {
   source.close();
-  await new Promise((done) => setTimeout(done, AGAIN_AFTER_MS));
+  await new Promise((done) => setTimeout(done, RETRY_AFTER_MS));
   try {
     const answer = await fetch("/live/whoami", { redirect: "manual" });
     if (answer.status === 401) {
@@ -59,11 +59,11 @@ async function again(part, source) {
       return;
     }
     if (answer.status === 503) {
-      found();
+      clearLoss();
       show("away", `outage: ${(await answer.json()).detail}`);
     }
   } catch {
-    // Still away: the next try says so again.
+    // Still unreachable: the next attempt reports it.
   }
   follow(part);
 }

@@ -1,4 +1,4 @@
-// The live log: lines with their colours, followed, searched, and bounded in what the page holds.
+// Live log: coloured lines with search and follow, limited in number.
 import { Ansi } from "./ansi.js";
 
 const LINES_MAX = 20000;
@@ -12,23 +12,23 @@ export function log(place) {
   let open = null;
 
   const fits = (line) => !search.value || line.textContent.toLowerCase().includes(search.value.toLowerCase());
-  const line = () => {
+  const startLine = () => {
     open = document.createElement("div");
     lines.append(open);
     while (lines.children.length > LINES_MAX) lines.firstChild.remove();
   };
-  const take = (text) => {
+  const append = (text) => {
     const parts = (rest + text).split("\n");
     rest = parts.pop();
     for (const part of parts) {
-      if (!open) line();
+      if (!open) startLine();
       open.replaceChildren(...ansi.nodes(part.replace(/\r$/, "").replace(/^.*\r/, "")));
       if (!open.textContent) open.append("\u00a0");
       open.hidden = !fits(open);
       open = null;
     }
     if (rest) {
-      if (!open) line();
+      if (!open) startLine();
       open.replaceChildren(...ansi.peek(rest.replace(/^.*\r(?!$)/, "")));
       open.hidden = !fits(open);
     }
@@ -40,7 +40,7 @@ export function log(place) {
     if (following.checked) lines.scrollTop = lines.scrollHeight;
   });
   const atEnd = () => lines.scrollTop + lines.clientHeight > lines.scrollHeight - 8;
-  // By whatever means somebody goes up, they want to read there; whoever goes back to the end follows again.
+  // Scrolling up stops following; scrolling back to the end resumes it.
   lines.addEventListener("scroll", () => {
     if (!atEnd()) following.checked = false;
   });
@@ -52,11 +52,11 @@ export function log(place) {
   });
 
   const source = new EventSource(place.dataset.log);
-  source.addEventListener("message", (message) => take(JSON.parse(message.data).text));
+  source.addEventListener("message", (message) => append(JSON.parse(message.data).text));
   source.addEventListener("end", () => source.close());
   source.addEventListener("none", () => {
     source.close();
-    lines.textContent = "There is no log yet; it begins with the first run.";
+    lines.textContent = "No log yet. It starts with the first run.";
     setTimeout(() => {
       lines.textContent = "";
       log(place);

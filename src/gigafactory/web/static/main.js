@@ -1,4 +1,4 @@
-// What every page has: its live part, its keys, and times that go on.
+// Entry point of all pages.
 import { follow } from "./live.js";
 import { listen } from "./keys.js";
 import { log } from "./log.js";
@@ -12,10 +12,10 @@ const part = document.querySelector("#part[data-live]");
 if (part) follow(part);
 for (const place of document.querySelectorAll("[data-log]")) log(place);
 if (document.querySelector("#palette")) listen();
-// Where the pages do not fit side by side, the one that is open is in sight.
+// Scroll the current page into view where the navigation bar does not fit.
 const open = document.querySelector(".bar nav [aria-current]");
 if (open) open.scrollIntoView({ block: "nearest", inline: "center" });
-// A choice that means one thing needs no button beside it.
+// Submit on change and hide the button.
 for (const choice of document.querySelectorAll("[data-submits]")) {
   choice.form.querySelector("button").hidden = true;
   choice.addEventListener("change", () => choice.form.requestSubmit());

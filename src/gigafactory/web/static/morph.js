@@ -1,4 +1,4 @@
-// Change a part of the page into what it is now: elements are matched by `data-key`, and stay where they are the same.
+// Apply new HTML to a part of the page: elements are matched by `data-key` and kept where they are equal.
 
 export function morph(place, html) {
   const wanted = document.createElement("template");
@@ -38,7 +38,7 @@ function become(node, next) {
     if (node.nodeValue !== next.nodeValue) node.nodeValue = next.nodeValue;
     return;
   }
-  // What somebody is writing is theirs.
+  // Do not overwrite a field that the user is editing.
   if (node === document.activeElement && node.matches("input, textarea, select")) return;
   for (const { name, value } of [...next.attributes])
     if (node.getAttribute(name) !== value) node.setAttribute(name, value);

@@ -1,4 +1,4 @@
-// Comments on lines: collected here, and sent back to the agent as one word with a request for changes.
+// Review comments on lines: collected on the page and sent together as the reason of the decision.
 
 export function review() {
   const place = document.querySelector("[data-diff]");
@@ -20,8 +20,8 @@ export function review() {
   });
   place.addEventListener("input", count);
   form.addEventListener("submit", () => {
-    const words = [form.elements.reason.value.trim(), ...comments()].filter(Boolean);
-    form.elements.reason.value = words.join("\n\n");
+    const texts = [form.elements.reason.value.trim(), ...comments()].filter(Boolean);
+    form.elements.reason.value = texts.join("\n\n");
   });
 
   function comments() {
@@ -31,7 +31,7 @@ export function review() {
   }
   function count() {
     const many = comments().length;
-    form.querySelector("#said").textContent = many === 1 ? "1 comment goes with it" : `${many} comments go with it`;
+    form.querySelector("#said").textContent = many === 1 ? "1 comment" : `${many} comments`;
   }
 }
 
@@ -44,14 +44,14 @@ function box(path, line, row) {
   text.rows = 2;
   text.setAttribute("aria-label", `Comment on line ${line} of ${path}`);
   Object.assign(text.dataset, { path, line, text: row.querySelector("code").textContent.slice(2) });
-  const away = document.createElement("button");
-  away.type = "button";
-  away.className = "quiet";
-  away.textContent = "Remove";
-  away.addEventListener("click", () => {
+  const remove = document.createElement("button");
+  remove.type = "button";
+  remove.className = "quiet";
+  remove.textContent = "Remove";
+  remove.addEventListener("click", () => {
     made.remove();
     text.dispatchEvent(new Event("input", { bubbles: true }));
   });
-  cell.append(text, away);
+  cell.append(text, remove);
   return made;
 }

@@ -1,4 +1,4 @@
-// Countdowns go on between two messages of the server.
+// Update countdowns between two messages of the server.
 
 export function tick() {
   setInterval(() => {

@@ -1,4 +1,4 @@
-// A file is sent as it is, and what became of it is said beside the button.
+// Upload a file as the raw request body and show the result next to the button.
 
 export function upload() {
   const form = document.querySelector("[data-upload]");
@@ -6,25 +6,25 @@ export function upload() {
   const { csrf, file, name } = form.elements;
   const button = form.querySelector("button");
   const sign = form.querySelector("[role=status]");
-  // Without this script nothing would be sent: only now it is shown.
+  // The form works only with this script, so it is hidden without it.
   form.closest("section").hidden = false;
 
-  const say = (words, fault = false) => {
-    sign.textContent = words;
+  const say = (text, fault = false) => {
+    sign.textContent = text;
     sign.className = fault ? "fault" : "facts";
   };
-  const send = async (chosen, called) => {
+  const send = async (chosen, fileName) => {
     if (chosen.size > Number(form.dataset.upload)) {
-      say(`It is too large: the settings allow ${form.dataset.upload} bytes.`, true);
+      say(`The file is too large: the limit is ${form.dataset.upload} bytes.`, true);
       return;
     }
-    say(`Sending ${called} …`);
-    const place = `${form.getAttribute("action")}?${new URLSearchParams({ name: called })}`;
-    const answer = await fetch(place, { method: "POST", body: chosen, headers: { "x-csrf": csrf.value } });
+    say(`Uploading ${fileName} …`);
+    const url = `${form.getAttribute("action")}?${new URLSearchParams({ name: fileName })}`;
+    const answer = await fetch(url, { method: "POST", body: chosen, headers: { "x-csrf": csrf.value } });
     if (answer.status === 401) location.assign("/login?ended=yes");
     if (answer.ok) {
       form.reset();
-      say(`${called} is added.`);
+      say(`${fileName} was added.`);
     } else say((await answer.json()).detail, true);
   };
 
@@ -35,7 +35,7 @@ export function upload() {
     try {
       await send(chosen, name.value.trim() || chosen.name);
     } catch {
-      say("The coordinator cannot be reached; nothing was added.", true);
+      say("The coordinator is unreachable; the file was not added.", true);
     } finally {
       button.disabled = false;
     }

@@ -1,4 +1,4 @@
-// A new job is checked a moment after each change; an answer that is out of date is dropped.
+// Validate the text shortly after each change; drop outdated results.
 
 const PAUSE_MS = 250;
 
@@ -17,7 +17,7 @@ export function write() {
       const html = await answer.text();
       if (mine === asked && answer.ok) verdict.innerHTML = html;
     } catch {
-      if (mine === asked) verdict.textContent = "The coordinator cannot be reached; what you wrote is still here.";
+      if (mine === asked) verdict.textContent = "The coordinator is unreachable; your text is still here.";
     }
   };
   form.addEventListener("input", () => {

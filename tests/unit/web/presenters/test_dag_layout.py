@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gigafactory.domain.job.job import Job
-from gigafactory.web.presenters.dag_layout import BOX_HEIGHT, BOX_WIDTH, picture
+from gigafactory.web.presenters.dag_layout import BOX_HEIGHT, BOX_WIDTH, draw_dag
 from tests.support.builders import a_job
 
 
@@ -14,26 +14,26 @@ def a_child(number: int, **fields: object) -> Job:
 
 def test_what_waits_is_drawn_to_the_right_of_what_it_waits_for() -> None:
     first, second = a_child(1), a_child(2, deps=("j1",))
-    drawn = {box.job.id: box for box in picture([second, first]).boxes}
+    drawn = {box.job.id: box for box in draw_dag([second, first]).boxes}
     assert drawn["j2"].x > drawn["j1"].x
-    assert [arrow.kind for arrow in picture([first, second]).arrows] == ["dep"]
+    assert [arrow.kind for arrow in draw_dag([first, second]).arrows] == ["dep"]
 
 
 def test_a_later_phase_is_to_the_right_of_all_before_it() -> None:
     jobs = [a_child(1, phase=1), a_child(2, phase=1, deps=("j1",)), a_child(3, phase=3)]
-    drawn = {box.job.id: box.x for box in picture(jobs).boxes}
+    drawn = {box.job.id: box.x for box in draw_dag(jobs).boxes}
     assert drawn["j1"] < drawn["j2"] < drawn["j3"]
 
 
 def test_the_parts_of_a_composite_hang_on_it() -> None:
     inner = a_child(1, kind="composite")
     part = a_child(2, parent_id="j1")
-    told = picture([inner, part])
+    told = draw_dag([inner, part])
     assert [arrow.kind for arrow in told.arrows] == ["part"]
 
 
 def test_nothing_is_an_empty_picture() -> None:
-    assert picture([]).boxes == []
+    assert draw_dag([]).boxes == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sets(st.integers(0, 30))), max_size=31))
@@ -42,7 +42,7 @@ def test_no_box_lies_on_another_and_all_are_inside(plan: list[tuple[int, set[int
         a_child(n, phase=phase, deps=tuple(f"j{dep}" for dep in deps if dep < n))
         for n, (phase, deps) in enumerate(plan)
     ]
-    told = picture(jobs)
+    told = draw_dag(jobs)
     assert len({(box.x, box.y) for box in told.boxes}) == len(jobs)
     for box in told.boxes:
         assert box.x + BOX_WIDTH <= told.width
