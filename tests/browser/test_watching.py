@@ -146,7 +146,7 @@ class LeavingStore(MemoryStore):
 
     away = False
 
-    async def counts(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
+    async def count_jobs_by_stage(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
         """Every live page that is looked at here counts jobs."""
         if self.away:
             raise Unavailable("the store is away")

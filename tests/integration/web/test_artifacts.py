@@ -33,7 +33,7 @@ async def test_a_file_is_listed_with_size_and_hash_and_saved_rather_than_shown(
     job_id, artifact_id = await left(admin, EVIL, 'reports/say "hi" ü.html')
     text = await ann.page(f"/jobs/{job_id}")
     assert f'href="/artifacts/{artifact_id}" download' in text
-    assert f"{len(EVIL)} bytes" in text
+    assert f"{len(EVIL)} B" in text
     assert hashlib.sha256(EVIL).hexdigest() in text
     saved = await ann.http.get(f"/artifacts/{artifact_id}", headers={"accept": "text/html"})
     assert saved.content == EVIL

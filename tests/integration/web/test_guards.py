@@ -206,7 +206,7 @@ class LeavingStore(MemoryStore):
         if self.away:
             raise Unavailable("the store is away")
 
-    async def find(self, query: JobQuery) -> Sequence[Job]:
+    async def find_jobs(self, query: JobQuery) -> Sequence[Job]:
         self._require()
         return await super().find_jobs(query)
 

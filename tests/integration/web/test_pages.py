@@ -297,10 +297,10 @@ async def test_what_would_do_better_is_told_in_words(
         cost=None,
     )
 
-    async def show(_: Caller) -> RoutingAdvice:
+    async def advise(_: Caller) -> RoutingAdvice:
         return RoutingAdvice(rollouts=(), tries=244, recommended=(better,))
 
-    monkeypatch.setattr(server.coordinator.routing, "show", show)
+    monkeypatch.setattr(server.coordinator.routing, "advise", advise)
     text = await ann.page("/insights")
     told = text[text.index('id="routing"') :]
     assert f"<li>{better.sentence[:1].upper()}{better.sentence[1:]}.</li>" in told
