@@ -1,1 +1,1 @@
-"""The pages as people see them, in a real browser."""
+"""Tests of the web pages in a real browser."""

@@ -1,4 +1,4 @@
-"""What tests of pages need: a real browser, a real coordinator, and somebody who is signed in."""
+"""Fixtures: a real browser, a real coordinator and a signed-in user."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.support.factory.local_fleet import Yard, a_yard
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
-    """One browser for all tests: each has its own context, with its own cookies."""
+    """One browser for all tests; each test has its own context and cookies."""
     try:
         program, environ = chromium.program()
     except Unavailable as why:
@@ -39,7 +39,7 @@ async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def ann(browser: Browser, yard: Yard) -> AsyncIterator[Visitor]:
-    """Ann, an admin, who looks at her home page."""
+    """Ann, an admin, on the home page."""
     assert isinstance(yard.server, Server)
     async with Visitor.signed_in(browser, yard.server, "ann") as visitor:
         yield visitor

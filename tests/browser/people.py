@@ -1,4 +1,4 @@
-"""People at their browsers."""
+"""Users of the web pages."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +15,7 @@ AWAY = '#live[data-state="away"]'
 
 
 class Visitor:
-    """Somebody with a tab open."""
+    """A user with an open tab."""
 
     def __init__(self, page: Page, server: Server) -> None:
         self.page = page
@@ -37,7 +37,7 @@ class Visitor:
         role: Role = Role.ADMIN,
         **look: Any,  # noqa: ANN401 - how the browser is set up
     ) -> AsyncIterator["Visitor"]:
-        """Somebody who has signed in with a token, and waits until the page is live."""
+        """Sign in with a token and wait until the page is live."""
         secret = await server.token(user, role)
         context = await browser.new_context(base_url=server.url, **look)
         try:
@@ -53,7 +53,7 @@ class Visitor:
     @staticmethod
     @asynccontextmanager
     async def another(same: "Visitor") -> AsyncIterator["Visitor"]:
-        """Another tab of somebody."""
+        """Open another tab of the user."""
         page = await same.page.context.new_page()
         try:
             yield Visitor(page, same.server)
@@ -61,18 +61,18 @@ class Visitor:
             await page.close()
 
     async def live(self) -> None:
-        """Wait until the page follows the coordinator."""
+        """Wait until the page is live."""
         await self.page.wait_for_selector(LIVE)
 
     async def open(self, place: str) -> None:
-        """Look at a page, and wait until it is live."""
+        """Open a page and wait until it is live."""
         await self.page.goto(place)
         await self.live()
 
     async def sees(self, text: str) -> None:
-        """Wait until a text is there to be seen."""
+        """Wait until a text is visible."""
         await self.page.get_by_text(text).first.wait_for()
 
     async def clicks(self, button: str) -> None:
-        """Press a button by its name."""
+        """Click a button by its name."""
         await self.page.get_by_role("button", name=button, exact=True).first.click()

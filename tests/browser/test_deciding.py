@@ -1,4 +1,4 @@
-"""What people decide on pages beside the work itself: money, phases, machines."""
+"""Decisions on the pages: budgets, artifacts, phases and factories."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ from tests.support.polling import until
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_a_budget_is_paused_with_a_word_and_resumed(ann: Visitor, yard: Yard) -> None:
+async def test_budget_is_paused_with_a_reason_and_resumed(ann: Visitor, yard: Yard) -> None:
     job_id = await yard.submit("echo x", name="dear", ship="none")
     await ann.open("/budget")
     await ann.page.get_by_label("Reason").fill("ask the finance people")
@@ -36,9 +36,7 @@ async def test_a_budget_is_paused_with_a_word_and_resumed(ann: Visitor, yard: Ya
     await ann.page.get_by_role("button", name="Pause notes").wait_for()
 
 
-async def test_a_file_is_added_to_a_job_and_appears_among_its_files(
-    ann: Visitor, yard: Yard
-) -> None:
+async def test_uploaded_file_appears_in_the_artifacts(ann: Visitor, yard: Yard) -> None:
     job_id = await yard.submit("echo x", name="dear")
     await ann.open(f"/jobs/{job_id}")
     chooser = ann.page.get_by_label("File", exact=True)
@@ -52,9 +50,7 @@ async def test_a_file_is_added_to_a_job_and_appears_among_its_files(
     await ann.sees("# A report")
 
 
-async def test_the_next_phase_of_a_roadmap_is_approved_on_its_picture(
-    ann: Visitor, yard: Yard
-) -> None:
+async def test_next_phase_is_approved_on_the_roadmap_page(ann: Visitor, yard: Yard) -> None:
     usual = {"engine": "command", "ship": "none", "body": "echo x", "verify": "true"}
     usual |= {"reviewPolicy": "auto", "shipPolicy": "auto"}
     children = [
@@ -74,7 +70,7 @@ async def test_the_next_phase_of_a_roadmap_is_approved_on_its_picture(
     assert await ann.page.locator(".box.shipped").count() == 2
 
 
-async def test_a_factory_is_drained_and_takes_work_again(ann: Visitor, yard: Yard) -> None:
+async def test_factory_is_drained_and_resumed(ann: Visitor, yard: Yard) -> None:
     async with yard.factory() as agent:
         await ann.open("/fleet")
         card = ann.page.locator("#mac-1")
@@ -92,7 +88,7 @@ async def test_a_factory_is_drained_and_takes_work_again(ann: Visitor, yard: Yar
         await yard.rests(job_id)
 
 
-async def test_what_cannot_be_taken_back_is_asked_first(ann: Visitor, yard: Yard) -> None:
+async def test_irreversible_actions_ask_for_confirmation(ann: Visitor, yard: Yard) -> None:
     await yard.token("mac-1")
     await ann.open("/fleet")
     yes = ann.page.get_by_role("button", name="Deregister: mac-1")
@@ -105,7 +101,7 @@ async def test_what_cannot_be_taken_back_is_asked_first(ann: Visitor, yard: Yard
 
 @asynccontextmanager
 async def pasted(command: str, home: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A command in the terminal of another machine, until the block ends."""
+    """Run a command as on another machine until the block ends."""
     path = f"{Path(AQ).parent}{os.pathsep}{os.environ['PATH']}"
     process = await asyncio.create_subprocess_shell(
         command, cwd=home, env=environment(home, PATH=path), start_new_session=True
@@ -117,7 +113,7 @@ async def pasted(command: str, home: Path) -> AsyncIterator[asyncio.subprocess.P
         await process.wait()
 
 
-async def test_a_machine_joins_with_the_command_that_is_shown_once(
+async def test_machine_joins_with_the_shown_command(
     ann: Visitor, yard: Yard, tmp_path: Path
 ) -> None:
     await ann.open("/fleet")

@@ -1,4 +1,4 @@
-"""What jobs bring along is text wherever it is shown: nothing of it runs or is an element."""
+"""Hostile content of jobs is shown as text: it neither runs nor becomes an element."""
 
 import pytest
 from playwright.async_api import Browser, Dialog, Page
@@ -27,13 +27,13 @@ FOUND = """() => ({
 
 
 async def harmless(page: Page, text: str) -> None:
-    """The text is there to be read, and did nothing."""
+    """Check that the text is visible and had no effect."""
     await page.get_by_text(text, exact=False).first.wait_for()
     found = await page.evaluate(FOUND)
     assert found == {"pwned": None, "violations": [], "elements": 0}, page.url
 
 
-async def test_titles_logs_branches_comments_and_markdown_stay_text(
+async def test_titles_logs_branches_comments_and_markdown_are_escaped(
     browser: Browser, yard: Yard
 ) -> None:
     assert isinstance(yard.server, Server)

@@ -1,4 +1,4 @@
-"""Every page in light and dark, small and large: nothing sticks out, and everybody can use it."""
+"""Layout and accessibility of all pages, in light and dark and at all widths."""
 
 import hashlib
 from typing import Literal
@@ -32,7 +32,7 @@ SCAN = """async () => {
 
 
 async def places(yard: Yard) -> list[str]:
-    """The addresses of all pages, with something on each."""
+    """Return the URLs of all pages, with content on each."""
     children = [{"name": "page", "body": "x"}, {"name": "guide", "body": "x", "deps": ["page"]}]
     manifest = {"name": "roadmap", "kind": "composite", "children": children}
     asked = {"manifest": manifest, "body": "# All of it"}
@@ -64,10 +64,10 @@ async def a_job(yard: Yard) -> str:
     return job_id
 
 
-async def test_every_page_fits_every_window_and_has_no_serious_fault_in_light_and_dark(
+async def test_pages_fit_all_widths_and_are_accessible_in_light_and_dark(
     browser: Browser, yard: Yard
 ) -> None:
-    """Nobody who uses it otherwise is kept out; and nothing of it comes from another host."""
+    """Check accessibility, and that nothing is loaded from another host."""
     axe = packed("axe-core", AXE, "axe.min.js").read_text()
     all_pages = await places(yard)
     assert isinstance(yard.server, Server)
@@ -93,7 +93,7 @@ async def test_every_page_fits_every_window_and_has_no_serious_fault_in_light_an
     assert [url for url in asked if not url.startswith(yard.server.url)] == []
 
 
-async def test_on_a_phone_charts_can_be_read_and_the_open_page_is_in_sight(
+async def test_on_a_phone_charts_are_legible_and_the_current_page_is_visible(
     browser: Browser, yard: Yard
 ) -> None:
     await a_job(yard)
@@ -114,7 +114,7 @@ async def test_on_a_phone_charts_can_be_read_and_the_open_page_is_in_sight(
         assert here["x"] + here["width"] <= 390
 
 
-async def test_everything_can_be_reached_with_keys(ann: Visitor, yard: Yard) -> None:
+async def test_keyboard_navigation(ann: Visitor, yard: Yard) -> None:
     job_id = await yard.submit("echo x", name="first")
     await ann.page.locator(f'[data-open="/jobs/{job_id}"]').first.wait_for()
     await ann.page.keyboard.press("j")
@@ -138,9 +138,7 @@ async def test_everything_can_be_reached_with_keys(ann: Visitor, yard: Yard) -> 
     await ann.page.wait_for_url("**/jobs")
 
 
-async def test_jobs_are_selected_with_keys_and_decided_on_together(
-    ann: Visitor, yard: Yard
-) -> None:
+async def test_jobs_are_selected_by_keyboard_for_a_bulk_action(ann: Visitor, yard: Yard) -> None:
     ids = [await yard.submit("echo x", name=name) for name in ("first", "second", "third")]
     await ann.open("/jobs")
     for key in ("j", "j", "x", "k", "x"):

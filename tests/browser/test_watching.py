@@ -1,4 +1,4 @@
-"""A job goes its way while somebody watches: reviewed, sent back, shipped, and never reloaded."""
+"""Live updates: a job is followed, reviewed and shipped without a reload."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -18,7 +18,7 @@ from tests.support.polling import until
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_a_job_is_watched_live_approved_and_shipped(ann: Visitor, yard: Yard) -> None:
+async def test_job_is_followed_live_approved_and_shipped(ann: Visitor, yard: Yard) -> None:
     await ann.sees("No job is running.")
     async with yard.factory():
         job_id = await yard.submit(
@@ -47,7 +47,7 @@ async def test_a_job_is_watched_live_approved_and_shipped(ann: Visitor, yard: Ya
 
 
 async def searched(ann: Visitor) -> None:
-    """The log is narrowed by words; it is followed until somebody scrolls up."""
+    """Check the search of the log, and that scrolling up stops following."""
     lines = ann.page.locator("#log-lines > div")
     await ann.page.get_by_label("Search").fill("GREEN")
     assert await lines.filter(visible=True).all_inner_texts() == ["green begun"]
@@ -72,9 +72,7 @@ async def searched(ann: Visitor) -> None:
     await expect(follow).to_be_checked()
 
 
-async def test_what_waits_is_counted_in_the_tab_and_decided_at_home(
-    ann: Visitor, yard: Yard
-) -> None:
+async def test_tab_counts_attention_items_and_home_page_decides(ann: Visitor, yard: Yard) -> None:
     async with yard.factory():
         job_id = await yard.submit("echo x > x", name="small", reviewPolicy="manual")
         await ann.page.locator(".column.review .card").wait_for()
@@ -86,7 +84,7 @@ async def test_what_waits_is_counted_in_the_tab_and_decided_at_home(
         assert (await yard.job(job_id))["stage"] == "testing"
 
 
-async def test_a_person_sends_work_back_with_a_word(ann: Visitor, yard: Yard) -> None:
+async def test_reviewer_requests_changes_with_a_reason(ann: Visitor, yard: Yard) -> None:
     async with yard.factory():
         job_id = await yard.submit("echo x > x", name="small", reviewPolicy="manual")
         await yard.rests(job_id)
@@ -103,9 +101,7 @@ async def _runs(yard: Yard, job_id: str) -> bool:
     return len(told["runs"]) == 2
 
 
-async def test_a_page_says_when_the_coordinator_is_gone_and_goes_on_when_it_is_back(
-    ann: Visitor, yard: Yard
-) -> None:
+async def test_page_reports_a_lost_connection_and_reconnects(ann: Visitor, yard: Yard) -> None:
     await ann.page.context.set_offline(offline=True)
     ann.server.app.state.streams.close()
     await ann.page.wait_for_selector(LOST)
@@ -118,9 +114,7 @@ async def test_a_page_says_when_the_coordinator_is_gone_and_goes_on_when_it_is_b
     ann.errors.clear()
 
 
-async def test_whoever_is_signed_out_elsewhere_is_asked_to_sign_in(
-    ann: Visitor, yard: Yard
-) -> None:
+async def test_page_redirects_to_login_when_signed_out_elsewhere(ann: Visitor, yard: Yard) -> None:
     tokens = (await yard.people.get("/tokens")).json()["tokens"]
     [mine] = [t["id"] for t in tokens if t["kind"] == "operator" and t["user"] == "ann"]
     await yard.people.delete(f"/tokens/{mine}")
@@ -129,7 +123,7 @@ async def test_whoever_is_signed_out_elsewhere_is_asked_to_sign_in(
     assert await ann.page.get_by_label("Your token").is_visible()
 
 
-async def test_a_sign_in_that_has_expired_says_so(browser: Browser, tmp_path: Path) -> None:
+async def test_expired_session_is_reported(browser: Browser, tmp_path: Path) -> None:
     async with (
         a_yard(tmp_path) as yard,
         Visitor.signed_in(browser, yard.here, "ann") as ann,
@@ -142,20 +136,18 @@ async def test_a_sign_in_that_has_expired_says_so(browser: Browser, tmp_path: Pa
 
 
 class LeavingStore(MemoryStore):
-    """A store that can be away."""
+    """A store that can be unavailable."""
 
     away = False
 
     async def count_jobs_by_stage(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
-        """Every live page that is looked at here counts jobs."""
+        """Fail during an outage; all live pages of these tests count jobs."""
         if self.away:
-            raise Unavailable("the store is away")
+            raise Unavailable("the store is unavailable")
         return await super().count_jobs_by_stage(products)
 
 
-async def test_an_outage_looks_like_one_and_what_is_shown_stays(
-    browser: Browser, tmp_path: Path
-) -> None:
+async def test_outage_is_reported_and_content_stays(browser: Browser, tmp_path: Path) -> None:
     store = LeavingStore()
     async with (
         a_server(tmp_path, store=store) as server,
@@ -168,7 +160,7 @@ async def test_an_outage_looks_like_one_and_what_is_shown_stays(
         store.away = True
         await admin.post("/jobs", json={"manifest": {"name": "after"}, "body": "# After it"})
         await ann.page.wait_for_selector(AWAY)
-        assert "outage: the store is away" in await ann.page.locator("#live").inner_text()
+        assert "outage: the store is unavailable" in await ann.page.locator("#live").inner_text()
         assert await ann.page.get_by_text("Before it").first.is_visible(), "no page goes empty"
         async with Visitor.another(ann) as other:
             answer = await other.page.goto("/")
@@ -181,9 +173,7 @@ async def test_an_outage_looks_like_one_and_what_is_shown_stays(
         await ann.page.locator(".column.waiting").get_by_text("After it").wait_for()
 
 
-async def test_comments_on_lines_go_back_to_the_agent_in_one_piece(
-    ann: Visitor, yard: Yard
-) -> None:
+async def test_line_comments_are_sent_to_the_agent_together(ann: Visitor, yard: Yard) -> None:
     async with yard.factory():
         job_id = await yard.submit(
             "printf 'one\\ntwo\\n' > new.txt", name="lines", reviewPolicy="manual"
@@ -206,9 +196,7 @@ async def test_comments_on_lines_go_back_to_the_agent_in_one_piece(
     )
 
 
-async def test_a_new_job_is_checked_while_it_is_written_and_says_where_it_would_run(
-    ann: Visitor, yard: Yard
-) -> None:
+async def test_new_job_is_validated_while_typing_with_a_preview(ann: Visitor, yard: Yard) -> None:
     async with yard.factory():
         await ann.page.goto("/new")
         text = ann.page.get_by_label("A job file")

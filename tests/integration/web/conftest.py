@@ -1,4 +1,4 @@
-"""A coordinator for each test of the pages, its admin and factory, and a signed-in person."""
+"""Fixtures: a coordinator with an admin client, a factory and a signed-in user."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,14 +12,14 @@ from tests.support.web_session import Visitor, a_visitor
 
 @pytest_asyncio.fixture
 async def server(tmp_path: Path) -> AsyncIterator[Server]:
-    """A coordinator of this test alone."""
+    """A coordinator for one test."""
     async with a_server(tmp_path) as running:
         yield running
 
 
 @pytest_asyncio.fixture
 async def admin(server: Server) -> AsyncIterator[httpx.AsyncClient]:
-    """An admin who works on product notes."""
+    """An API client of an admin, for the product notes."""
     async with server.client() as client:
         yield client
 
@@ -33,6 +33,6 @@ async def worker(server: Server) -> AsyncIterator[Worker]:
 
 @pytest_asyncio.fixture
 async def ann(server: Server) -> AsyncIterator[Visitor]:
-    """A person who is signed in."""
+    """A signed-in user."""
     async with a_visitor(server) as visitor:
         yield visitor

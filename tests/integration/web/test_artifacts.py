@@ -1,4 +1,4 @@
-"""The files that a job has left, on its page: saved or read as text, and never run."""
+"""Artifacts on the job page: download, text view, upload, sharing and removal."""
 
 import hashlib
 import re
@@ -18,7 +18,7 @@ EVIL = b"<script>alert(1)</script>\n"
 async def left(
     admin: httpx.AsyncClient, data: bytes, name: str, kind: str = "text/html"
 ) -> tuple[str, str]:
-    """A job with a file of this name; gives the ids of both."""
+    """Create a job with an artifact and return both ids."""
     job_id = (await submitted(admin, {"manifest": {"name": "one"}, "body": "# One"}))["id"]
     digest = hashlib.sha256(data).hexdigest()
     params = {"name": name, "sha256": digest, "mediaType": kind}
@@ -27,7 +27,7 @@ async def left(
     return job_id, made.json()["id"]
 
 
-async def test_a_file_is_listed_with_size_and_hash_and_saved_rather_than_shown(
+async def test_artifact_is_listed_with_size_and_hash_and_downloads_as_attachment(
     ann: Visitor, admin: httpx.AsyncClient
 ) -> None:
     job_id, artifact_id = await left(admin, EVIL, 'reports/say "hi" ü.html')
@@ -43,9 +43,7 @@ async def test_a_file_is_listed_with_size_and_hash_and_saved_rather_than_shown(
     assert "sandbox" in saved.headers["content-security-policy"]
 
 
-async def test_a_small_text_can_be_read_on_a_page_and_stays_text(
-    ann: Visitor, admin: httpx.AsyncClient
-) -> None:
+async def test_small_text_artifact_is_shown_escaped(ann: Visitor, admin: httpx.AsyncClient) -> None:
     _, artifact_id = await left(admin, EVIL + b"\xff", "report.html")
     text = await ann.page(f"/artifacts/{artifact_id}/text")
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
@@ -55,7 +53,7 @@ async def test_a_small_text_can_be_read_on_a_page_and_stays_text(
 @pytest.mark.parametrize(
     ("data", "kind"), [(b"\x00" * 10, "application/zip"), (b"x" * (257 << 10), "text/plain")]
 )
-async def test_what_is_no_small_text_is_only_saved(
+async def test_large_or_binary_artifact_can_only_be_downloaded(
     ann: Visitor, admin: httpx.AsyncClient, data: bytes, kind: str
 ) -> None:
     job_id, artifact_id = await left(admin, data, "file", kind)
@@ -64,7 +62,7 @@ async def test_what_is_no_small_text_is_only_saved(
     assert (await ann.http.get(f"/artifacts/{artifact_id}")).content == data
 
 
-async def test_whoever_may_not_see_the_job_has_none_of_its_files(
+async def test_artifacts_of_an_invisible_job_are_not_found(
     server: Server, admin: httpx.AsyncClient
 ) -> None:
     _, artifact_id = await left(admin, EVIL, "report.html")
@@ -77,7 +75,7 @@ async def test_whoever_may_not_see_the_job_has_none_of_its_files(
 
 
 async def sends(visitor: Visitor, job_id: str, name: str, data: bytes) -> httpx.Response:
-    """Send a file as the script of the page does."""
+    """Upload a file like the page's script."""
     return await visitor.http.post(
         f"/jobs/{job_id}/artifacts",
         params={"name": name},
@@ -86,9 +84,7 @@ async def sends(visitor: Visitor, job_id: str, name: str, data: bytes) -> httpx.
     )
 
 
-async def test_a_file_is_added_on_the_page_of_its_job(
-    ann: Visitor, admin: httpx.AsyncClient
-) -> None:
+async def test_file_is_uploaded_on_the_job_page(ann: Visitor, admin: httpx.AsyncClient) -> None:
     job_id, _ = await left(admin, b"x", "other")
     assert f'action="/jobs/{job_id}/artifacts"' in await ann.page(f"/jobs/{job_id}")
     data = EVIL * (1 << 15)
@@ -106,7 +102,7 @@ async def test_a_file_is_added_on_the_page_of_its_job(
     assert (await sends(ann, "nobody", "x", data)).status_code == 404
 
 
-async def test_a_file_is_shared_by_an_address_that_is_shown_once(
+async def test_share_link_is_shown_once_and_needs_no_session(
     server: Server, ann: Visitor, admin: httpx.AsyncClient
 ) -> None:
     job_id, artifact_id = await left(admin, b"all of it", "reports/new.md")
@@ -122,7 +118,7 @@ async def test_a_file_is_shared_by_an_address_that_is_shown_once(
     assert "?link=" not in await ann.page(f"/jobs/{job_id}")
 
 
-async def test_a_file_is_removed_on_the_page_of_its_job(
+async def test_artifact_is_removed_on_the_job_page(
     server: Server, ann: Visitor, admin: httpx.AsyncClient
 ) -> None:
     job_id, artifact_id = await left(admin, b"x", "reports/old.md")
@@ -139,7 +135,7 @@ async def test_a_file_is_removed_on_the_page_of_its_job(
     assert "artifact deleted" in text, "the story keeps it"
 
 
-async def test_only_a_page_of_ours_and_whoever_may_adds_a_file(
+async def test_upload_needs_same_origin_csrf_token_and_role(
     server: Server, ann: Visitor, admin: httpx.AsyncClient
 ) -> None:
     job_id, _ = await left(admin, b"x", "other")
@@ -160,7 +156,7 @@ async def test_only_a_page_of_ours_and_whoever_may_adds_a_file(
     assert len((await admin.get(place)).json()["artifacts"]) == 1
 
 
-async def test_a_file_that_is_too_large_is_refused_announced_or_not(
+async def test_too_large_upload_is_refused_with_and_without_content_length(
     server: Server, ann: Visitor, admin: httpx.AsyncClient
 ) -> None:
     job_id, _ = await left(admin, b"x", "other")

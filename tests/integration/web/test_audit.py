@@ -1,4 +1,4 @@
-"""The page of the audit log: who did what, a page at a time, for those who may."""
+"""The audit page: events, paging and access."""
 
 import re
 
@@ -9,7 +9,7 @@ from tests.support.web_session import Visitor, a_visitor
 EVIL = '<script>alert(1)</script><img src=x onerror="alert(2)">'
 
 
-async def test_it_says_who_did_what_and_text_stays_text(ann: Visitor) -> None:
+async def test_audit_log_shows_actors_and_escapes_text(ann: Visitor) -> None:
     assert (await ann.send("/halt", product="*", reason=EVIL)).status_code == 303
     assert (await ann.send("/settings/products", product="shop")).status_code == 303
     text = await ann.page("/audit")
@@ -23,11 +23,11 @@ async def test_it_says_who_did_what_and_text_stays_text(ann: Visitor) -> None:
 
 
 def tells(text: str, product: str) -> bool:
-    """Whether a page has a line about this product."""
+    """Return whether a page has a row about this product."""
     return f'<td class="nb">{product}</td>' in text
 
 
-async def test_older_ones_are_on_the_next_page(ann: Visitor, server: Server) -> None:
+async def test_older_events_are_on_the_next_page(ann: Visitor, server: Server) -> None:
     async with server.client() as admin:
         for number in range(60):
             made = await admin.put(f"/products/p-{number}", json={})
@@ -50,7 +50,7 @@ async def test_older_ones_are_on_the_next_page(ann: Visitor, server: Server) -> 
     await ann.page(found[1], 422)
 
 
-async def test_it_moves_by_itself(ann: Visitor) -> None:
+async def test_audit_page_updates_live(ann: Visitor) -> None:
     async with streamed(ann.http, "/live/audit") as told:
         parts = (each.data["html"] async for each in told if each.event == "part")
         assert "product changed" not in await anext(parts)
@@ -59,7 +59,7 @@ async def test_it_moves_by_itself(ann: Visitor) -> None:
             pass
 
 
-async def test_it_is_not_for_those_who_may_only_look(server: Server) -> None:
+async def test_audit_page_is_forbidden_for_viewers(server: Server) -> None:
     async with a_visitor(server, "vera", Role.VIEWER) as vera:
         assert 'href="/audit"' not in await vera.page("/settings")
         assert "audit needs one of" in await vera.page("/audit", 403)

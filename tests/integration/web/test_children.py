@@ -1,4 +1,4 @@
-"""More children for a composite, on its page."""
+"""Adding children to a composite."""
 
 import pytest_asyncio
 
@@ -13,7 +13,7 @@ WRONG = "---\nname: guide\ndepz: []\n---\n</textarea><script>alert(1)</script>\n
 
 @pytest_asyncio.fixture
 async def place(server: Server) -> str:
-    """The page of a composite with one child."""
+    """The URL of a composite with one child."""
     children = [{"name": "page", "body": "x"}]
     manifest = {"name": "roadmap", "kind": "composite", "children": children}
     async with server.client() as admin:
@@ -21,7 +21,7 @@ async def place(server: Server) -> str:
     return f"/jobs/{made['id']}"
 
 
-async def test_a_child_is_written_checked_and_added(ann: Visitor, place: str) -> None:
+async def test_child_is_validated_and_added(ann: Visitor, place: str) -> None:
     for page in (place, f"{place}/roadmap"):
         assert f'href="{place}/children"' in await ann.page(page)
     assert "name: next-step" in await ann.page(f"{place}/children")
@@ -37,9 +37,7 @@ async def test_a_child_is_written_checked_and_added(ann: Visitor, place: str) ->
     assert "is already part of roadmap" in told.text
 
 
-async def test_what_is_wrong_is_told_beside_what_was_written(
-    ann: Visitor, server: Server, place: str
-) -> None:
+async def test_faults_are_shown_next_to_the_text(ann: Visitor, server: Server, place: str) -> None:
     for where in (f"{place}/children/check", f"{place}/children"):
         refused = await ann.send(where, text=WRONG)
         assert "line 3: <code>depz</code>" in refused.text
@@ -57,7 +55,7 @@ async def test_what_is_wrong_is_told_beside_what_was_written(
     assert f"{place}/children" not in await ann.page(place)
 
 
-async def test_a_leaf_has_no_children_and_a_viewer_adds_none(
+async def test_leaf_has_no_children_and_viewer_cannot_add(
     ann: Visitor, server: Server, place: str
 ) -> None:
     async with server.client() as admin:

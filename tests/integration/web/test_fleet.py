@@ -1,4 +1,4 @@
-"""The page of the fleet: what is done to a factory there, and what is said of it."""
+"""The fleet page: factory cards, actions and invitations."""
 
 import re
 from datetime import timedelta
@@ -10,7 +10,7 @@ from tests.support.api_server import SYSTEM, Server, Worker, a_worker
 from tests.support.web_session import Visitor, a_visitor
 
 
-async def test_a_card_says_how_a_machine_is_what_it_has_and_what_runs_there(
+async def test_factory_card_shows_state_engines_and_running_jobs(
     ann: Visitor, server: Server, worker: Worker
 ) -> None:
     rests = (server.coordinator.clock.now() + timedelta(hours=2)).isoformat()
@@ -39,7 +39,7 @@ async def test_a_card_says_how_a_machine_is_what_it_has_and_what_runs_there(
     assert "cpu" not in card, "what a machine does not tell is not shown"
 
 
-async def test_a_card_says_what_no_other_machine_can_do(
+async def test_factory_card_shows_exclusive_capabilities(
     ann: Visitor, server: Server, worker: Worker
 ) -> None:
     await worker.beat(capabilities=["os:mac", "has:xcode"])
@@ -55,20 +55,20 @@ async def test_a_card_says_what_no_other_machine_can_do(
 
 
 async def done(ann: Visitor, verb: str) -> str:
-    """What the page says when a button of the factory was pressed."""
+    """Take an action on the factory and return the page."""
     answer = await ann.send(f"/fleet/mac-1/{verb}")
     assert answer.status_code == 303, answer.text
     return await ann.page(answer.headers["location"])
 
 
-async def test_a_factory_is_drained_and_takes_work_again(ann: Visitor, worker: Worker) -> None:
+async def test_factory_is_drained_and_resumed(ann: Visitor, worker: Worker) -> None:
     assert "mac-1 is draining" in await done(ann, "drain")
     assert {"type": "drain"} in (await worker.beat()).json()["commands"]
     assert "mac-1 takes jobs again" in await done(ann, "resume")
     assert (await worker.beat()).json()["commands"] == []
 
 
-async def test_a_new_token_is_shown_once_and_the_old_one_ends(
+async def test_rotated_token_is_shown_once_and_the_old_one_is_revoked(
     ann: Visitor, server: Server, worker: Worker
 ) -> None:
     answer = await ann.send("/fleet/mac-1/rotate")
@@ -80,19 +80,19 @@ async def test_a_new_token_is_shown_once_and_the_old_one_ends(
     assert found[1] not in await ann.page("/fleet")
 
 
-async def test_a_revoked_factory_gets_nothing_any_more(ann: Visitor, worker: Worker) -> None:
+async def test_revoked_factory_is_unauthorized(ann: Visitor, worker: Worker) -> None:
     assert "its token is revoked" in await done(ann, "revoke")
     assert (await worker.beat()).status_code == 401
     assert 'id="mac-1"' in await ann.page("/fleet")
 
 
-async def test_a_factory_leaves_the_fleet(ann: Visitor, worker: Worker) -> None:
+async def test_factory_is_deregistered(ann: Visitor, worker: Worker) -> None:
     assert "mac-1 is removed from the fleet" in await done(ann, "deregister")
     assert (await worker.beat()).status_code == 401
     assert 'id="mac-1"' not in await ann.page("/fleet")
 
 
-async def test_what_cannot_be_taken_back_is_asked_first(ann: Visitor, worker: Worker) -> None:
+async def test_irreversible_actions_ask_for_confirmation(ann: Visitor, worker: Worker) -> None:
     text = await ann.page("/fleet")
     for verb in ("rotate", "revoke", "deregister"):
         form = f'action="/fleet/{worker.id}/{verb}"'
@@ -101,7 +101,7 @@ async def test_what_cannot_be_taken_back_is_asked_first(ann: Visitor, worker: Wo
         )
 
 
-async def test_there_is_nothing_else_to_do_to_a_factory(ann: Visitor, worker: Worker) -> None:
+async def test_unknown_factory_action_is_not_found(ann: Visitor, worker: Worker) -> None:
     await done(ann, "drain")
     assert (await ann.send(f"/fleet/{worker.id}/explode")).status_code == 404
     assert "Resume mac-1" in await ann.page("/fleet"), "it is still drained"
@@ -115,15 +115,13 @@ async def test_tokens_are_for_admins(server: Server, worker: Worker, verb: str) 
         assert (await worker.beat()).status_code == 200
 
 
-async def test_a_page_says_only_what_was_done(ann: Visitor) -> None:
+async def test_unknown_confirmation_is_not_shown(ann: Visitor) -> None:
     assert "mac-1 takes jobs again" in await ann.page("/fleet?did=resume&to=mac-1")
     assert 'class="notice"' not in await ann.page("/fleet?did=nonsense&to=mac-1")
     await ann.page("/fleet?did=resume&to=Call+this+number:+it", 422)
 
 
-async def test_an_invitation_that_nobody_used_is_listed_and_taken_back(
-    ann: Visitor, server: Server
-) -> None:
+async def test_unused_invitation_is_listed_and_withdrawn(ann: Visitor, server: Server) -> None:
     assert "Open invitations" not in await ann.page("/fleet")
     made = [await ann.send("/fleet/enroll") for _ in range(2)]
     secrets = [re.findall(r"--secret (gfe_\S+)", each.text)[0] for each in made]
@@ -156,9 +154,7 @@ async def test_invitations_are_for_admins(ann: Visitor, server: Server) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_the_command_to_paste_names_the_address_that_the_browser_uses(
-    ann: Visitor, scheme: str
-) -> None:
+async def test_enroll_command_contains_the_browsers_url(ann: Visitor, scheme: str) -> None:
     form = {"csrf": await ann.csrf()}
     proxied = {"x-forwarded-proto": scheme, "host": "fleet.example"}
     answer = await ann.http.post("/fleet/enroll", data=form, headers=proxied)

@@ -1,4 +1,4 @@
-"""What guards the pages: nobody acts through another's browser, and text stays text."""
+"""Security of the pages: CSRF, escaping, content policy, error pages."""
 
 import re
 from collections.abc import AsyncIterator, Sequence
@@ -33,7 +33,7 @@ EVIL = '<script>alert(1)</script><img src=x onerror="alert(2)">'
 
 
 class Tags(HTMLParser):
-    """The elements of a page, with their attributes."""
+    """Collects the elements of a page with their attributes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Tags(HTMLParser):
 
     @staticmethod
     def of(text: str) -> list[tuple[str, dict[str, str]]]:
-        """Those of a page."""
+        """Return the elements of a page."""
         tags = Tags()
         tags.feed(text)
         return tags.found
@@ -58,7 +58,7 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
         yield made
 
 
-async def test_every_page_lets_nothing_run_but_our_own_scripts(ann: Visitor) -> None:
+async def test_pages_run_only_their_own_scripts(ann: Visitor) -> None:
     for place in PAGES:
         answer = await ann.http.get(place, headers={"accept": "text/html"})
         policy = answer.headers["content-security-policy"]
@@ -70,7 +70,7 @@ async def test_every_page_lets_nothing_run_but_our_own_scripts(ann: Visitor) -> 
 
 
 def only_ours(text: str) -> None:
-    """A page runs and asks for nothing but what we sent."""
+    """Check that a page loads nothing from elsewhere."""
     for tag, attributes in Tags.of(text):
         assert tag != "style"
         assert tag != "script" or attributes["src"].startswith("/static/")
@@ -82,14 +82,14 @@ def only_ours(text: str) -> None:
             assert not attributes.get(name, "/").startswith("//"), attributes
 
 
-async def test_what_people_write_stays_text(ann: Visitor) -> None:
+async def test_user_text_is_escaped(ann: Visitor) -> None:
     for place in ("/", "/jobs", "/jobs/one"):
         text = await ann.page(place)
         assert "&lt;script&gt;alert(1)" in text
         assert "<img src=x" not in text
 
 
-async def test_a_form_of_another_site_does_nothing(server: Server, ann: Visitor) -> None:
+async def test_cross_site_form_is_refused(server: Server, ann: Visitor) -> None:
     form = {"csrf": await ann.csrf()}
     for headers in (
         {"origin": "https://elsewhere.example"},
@@ -105,14 +105,14 @@ async def test_a_form_of_another_site_does_nothing(server: Server, ann: Visitor)
         assert login.status_code == 403
 
 
-async def test_a_form_without_the_visitors_own_mark_does_nothing(ann: Visitor) -> None:
+async def test_form_without_csrf_token_is_refused(ann: Visitor) -> None:
     for csrf in ("", "0" * 64):
         answer = await ann.http.post("/jobs/one/actions/cancel", data={"csrf": csrf})
         assert answer.status_code == 403
         assert "reload the page" in answer.text
 
 
-async def test_a_viewer_sees_everything_and_can_do_nothing(server: Server) -> None:
+async def test_viewer_can_see_but_not_act(server: Server) -> None:
     async with a_visitor(server, "vera", Role.VIEWER) as vera:
         assert "/actions/" not in await vera.page("/jobs/one")
         assert "Drain" not in await vera.page("/fleet")
@@ -121,13 +121,13 @@ async def test_a_viewer_sees_everything_and_can_do_nothing(server: Server) -> No
         assert "cancel needs one of" in refused.text
 
 
-async def test_a_token_for_programs_is_no_cookie(server: Server) -> None:
+async def test_program_token_is_not_accepted_as_cookie(server: Server) -> None:
     for secret in (server.admin_token, await server.factory_token("mac-1")):
         async with httpx.AsyncClient(base_url=server.url, cookies={"gf_session": secret}) as http:
             assert (await http.get("/live/whoami")).status_code == 401
 
 
-async def test_a_stranger_is_asked_to_sign_in_and_a_script_is_told_so(server: Server) -> None:
+async def test_page_redirects_to_login_and_stream_is_unauthorized(server: Server) -> None:
     async with a_visitor(server) as visitor:
         visitor.http.cookies.clear()
         asked = await visitor.http.get("/jobs", headers={"accept": "text/html"})
@@ -135,11 +135,11 @@ async def test_a_stranger_is_asked_to_sign_in_and_a_script_is_told_so(server: Se
         assert (await visitor.http.get("/live/home")).status_code == 401
 
 
-async def test_an_unknown_job_says_so_on_a_page(ann: Visitor) -> None:
+async def test_unknown_job_is_an_error_page(ann: Visitor) -> None:
     assert "there is no job" in await ann.page("/jobs/nobody", 404)
 
 
-async def test_our_files_are_kept_for_ever_and_sent_small(ann: Visitor) -> None:
+async def test_static_files_are_immutable_and_compressed(ann: Visitor) -> None:
     found = re.search(r'href="(/static/[^"]+style.css)"', await ann.page("/"))
     assert found is not None
     style = await ann.http.get(found[1])
@@ -148,7 +148,7 @@ async def test_our_files_are_kept_for_ever_and_sent_small(ann: Visitor) -> None:
     assert (await ann.http.get("/static/x/../secrets.py")).status_code == 404
 
 
-async def test_the_home_page_is_light(ann: Visitor) -> None:
+async def test_home_page_is_small(ann: Visitor) -> None:
     text = await ann.page("/")
     names = {each.name for each in (files("gigafactory.web") / "static").iterdir()}
     assert {"main.js", "style.css"} <= names
@@ -162,7 +162,7 @@ async def test_the_home_page_is_light(ann: Visitor) -> None:
     assert total < 150_000
 
 
-async def test_an_address_that_nobody_has_is_a_page_for_people_and_a_problem_for_programs(
+async def test_unknown_url_is_a_page_for_browsers_and_a_problem_for_programs(
     server: Server, ann: Visitor
 ) -> None:
     text = await ann.page("/no/such/<b>page", 404)
@@ -176,7 +176,7 @@ async def test_an_address_that_nobody_has_is_a_page_for_people_and_a_problem_for
         assert (await admin.get("/none")).headers["content-type"] == "application/problem+json"
 
 
-async def test_a_way_that_a_page_does_not_take_is_said_on_a_page(ann: Visitor) -> None:
+async def test_unsupported_method_is_an_error_page(ann: Visitor) -> None:
     answer = await ann.http.delete("/jobs", headers={"accept": "text/html"})
     assert answer.status_code == 405
     assert "/jobs does not support the method DELETE" in answer.text
@@ -184,7 +184,7 @@ async def test_a_way_that_a_page_does_not_take_is_said_on_a_page(ann: Visitor) -
     assert told.json()["code"] == "method_not_allowed"
 
 
-async def test_a_fault_of_ours_is_a_page_for_people_and_a_problem_for_programs(
+async def test_internal_error_is_a_page_for_browsers_and_a_problem_for_programs(
     server: Server, ann: Visitor
 ) -> None:
     # A page that needs what was taken away here fails as it would for any fault of ours.
@@ -198,13 +198,13 @@ async def test_a_fault_of_ours_is_a_page_for_people_and_a_problem_for_programs(
 
 
 class LeavingStore(MemoryStore):
-    """A store that can be away, but for what says who somebody is."""
+    """A store that can be unavailable for everything but authentication."""
 
     away = False
 
     def _require(self) -> None:
         if self.away:
-            raise Unavailable("the store is away")
+            raise Unavailable("the store is unavailable")
 
     async def find_jobs(self, query: JobQuery) -> Sequence[Job]:
         self._require()
@@ -221,7 +221,7 @@ class LeavingStore(MemoryStore):
         return await super().records(of, prefix=prefix, after=after, limit=limit)
 
 
-async def test_no_page_is_empty_because_the_store_is_away(tmp_path: Path) -> None:
+async def test_pages_report_a_store_outage(tmp_path: Path) -> None:
     store = LeavingStore()
     async with a_server(tmp_path, store=store) as server, a_visitor(server) as ann:
         async with server.client() as admin:
@@ -234,6 +234,6 @@ async def test_no_page_is_empty_because_the_store_is_away(tmp_path: Path) -> Non
         ):
             text = await ann.page(place, 503)
             assert "Away for a moment" in text, place
-            assert "the store is away" in text, place
+            assert "the store is unavailable" in text, place
         store.away = False
         await ann.page(job)

@@ -1,4 +1,4 @@
-"""The page of a job: its log as a file, its timeline, and why it is where it is."""
+"""The job page: log download, events, explanation, actions and defects."""
 
 import hashlib
 import re
@@ -16,7 +16,7 @@ CHUNK = 1 << 20
 CHUNKS = 24
 
 
-async def test_a_large_log_is_saved_as_it_is_read_and_the_page_has_only_its_end(
+async def test_large_log_is_streamed_as_a_file_and_the_page_shows_its_end(
     server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     job_id = (await submitted(admin, {"manifest": {"name": "long"}, "body": "# Long"}))["id"]
@@ -47,7 +47,7 @@ async def test_a_large_log_is_saved_as_it_is_read_and_the_page_has_only_its_end(
         assert (await nobody.get(f"/jobs/{job_id}/log.txt")).status_code == 401
 
 
-async def test_a_job_says_why_it_is_not_yet_why_it_is_here_and_what_has_happened(
+async def test_job_page_explains_placement_and_shows_events(
     ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     document: dict[str, object] = {"manifest": {"name": "one"}, "body": "# One\n\nDo it *well*."}
@@ -73,7 +73,7 @@ async def test_a_job_says_why_it_is_not_yet_why_it_is_here_and_what_has_happened
     assert "<p>the disk is full</p>" in text[text.index('class="timeline"') :]
 
 
-async def test_a_job_has_the_buttons_of_its_stage_and_no_others(
+async def test_job_page_has_only_the_actions_of_its_stage(
     ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     document: dict[str, object] = {"manifest": {"name": "one", "ship": "none"}, "body": "# One"}
@@ -104,7 +104,7 @@ async def test_a_job_has_the_buttons_of_its_stage_and_no_others(
     assert seen == ACTIONS.keys()
 
 
-async def test_what_was_shipped_can_be_found_wanting_and_counts_as_escaped(
+async def test_reported_defect_counts_as_escaped(
     server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     document: dict[str, object] = {"manifest": {"name": "one", "ship": "none"}, "body": "# One"}

@@ -1,4 +1,4 @@
-"""The pages beside jobs and factories: roadmaps, budgets, insights, settings."""
+"""Home, job list, roadmap, budget, insights and settings pages."""
 
 import re
 
@@ -23,9 +23,7 @@ async def spent(worker: Worker, usd: str) -> None:
     await claim_report(worker, *reports)
 
 
-async def test_the_form_of_filters_may_be_left_empty_in_part(
-    ann: Visitor, admin: httpx.AsyncClient
-) -> None:
+async def test_empty_filters_are_ignored(ann: Visitor, admin: httpx.AsyncClient) -> None:
     for name in ("paint-door", "mow-lawn"):
         await submitted(admin, {"manifest": {"name": name}, "body": f"# {name}"})
     form = "/jobs?q={}&stage={}&priority=&repo=&engine="
@@ -37,9 +35,7 @@ async def test_the_form_of_filters_may_be_left_empty_in_part(
     await ann.page(form.format("", "nonsense"), 422)
 
 
-async def test_a_roadmap_is_a_picture_with_its_next_phase(
-    ann: Visitor, admin: httpx.AsyncClient
-) -> None:
+async def test_roadmap_page_draws_the_dag(ann: Visitor, admin: httpx.AsyncClient) -> None:
     plan = (a_child("page"), a_child("guide", deps=["page"]), a_child("later", phase=2))
     roadmap = await submitted(admin, a_roadmap(*plan))
     text = await ann.page(f"/jobs/{roadmap['id']}/roadmap")
@@ -49,16 +45,14 @@ async def test_a_roadmap_is_a_picture_with_its_next_phase(
     assert f"/jobs/{roadmap['id']}/roadmap" in await ann.page(f"/jobs/{roadmap['id']}")
 
 
-async def test_two_hundred_jobs_are_drawn_in_one_look(
-    ann: Visitor, admin: httpx.AsyncClient
-) -> None:
+async def test_roadmap_page_draws_200_jobs(ann: Visitor, admin: httpx.AsyncClient) -> None:
     plan = [a_child(f"c-{n}", deps=[f"c-{n // 2}"] if n else []) for n in range(200)]
     roadmap = await submitted(admin, a_roadmap(*plan))
     text = await ann.page(f"/jobs/{roadmap['id']}/roadmap")
     assert text.count('class="box ') == 200
 
 
-async def test_a_job_is_drawn_with_what_it_waits_for_and_what_waits_for_it(
+async def test_job_page_draws_dependencies_and_dependents(
     ann: Visitor, admin: httpx.AsyncClient
 ) -> None:
     ids = {}
@@ -77,7 +71,7 @@ async def test_a_job_is_drawn_with_what_it_waits_for_and_what_waits_for_it(
     assert 'class="dag"' not in await ann.page(f"/jobs/{ids['apart']}")
 
 
-async def test_a_composite_is_drawn_with_its_children_and_says_when_there_are_more(
+async def test_composite_page_draws_children_and_reports_truncation(
     ann: Visitor, admin: httpx.AsyncClient
 ) -> None:
     roadmap = await submitted(admin, a_roadmap(*(a_child(f"c-{n}") for n in range(30))))
@@ -92,7 +86,7 @@ async def test_a_composite_is_drawn_with_its_children_and_says_when_there_are_mo
     assert (text.count('class="box '), text.count('class="arrow part"')) == (26, 24)
 
 
-async def test_a_review_says_how_many_approvals_there_are_of_how_many(
+async def test_review_shows_approvals_and_quorum(
     server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     people = {"reviewers": ["ann", "bob"], "quorum": 2}
@@ -116,7 +110,7 @@ async def test_a_review_says_how_many_approvals_there_are_of_how_many(
         assert "<strong>1 of 2 approvals</strong>: ann" in await vera.page(place)
 
 
-async def test_jobs_that_fail_for_one_reason_are_one_card_and_go_again_together(
+async def test_jobs_failed_for_one_reason_share_a_card_and_a_requeue(
     server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     for n in range(4):
@@ -138,7 +132,7 @@ async def test_jobs_that_fail_for_one_reason_are_one_card_and_go_again_together(
     assert "the disk is full" not in await ann.page("/")
 
 
-async def test_whatever_waits_for_a_person_has_its_button_or_its_place_on_the_home_page(
+async def test_each_attention_item_has_an_action_or_a_link(
     server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     assert (await ann.send("/budget/notes", ceiling="5")).status_code == 303
@@ -169,7 +163,7 @@ async def test_whatever_waits_for_a_person_has_its_button_or_its_place_on_the_ho
         assert "/actions/" not in await vera.page("/")
 
 
-async def test_a_new_job_says_also_why_it_would_not_go_elsewhere(
+async def test_preview_explains_why_not_another_factory(
     server: Server, ann: Visitor, worker: Worker
 ) -> None:
     async with a_worker(server, "linux-2") as other:
@@ -185,7 +179,7 @@ async def test_a_new_job_says_also_why_it_would_not_go_elsewhere(
         assert "would run now" not in (await ann.send("/new/check", text=job)).text
 
 
-async def test_a_budget_is_set_watched_paused_and_resumed(
+async def test_budget_is_set_shown_paused_and_resumed(
     server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     await submitted(admin, {"manifest": {"name": "dear"}, "body": "# Dear"})
@@ -215,7 +209,7 @@ async def tallied(server: Server) -> None:
     await server.coordinator.tallier.step()
 
 
-async def test_insights_say_what_runs_came_to(
+async def test_insights_show_results_of_runs(
     server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     empty = await ann.page("/insights")
@@ -249,7 +243,7 @@ async def test_insights_say_what_runs_came_to(
     assert 'class="bar-mark"' in text
 
 
-async def test_the_bars_of_insights_show_what_is_asked_for(
+async def test_insights_charts_show_the_chosen_measure(
     server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     dear: dict[str, object] = {"manifest": {"name": "dear", "repo": "notes"}, "body": "# Dear"}
@@ -275,7 +269,7 @@ async def test_the_bars_of_insights_show_what_is_asked_for(
     await ann.page("/insights?show=nonsense", 422)
 
 
-async def test_what_would_do_better_is_told_in_words(
+async def test_insights_show_routing_recommendations(
     ann: Visitor,
     server: Server,
     admin: httpx.AsyncClient,
@@ -307,7 +301,7 @@ async def test_what_would_do_better_is_told_in_words(
     assert "learned from 244 first attempts" in told
 
 
-async def test_what_was_learned_is_rolled_out_and_switched_back_there(
+async def test_learned_routing_is_switched_on_and_off(
     server: Server, ann: Visitor, admin: httpx.AsyncClient
 ) -> None:
     await submitted(admin, {"manifest": {"name": "one"}, "body": "# One"})
@@ -325,7 +319,7 @@ async def test_what_was_learned_is_rolled_out_and_switched_back_there(
         assert (await vera.send(place, mode="on")).status_code == 403
 
 
-async def test_a_board_has_a_column_for_each_stage_and_filters_hold_there_too(
+async def test_board_has_a_column_per_stage_and_applies_filters(
     ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     for name in ("first", "second"):
@@ -339,7 +333,7 @@ async def test_a_board_has_a_column_for_each_stage_and_filters_hold_there_too(
     assert ("The first" in held, "The second" in held) == (True, False)
 
 
-async def test_tokens_are_made_shown_once_and_ended(ann: Visitor, server: Server) -> None:
+async def test_tokens_are_created_shown_once_and_revoked(ann: Visitor, server: Server) -> None:
     made = await ann.send("/settings/tokens", user="bob", role="reviewer")
     assert made.status_code == 200
     assert "gfo_" in made.text
@@ -353,7 +347,7 @@ async def test_tokens_are_made_shown_once_and_ended(ann: Visitor, server: Server
     assert (await ann.send("/settings/tokens", user="bad name!")).status_code == 422
 
 
-async def test_a_viewer_has_no_buttons_there_either(server: Server) -> None:
+async def test_viewer_cannot_change_tokens_and_budgets(server: Server) -> None:
     async with a_visitor(server, "vera", Role.VIEWER) as vera:
         assert (await vera.send("/settings/tokens", user="eve", role="admin")).status_code == 403
         assert (await vera.send("/budget/notes/pause")).status_code == 403

@@ -1,4 +1,4 @@
-"""The choice of a product: what every page shows then, and who may choose what."""
+"""Choosing a product: effect on the pages and access."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -66,9 +66,7 @@ async def test_budgets_and_halts_are_those_of_the_chosen_product(
     assert fleet.stop_reason("shop") is None
 
 
-async def test_a_halt_of_everything_is_lifted_also_by_who_looks_at_one_product(
-    ann: Visitor, server: Server
-) -> None:
+async def test_fleet_halt_can_be_ended_with_a_product_chosen(ann: Visitor, server: Server) -> None:
     await ann.send("/halt", product="*")
     await chooses(ann, "notes")
     assert 'name="product" value="*">Resume the whole fleet' in await ann.page("/fleet")
@@ -77,16 +75,14 @@ async def test_a_halt_of_everything_is_lifted_also_by_who_looks_at_one_product(
     assert server.coordinator.index.fleet.stop_reason("shop") is None
 
 
-async def test_what_is_of_another_product_is_still_found_by_its_address(
-    ann: Visitor, server: Server
-) -> None:
+async def test_job_of_another_product_is_found_by_url(ann: Visitor, server: Server) -> None:
     async with server.client(product="shop") as admin:
         job_id = (await admin.get("/jobs/of-shop")).json()["id"]
     await chooses(ann, "notes")
     assert "Work of shop" in await ann.page(f"/jobs/{job_id}")
 
 
-async def test_nobody_chooses_what_they_may_not_see_or_what_is_not_there(server: Server) -> None:
+async def test_invisible_or_unknown_product_cannot_be_chosen(server: Server) -> None:
     secret = await server.token("eve", Role.VIEWER, ["notes"])
     async with a_stranger(server) as http:
         await http.post("/login", data={"token": secret})
@@ -97,6 +93,6 @@ async def test_nobody_chooses_what_they_may_not_see_or_what_is_not_there(server:
         assert await shown(eve, "/jobs") == (True, False)
 
 
-async def test_the_way_back_is_a_page_of_ours(ann: Visitor) -> None:
+async def test_redirect_back_is_limited_to_own_pages(ann: Visitor) -> None:
     for back in ("//elsewhere.example", "https://elsewhere.example", "/jobs/x"):
         assert (await chooses(ann, "notes", back)).headers["location"] == "/"

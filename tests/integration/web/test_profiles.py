@@ -1,4 +1,4 @@
-"""The page of a profile: read in every version, and saved as a new one."""
+"""The profile page: versions, validation and saving."""
 
 import html
 import re
@@ -17,13 +17,13 @@ FORM = "/settings/profiles"
 
 
 def written(text: str) -> str:
-    """What stands in the field of a page."""
+    """Return the content of the text field."""
     found = re.search(r"<textarea[^>]*>(.*?)</textarea>", text, re.DOTALL)
     assert found is not None
     return html.unescape(found[1])
 
 
-def test_the_file_of_a_profile_gives_it_back() -> None:
+def test_profile_file_round_trips() -> None:
     policy = 'review-policy: {reviewers: ["@ann"], quorum: 1}\n'
     own = parse_profile_file(OWN.replace("stall", f"{policy}default-verify: make test\nstall"))
     for profile in (own, *shipped().values()):
@@ -33,7 +33,7 @@ def test_the_file_of_a_profile_gives_it_back() -> None:
         assert again == profile
 
 
-async def test_a_profile_is_opened_changed_and_saved_as_a_new_version(ann: Visitor) -> None:
+async def test_changed_profile_is_saved_as_a_new_version(ann: Visitor) -> None:
     assert 'href="/settings/profiles/qa?product=default"' in await ann.page("/settings")
     text = written(await ann.page("/settings/profiles/qa"))
     assert text.startswith("---\nname: qa\n")
@@ -52,7 +52,7 @@ async def test_a_profile_is_opened_changed_and_saved_as_a_new_version(ann: Visit
     assert "qa@2 is unchanged" in await ann.page(again.headers["location"])
 
 
-async def test_a_new_one_is_written_for_a_product(ann: Visitor, server: Server) -> None:
+async def test_new_profile_is_saved_for_a_product(ann: Visitor, server: Server) -> None:
     assert "name: careful-engineer" in await ann.page(FORM)
     saved = await ann.send(FORM, text=OWN, product="shop")
     assert saved.headers["location"] == "/settings/profiles/careful?product=shop&did=saved"
@@ -62,7 +62,7 @@ async def test_a_new_one_is_written_for_a_product(ann: Visitor, server: Server) 
     assert found == replace(parse_profile_file(OWN), product_id="shop")
 
 
-async def test_what_is_wrong_is_told_beside_what_was_written(ann: Visitor) -> None:
+async def test_faults_are_shown_next_to_the_text(ann: Visitor) -> None:
     wrong = "---\nname: careful\nstal: 3\n---\n</textarea><script>alert(1)</script>\n"
     refused = await ann.send(FORM, text=wrong)
     assert refused.status_code == 422
@@ -76,7 +76,7 @@ async def test_what_is_wrong_is_told_beside_what_was_written(ann: Visitor) -> No
     await ann.page("/settings/profiles/qa?version=x", 422)
 
 
-async def test_whoever_may_only_look_reads_it(server: Server) -> None:
+async def test_viewer_reads_but_cannot_save(server: Server) -> None:
     async with a_visitor(server, "vera", Role.VIEWER) as vera:
         text = await vera.page("/settings/profiles/qa")
         assert "name: qa" in text

@@ -1,4 +1,4 @@
-"""The page of settings: the halt switch, products, tokens, profiles and channels."""
+"""The settings page: halt switch, dispatch mode, products and notification channels."""
 
 import re
 from datetime import timedelta
@@ -18,7 +18,9 @@ from tests.support.builders import NOON
 from tests.support.web_session import Visitor, a_visitor
 
 
-async def test_everything_is_halted_and_goes_on_there_too(ann: Visitor, server: Server) -> None:
+async def test_fleet_is_halted_and_resumed_on_the_settings_page(
+    ann: Visitor, server: Server
+) -> None:
     text = await ann.page("/settings")
     for heading in ("Halt switch", "Products", "Tokens", "Profiles", "Notifications"):
         assert f">{heading}</h2>" in text
@@ -38,7 +40,7 @@ async def test_everything_is_halted_and_goes_on_there_too(ann: Visitor, server: 
     assert elsewhere.status_code == 422
 
 
-async def test_the_way_of_dispatch_is_set_and_how_it_compares_is_shown(
+async def test_dispatch_mode_is_set_and_the_comparison_is_shown(
     ann: Visitor, server: Server
 ) -> None:
     assert "Dispatch mode" not in await ann.page("/settings"), "no product yet"
@@ -73,13 +75,13 @@ async def test_the_way_of_dispatch_is_set_and_how_it_compares_is_shown(
 
 
 class Silent:
-    """A way to people that tells them nothing."""
+    """A notification channel that discards everything."""
 
     async def send(self, channel: str, title: str, body: str) -> None:
-        """Let it be."""
+        """Discard the notification."""
 
 
-async def test_it_says_who_is_told_of_what(ann: Visitor, server: Server) -> None:
+async def test_notification_channels_are_shown(ann: Visitor, server: Server) -> None:
     assert "No channel is set up" in await ann.page("/settings")
     ops = Channel(name="ops", products=("notes",), kinds=("review", "failed"))
     server.coordinator.notify_through(Silent(), [ops])
@@ -89,9 +91,7 @@ async def test_it_says_who_is_told_of_what(ann: Visitor, server: Server) -> None
     assert "notes · review, failed" in told
 
 
-async def test_a_product_is_set_up_and_what_is_not_on_the_form_stays(
-    ann: Visitor, server: Server
-) -> None:
+async def test_product_form_keeps_absent_settings(ann: Visitor, server: Server) -> None:
     async with server.client() as admin:
         wait = {"targetWait": {"critical": "5m"}, "weights": {"affinity": 0.9}}
         assert (await admin.put("/products/notes", json=wait)).status_code == 200
@@ -127,7 +127,7 @@ async def test_a_product_is_set_up_and_what_is_not_on_the_form_stays(
         assert refused.status_code == 422, wrong
 
 
-async def test_whoever_may_only_look_has_no_button_there(server: Server) -> None:
+async def test_viewer_has_no_buttons_on_the_settings_page(server: Server) -> None:
     async with a_visitor(server, "vera", Role.VIEWER) as vera:
         text = await vera.page("/settings")
         for word in ("Create token", "Halt the whole fleet", "Add a product", ">Tokens<"):

@@ -1,4 +1,4 @@
-"""Signing in and out: by an address that works once, or a token; and what a browser then holds."""
+"""Signing in by link or token, cookies, and signing out."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +19,7 @@ async def code_of(admin: httpx.AsyncClient) -> str:
     return code
 
 
-async def test_an_address_signs_one_browser_in_once(tmp_path: Path) -> None:
+async def test_login_link_works_once(tmp_path: Path) -> None:
     async with a_server(tmp_path) as server, server.client() as admin:
         code = await code_of(admin)
         async with a_stranger(server) as first, a_stranger(server) as second:
@@ -33,7 +33,7 @@ async def test_an_address_signs_one_browser_in_once(tmp_path: Path) -> None:
             assert "was used or has expired" in again.text
 
 
-async def test_an_address_is_good_for_ten_minutes(tmp_path: Path) -> None:
+async def test_login_link_expires_after_ten_minutes(tmp_path: Path) -> None:
     clock = Clock()
     async with a_server(tmp_path, clock=clock) as server, server.client() as admin:
         code = await code_of(admin)
@@ -42,7 +42,7 @@ async def test_an_address_is_good_for_ten_minutes(tmp_path: Path) -> None:
             assert (await http.post("/login", data={"code": code})).status_code == 401
 
 
-async def test_the_cookie_is_for_http_alone_and_never_the_token_itself(tmp_path: Path) -> None:
+async def test_cookie_is_http_only_and_not_the_token(tmp_path: Path) -> None:
     async with a_server(tmp_path) as server, a_stranger(server) as http:
         secret = await server.token("ann", Role.REVIEWER)
         answer = await http.post("/login", data={"token": secret})
@@ -53,7 +53,7 @@ async def test_the_cookie_is_for_http_alone_and_never_the_token_itself(tmp_path:
         assert http.cookies["gf_session"].startswith("gfl_")
 
 
-async def test_behind_tls_the_cookie_is_for_tls_alone(tmp_path: Path) -> None:
+async def test_cookie_is_secure_behind_tls(tmp_path: Path) -> None:
     async with a_server(tmp_path) as server, a_stranger(server) as http:
         secret = await server.token("ann")
         proxied = {"x-forwarded-proto": "https"}
@@ -61,7 +61,7 @@ async def test_behind_tls_the_cookie_is_for_tls_alone(tmp_path: Path) -> None:
         assert "Secure" in answer.headers["set-cookie"]
 
 
-async def test_whoever_loses_the_token_loses_the_browser_too(tmp_path: Path) -> None:
+async def test_revoking_a_token_ends_its_sessions(tmp_path: Path) -> None:
     async with a_server(tmp_path) as server, server.client() as admin, a_visitor(server) as ann:
         await ann.page("/")
         tokens = (await admin.get("/tokens")).json()["tokens"]
@@ -72,7 +72,7 @@ async def test_whoever_loses_the_token_loses_the_browser_too(tmp_path: Path) -> 
         assert "You are signed out" in await ann.page("/login?ended=yes")
 
 
-async def test_an_address_is_worth_nothing_once_its_makers_token_has_ended(tmp_path: Path) -> None:
+async def test_login_link_is_invalid_after_its_token_is_revoked(tmp_path: Path) -> None:
     async with a_server(tmp_path) as server, server.client() as admin:
         secret = await server.token("bob", Role.OPERATOR)
         async with server.client(secret) as bob, a_stranger(server) as http:
@@ -83,7 +83,7 @@ async def test_an_address_is_worth_nothing_once_its_makers_token_has_ended(tmp_p
             assert (await http.post("/login", data={"code": code})).status_code == 401
 
 
-async def test_signing_out_ends_the_cookie_wherever_it_went(tmp_path: Path) -> None:
+async def test_signing_out_invalidates_the_cookie(tmp_path: Path) -> None:
     async with a_server(tmp_path) as server, a_visitor(server) as ann:
         stolen = dict(ann.http.cookies)
         out = await ann.send("/logout")
@@ -93,16 +93,14 @@ async def test_signing_out_ends_the_cookie_wherever_it_went(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("given", [{"token": "gfo_wrong"}, {"code": "wrong"}, {}, {"token": " "}])
-async def test_what_opens_nothing_is_said_with_what_to_do(
-    tmp_path: Path, given: dict[str, str]
-) -> None:
+async def test_invalid_login_shows_an_error(tmp_path: Path, given: dict[str, str]) -> None:
     async with a_server(tmp_path) as server, a_stranger(server) as http:
         answer = await http.post("/login", data=given)
         assert answer.status_code == 401
         assert 'role="alert"' in answer.text
 
 
-async def test_a_factory_has_no_browser(tmp_path: Path) -> None:
+async def test_factory_token_cannot_sign_in(tmp_path: Path) -> None:
     async with a_server(tmp_path) as server, a_stranger(server) as http:
         token = await server.factory_token("mac-1")
         assert (await http.post("/login", data={"token": token})).status_code == 403
@@ -110,7 +108,7 @@ async def test_a_factory_has_no_browser(tmp_path: Path) -> None:
             assert (await factory.post("/logins")).status_code == 403
 
 
-async def test_a_browser_cannot_hand_itself_on(tmp_path: Path) -> None:
+async def test_session_cannot_create_login_links(tmp_path: Path) -> None:
     async with (
         a_server(tmp_path) as server,
         a_visitor(server) as ann,
@@ -119,7 +117,7 @@ async def test_a_browser_cannot_hand_itself_on(tmp_path: Path) -> None:
         assert (await scripted.post("/logins")).status_code == 403
 
 
-async def test_guessing_is_slowed_down(tmp_path: Path) -> None:
+async def test_failed_logins_are_rate_limited(tmp_path: Path) -> None:
     async with a_server(tmp_path) as server, a_stranger(server) as http:
         codes = [
             (await http.post("/login", data={"token": f"gfo_{n}"})).status_code for n in range(30)

@@ -129,10 +129,8 @@ async def withdraw(request: ApiRequest) -> ASGIApp:
 async def change_factory(request: ApiRequest) -> ASGIApp:
     """Drain, resume, revoke, deregister or rotate the token of a factory."""
     session, _ = await read_form(request, WebForm)
-    factory_id, verb = (
-        request.path_name("factory_id", "factory"),
-        request.path_name("verb", "action"),
-    )
+    factory_id = request.path_name("factory_id", "factory")
+    verb = request.path_name("verb", "action")
     coordinator, caller = request.coordinator, session.caller
     match verb:
         case "drain" | "resume":

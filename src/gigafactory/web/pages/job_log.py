@@ -64,8 +64,8 @@ async def whole_log(request: ApiRequest) -> ASGIApp:
 class AttachmentResponse:
     """A response that browsers save as a file."""
 
-    def __init__(self, answer: ASGIApp, name: str) -> None:
-        self._answer = answer
+    def __init__(self, response: ASGIApp, name: str) -> None:
+        self._response = response
         self._name = name
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -80,7 +80,7 @@ class AttachmentResponse:
                 message["headers"] = [*message["headers"], disposition]
             await send(message)
 
-        await self._answer(scope, receive, send_as_attachment)
+        await self._response(scope, receive, send_as_attachment)
 
 
 ROUTES = (live_log, whole_log)

@@ -1,4 +1,4 @@
-"""Charts: round axes, marks in their place, and nothing that breaks on nothing."""
+"""Charts: round axes, positions of marks, and empty input."""
 
 import pytest
 from hypothesis import given
@@ -22,7 +22,7 @@ def test_an_axis_ends_in_a_round_number(value: float, top: float) -> None:
     assert axis_top(value) == pytest.approx(top)
 
 
-def test_a_chart_tells_each_value_and_where_the_limit_is() -> None:
+def test_chart_has_tooltips_and_a_limit_line() -> None:
     told = build_chart([("a", 1.0), ("b", 3.0)], "${:g}".format, limit=4.0)
     assert [mark.title for mark in told.marks] == ["a: $1", "b: $3"]
     assert told.limit == TOP
@@ -30,7 +30,7 @@ def test_a_chart_tells_each_value_and_where_the_limit_is() -> None:
     assert told.line.startswith("M")
 
 
-def test_without_values_there_are_axes_alone() -> None:
+def test_empty_chart_has_axes() -> None:
     told = build_chart([], str)
     assert (told.marks, told.line, len(told.ticks)) == ([], "", TICKS + 1)
 
@@ -51,12 +51,12 @@ def test_counts_have_whole_numbers_on_their_axis(value: int, top: int) -> None:
     assert ticks == [f"{top * n // TICKS}" for n in range(TICKS + 1)]
 
 
-def test_an_axis_reaches_as_far_as_it_should_at_least() -> None:
+def test_axis_reaches_the_minimum_top() -> None:
     told = build_chart([("a", 0.2)], "{:.0%}".format, at_least=1.0)
     assert told.ticks[-1].label == "100%"
 
 
-def test_a_value_alone_is_a_bar_and_no_wall() -> None:
+def test_width_of_a_single_bar_is_limited() -> None:
     (mark,) = build_chart([("a", 1.0)], str).marks
     assert mark.width < WIDTH / 4
     assert abs(mark.x + mark.width / 2 - WIDTH / 2) < WIDTH / 10

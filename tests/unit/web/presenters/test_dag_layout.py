@@ -1,4 +1,4 @@
-"""The picture of a roadmap: everything once, behind what it waits for, nothing on another."""
+"""DAG layout: layers by dependency, no overlaps."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,32 +12,32 @@ def a_child(number: int, **fields: object) -> Job:
     return a_job(**({"id": f"j{number}", "parent_id": "root"} | fields))
 
 
-def test_what_waits_is_drawn_to_the_right_of_what_it_waits_for() -> None:
+def test_dependents_are_drawn_right_of_their_dependencies() -> None:
     first, second = a_child(1), a_child(2, deps=("j1",))
     drawn = {box.job.id: box for box in draw_dag([second, first]).boxes}
     assert drawn["j2"].x > drawn["j1"].x
     assert [arrow.kind for arrow in draw_dag([first, second]).arrows] == ["dep"]
 
 
-def test_a_later_phase_is_to_the_right_of_all_before_it() -> None:
+def test_later_phase_is_drawn_right_of_earlier_ones() -> None:
     jobs = [a_child(1, phase=1), a_child(2, phase=1, deps=("j1",)), a_child(3, phase=3)]
     drawn = {box.job.id: box.x for box in draw_dag(jobs).boxes}
     assert drawn["j1"] < drawn["j2"] < drawn["j3"]
 
 
-def test_the_parts_of_a_composite_hang_on_it() -> None:
+def test_children_are_connected_to_their_composite() -> None:
     inner = a_child(1, kind="composite")
     part = a_child(2, parent_id="j1")
     told = draw_dag([inner, part])
     assert [arrow.kind for arrow in told.arrows] == ["part"]
 
 
-def test_nothing_is_an_empty_picture() -> None:
+def test_no_jobs_make_an_empty_picture() -> None:
     assert draw_dag([]).boxes == []
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sets(st.integers(0, 30))), max_size=31))
-def test_no_box_lies_on_another_and_all_are_inside(plan: list[tuple[int, set[int]]]) -> None:
+def test_boxes_do_not_overlap_and_are_inside(plan: list[tuple[int, set[int]]]) -> None:
     jobs = [
         a_child(n, phase=phase, deps=tuple(f"j{dep}" for dep in deps if dep < n))
         for n, (phase, deps) in enumerate(plan)

@@ -1,4 +1,4 @@
-"""A diff taken apart: every line once, with the numbers that people comment on."""
+"""Diff parsing: files and numbered lines."""
 
 from gigafactory.web.presenters.diff import LINES_MAX, DiffLine, parse_diff
 
@@ -24,7 +24,7 @@ Binary files a/logo.png and b/logo.png differ
 """
 
 
-def test_lines_have_their_numbers_and_a_line_that_looks_like_a_head_is_a_line() -> None:
+def test_lines_are_numbered_and_content_like_a_header_is_content() -> None:
     first, second, third = parse_diff(TWO)
     assert (first.path, second.path, third.path) == ("one.py", "new.txt", "logo.png")
     assert first.lines == [
@@ -39,14 +39,14 @@ def test_lines_have_their_numbers_and_a_line_that_looks_like_a_head_is_a_line() 
     assert third.lines == []
 
 
-def test_a_diff_that_was_cut_is_shown_as_far_as_it_goes() -> None:
+def test_truncated_diff_is_parsed_to_its_end() -> None:
     [file] = parse_diff("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n-a\n")
     assert file.lines[1] == DiffLine("del", 1, None, "a")
     assert parse_diff("") == []
     assert parse_diff("words without a head") == []
 
 
-def test_of_very_many_lines_the_first_are_shown() -> None:
+def test_number_of_lines_is_limited() -> None:
     many = LINES_MAX + 5
     text = f"diff --git a/x b/x\n@@ -0,0 +1,{many} @@\n" + "+y\n" * many
     more = "diff --git a/z b/z\n@@ -0,0 +1 @@\n+y\n"
