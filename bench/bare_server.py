@@ -1,4 +1,4 @@
-"""A bare server of the same framework: a page, and what is posted goes to all who listen."""
+"""A minimal Litestar server: one page, and a stream that repeats what is posted to `/push`."""
 
 import asyncio
 import socket
@@ -16,33 +16,33 @@ listeners: list[asyncio.Queue[bytes]] = []
 
 @get("/stream")
 async def stream() -> Stream:
-    """Whatever is posted from now on."""
-    heard: asyncio.Queue[bytes] = asyncio.Queue()
-    listeners.append(heard)
-    return Stream(_pieces(heard), media_type="text/event-stream")
+    """Stream every body that is posted from now on."""
+    queue: asyncio.Queue[bytes] = asyncio.Queue()
+    listeners.append(queue)
+    return Stream(_pieces(queue), media_type="text/event-stream")
 
 
-async def _pieces(heard: asyncio.Queue[bytes]) -> AsyncIterator[bytes]:
+async def _pieces(queue: asyncio.Queue[bytes]) -> AsyncIterator[bytes]:
     while True:
-        yield await heard.get()
+        yield await queue.get()
 
 
 @get("/hello", media_type="text/html")
 async def hello() -> str:
-    """A page that asks nobody for anything."""
+    """Return a static page."""
     return "<!doctype html><title>hello</title><p>hello"
 
 
 @post("/push")
 async def push(request: Request) -> None:  # type: ignore[type-arg]
-    """Give these bytes to everybody."""
+    """Send the body to all listeners."""
     piece = await request.body()
     for listener in listeners:
         listener.put_nowait(piece)
 
 
 async def main() -> None:
-    """Serve on any free port, with the settings of the coordinator's own server."""
+    """Serve on a free port, with the uvicorn settings of the coordinator."""
     tune_garbage_collection()
     config = uvicorn_config(
         Litestar([stream, push, hello], openapi_config=None, logging_config=None)

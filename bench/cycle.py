@@ -11,16 +11,16 @@ FACTORIES = 16
 SUBMITTERS = 16
 SEATS_BUSY = 64
 SEATS_MAX = 1000
-"""Of a factory that keeps all that it claims."""
+"""Seats of a factory that claims jobs and never finishes them."""
 REQUESTS = 4
-"""Of a job that goes one by one: submit, claim, start, finish."""
+"""Per job without batches: submit, claim, start, finish."""
 DONE = {"stage": "testing", "result": "ok", "verify": {"passed": True}}
 
 Work = Callable[[Wire, str], Awaitable[int]]
 
 
 async def one_by_one(homes: list[Served], jobs: int) -> tuple[float, float]:
-    """Jobs per second submitted one by one, and drained one by one by 16 factories."""
+    """Return jobs per second submitted, and drained by 16 factories, without batches."""
     share = jobs // SUBMITTERS
     begun = time.perf_counter()
     await asyncio.gather(
@@ -32,7 +32,7 @@ async def one_by_one(homes: list[Served], jobs: int) -> tuple[float, float]:
 
 
 async def in_batches(homes: list[Served], jobs: int) -> tuple[float, float]:
-    """The same with jobs in batches of 100, `claim {max}` and `/reports`."""
+    """Return the same rates with batches: 100 jobs per submit, `claim {max}` and `/reports`."""
     begun = time.perf_counter()
     await _fill(homes, jobs)
     submitted = time.perf_counter()
@@ -40,7 +40,7 @@ async def in_batches(homes: list[Served], jobs: int) -> tuple[float, float]:
 
 
 async def bare(url: str, jobs: int) -> float:
-    """Jobs per second, if a job were just as many requests and all of them were for nothing."""
+    """Return jobs per second of a bare server, with four requests counted as one job."""
     share = jobs // FACTORIES
     begun = time.perf_counter()
     await asyncio.gather(*(_ask(url, share * REQUESTS) for _ in range(FACTORIES)))
@@ -54,13 +54,13 @@ async def _ask(url: str, times: int) -> None:
 
 
 async def claims(homes: list[Served], jobs: int) -> tuple[float]:
-    """Claims per second alone, many jobs a request, until the queue is empty."""
+    """Return claims per second with many jobs per request, until the queue is empty."""
     await _fill(homes, jobs)
     return (await _drain(homes, jobs, _claim_in_batches, seats=SEATS_MAX),)
 
 
 async def claims_one_by_one(homes: list[Served], jobs: int) -> tuple[float]:
-    """Claims per second alone, one job a request, until the queue is empty."""
+    """Return claims per second with one job per request, until the queue is empty."""
     await _fill(homes, jobs)
     return (await _drain(homes, jobs, _claim_one_by_one, seats=SEATS_MAX),)
 
@@ -100,7 +100,7 @@ async def _drain(homes: list[Served], jobs: int, work: Work, seats: int = SEATS_
         begun = time.perf_counter()
     spent = time.perf_counter() - begun
     done = sum(task.result() for task in counts)
-    assert done == jobs, f"{done} of {jobs} jobs were taken"
+    assert done == jobs, f"{done} of {jobs} jobs were processed"
     return done / spent
 
 
@@ -128,7 +128,7 @@ async def _work_one_by_one(connection: Wire, name: str) -> int:
 
 async def _work_in_batches(connection: Wire, name: str) -> int:
     done = 0
-    while grants := await _several_grants(connection, name):
+    while grants := await _claim_batch(connection, name):
         reports = [
             {"jobId": job, "leaseEpoch": epoch, **step}
             for job, epoch in grants
@@ -142,12 +142,12 @@ async def _work_in_batches(connection: Wire, name: str) -> int:
 
 async def _claim_in_batches(connection: Wire, name: str) -> int:
     done = 0
-    while grants := await _several_grants(connection, name):
+    while grants := await _claim_batch(connection, name):
         done += len(grants)
     return done
 
 
-async def _several_grants(connection: Wire, name: str) -> list[tuple[str, int]]:
+async def _claim_batch(connection: Wire, name: str) -> list[tuple[str, int]]:
     answer = await connection.call("POST", f"{API}/claim", {"factoryId": name, "max": 50})
     return [(g["job"]["id"], g["leaseEpoch"]) for g in answer["grants"]] if answer else []
 

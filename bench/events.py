@@ -1,4 +1,4 @@
-"""How long an event takes to reach many listeners, beside a bare server of the same framework."""
+"""Time for an event to reach many listeners, compared with a bare server of the same framework."""
 
 import selectors
 import socket
@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 from fleet import API, a_job, serving
-from ground import Ground
+from harness import Harness
 from table import Section, ms, percentile, verdict
 
 SAMPLES = 30
@@ -21,9 +21,9 @@ BARE = Path(__file__).with_name("bare_server.py")
 EVENT = b"event: submitted"
 
 
-def sections(ground: Ground) -> list[Section]:
-    """Both servers, heard by the same listeners."""
-    count = 1_000 // ground.scale
+def sections(harness: Harness) -> list[Section]:
+    """Measure both servers with the same listeners."""
+    count = 1_000 // harness.scale
     with serving() as served:
         head = f"authorization: Bearer {served.token}\r\nx-product-id: bench\r\n"
         with _listening(served.url, f"{API}/events/stream", head, count) as audience:
@@ -34,22 +34,22 @@ def sections(ground: Ground) -> list[Section]:
     ratio = ours / bare
     rows = [
         (
-            f"submit sent → its event at {count:,} listeners, p99",
+            f"submit sent → event received by {count:,} listeners, p99",
             ms(ours),
             f"{ratio:.1f} × the bare server",
             verdict(met=ratio <= 3, goal="≤ 3 ×"),
         ),
         (
-            f"bare server, push sent → the same {len(frame)} bytes at {count:,} listeners, p99",
+            f"bare server: push of {len(frame)} bytes sent → received by {count:,} listeners, p99",
             ms(bare),
             "",
             "",
         ),
     ]
     note = (
-        "The bare server is a minimal Litestar application with the same settings of uvicorn. Both"
-        " are heard by one loop over\nplain sockets; medians of the p99 of"
-        f" {SAMPLES} events. Ours also commits the job before its event goes out."
+        "The bare server is a minimal Litestar application with the same uvicorn settings. One"
+        " client loop reads both over\nplain sockets; figures are the medians of the p99 of"
+        f" {SAMPLES} events. Gigafactory also commits the job before it sends the event."
     )
     return [Section("Events", rows, note)]
 
@@ -59,12 +59,12 @@ def _submission(number: int) -> bytes:
 
 
 def _post(path: str, head: str, body: bytes) -> bytes:
-    told = f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
-    return f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n{head}{told}\r\n".encode() + body
+    fields = f"content-type: application/json\r\ncontent-length: {len(body)}\r\n"
+    return f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\n{head}{fields}\r\n".encode() + body
 
 
 class Audience:
-    """Many sockets that listen, in one loop that does next to nothing for each."""
+    """Many sockets that listen in one loop with minimal work per socket."""
 
     def __init__(self, speaker: socket.socket, listeners: list[socket.socket]) -> None:
         self._speaker = speaker
@@ -72,7 +72,7 @@ class Audience:
         self.frame = b""
 
     def waits(self, request: Callable[[int], bytes]) -> float:
-        """The median of the p99 of many events; the first one is for practice."""
+        """Return the median p99 of many events; the first is a warm-up."""
         with selectors.DefaultSelector() as selector:
             for listener in self._listeners:
                 selector.register(listener, selectors.EVENT_READ)
@@ -85,14 +85,14 @@ class Audience:
         self._speaker.sendall(request)
         while len(arrived) < len(self._listeners):
             ready = selector.select(timeout=30)
-            assert ready, f"{len(arrived)} of {len(self._listeners)} have heard of it"
+            assert ready, f"{len(arrived)} of {len(self._listeners)} received the event"
             for key, _ in ready:
                 assert isinstance(key.fileobj, socket.socket)
                 piece = key.fileobj.recv(1 << 16)
                 if EVENT in piece:
                     arrived.append(time.perf_counter() - begun)
         self._speaker.recv(1 << 16)
-        # A piece is sent in chunked encoding: its size in a line before it, an empty line after it.
+        # In chunked encoding, a line with the size comes before a piece and an empty line after it.
         self.frame = piece.partition(b"\r\n")[2].removesuffix(b"\r\n")
         return percentile(arrived, 0.99)
 
@@ -115,7 +115,7 @@ def _listening(url: str, path: str, head: str, count: int) -> Iterator[Audience]
 
 @contextmanager
 def bare_server() -> Iterator[str]:
-    """A bare server of the same framework; gives its address."""
+    """Run the bare server and yield its address."""
     with subprocess.Popen([sys.executable, BARE], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

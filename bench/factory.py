@@ -1,4 +1,4 @@
-"""What a factory costs: beside git by hand, while idle, and while an engine prints very much."""
+"""Overhead of a factory compared with plain git, and its memory when idle and with a large log."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet import API, AQ, Served, environment, serving
-from ground import Ground
+from harness import Harness
 from table import Section, ms, size, verdict
 from wire import Wire, wire
 
@@ -23,23 +23,23 @@ FOLDERS = 100
 PRINTED = 1_000_000_000
 IDLE_MAX = 80_000_000
 FLAT = 1.25
-"""Memory may grow by this while an engine prints: buffers of fixed size, and what Python keeps."""
+"""Allowed growth of memory while an engine prints: fixed buffers and Python's own caches."""
 ENDS_WITHIN_S = 600.0
 UNFINISHED = {"queued", "assigned", "building"}
 SCRIPT = "date +%s%N > {mark}; echo changed >> src/0/0.py"
 
 
-def sections(ground: Ground) -> list[Section]:
-    """One factory process on a repo of a usual size."""
+def sections(harness: Harness) -> list[Section]:
+    """Measure one factory process on a repo of ordinary size."""
     with tempfile.TemporaryDirectory() as made, serving() as served:
-        yard = Yard(Path(made), served)
-        with yard.factory() as pid:
-            figures = ground.in_turn(
-                {"by hand": yard.by_hand, "run": yard.run, "bare": yard.bare_command}
+        setup = FactorySetup(Path(made), served)
+        with setup.factory() as pid:
+            figures = harness.in_turn(
+                {"by hand": setup.by_hand, "run": setup.run, "bare": setup.bare_command}
             )
             idle = memory(pid)
-            printing = yard.prints_much(pid, PRINTED // ground.scale)
-    return [_costs(figures), _memory(idle, printing, PRINTED // ground.scale)]
+            printing = setup.peak_while_printing(pid, PRINTED // harness.scale)
+    return [_costs(figures), _memory(idle, printing, PRINTED // harness.scale)]
 
 
 def _costs(figures: dict[str, tuple[float, ...]]) -> Section:
@@ -48,12 +48,12 @@ def _costs(figures: dict[str, tuple[float, ...]]) -> Section:
     by_hand, overhead = added + committed, ended - bare
     rows = [
         (
-            "offer → result reported, without the engine's own time",
+            "offer → result reported, without engine time",
             ms(overhead),
-            f"by hand {ms(by_hand)}: `git worktree add` {ms(added)}, `git commit` {ms(committed)}",
+            f"plain git {ms(by_hand)}: `worktree add` {ms(added)}, `commit` {ms(committed)}",
             verdict(
                 met=overhead <= 1.5 * by_hand,
-                goal=f"≤ 1.5 × by hand, this is {overhead / by_hand:.2f} ×",
+                goal=f"≤ 1.5 × plain git; measured {overhead / by_hand:.2f} ×",
             ),
         ),
         (
@@ -62,32 +62,32 @@ def _costs(figures: dict[str, tuple[float, ...]]) -> Section:
             "",
             verdict(
                 met=begun <= 3 * added,
-                goal=f"≤ 3 × `git worktree add`, this is {begun / added:.2f} ×",
+                goal=f"≤ 3 × `git worktree add`; measured {begun / added:.2f} ×",
             ),
         ),
     ]
     note = (
-        f"A repo of {FILES:,} files, its mirror warm. Ours also saves the work on a branch of its"
-        " remote at the start,\nmeasures the scope, commits, confirms the lease, and pushes."
+        f"A repo of {FILES:,} files with a warm mirror. The factory also creates a work branch on"
+        " the remote at the start,\nmeasures the diff, commits, confirms the lease and pushes."
     )
-    return Section("A run of a factory", rows, note)
+    return Section("Factory overhead of a run", rows, note)
 
 
 def _memory(idle: int, printing: int, printed: int) -> Section:
     rows = [
         ("factory, idle", size(idle), "", verdict(met=idle <= IDLE_MAX, goal="≤ 80 MB")),
         (
-            f"factory at its highest, while an engine prints {size(printed)}",
+            f"factory, peak while an engine prints {size(printed)}",
             size(printing),
             f"{printing / idle:.2f} × idle",
             verdict(met=printing <= FLAT * idle, goal=f"flat: ≤ {FLAT} × idle"),
         ),
     ]
-    return Section("Memory of a factory", rows)
+    return Section("Factory memory", rows)
 
 
-class Yard:
-    """A repo, a coordinator and a factory that works for it."""
+class FactorySetup:
+    """A repo, a coordinator and a factory."""
 
     def __init__(self, folder: Path, served: Served) -> None:
         self._folder = folder
@@ -110,7 +110,7 @@ class Yard:
 
     @contextmanager
     def factory(self) -> Iterator[int]:
-        """`aq factory run` as a process; gives its number when it has done a first job."""
+        """Run `aq factory run` and yield its process id after a first job."""
         data = self._folder / "disk"
         data.mkdir()
         environ = environment(
@@ -122,7 +122,7 @@ class Yard:
                 "PATH": "/usr/local/bin:/usr/bin:/bin",
             },
         )
-        secret = asyncio.run(self._invited())
+        secret = asyncio.run(self._invite())
         asked = [AQ, "factory", "enroll", "--url", self._served.url, "--secret", secret]
         subprocess.run(asked, env=environ, check=True, stdout=subprocess.DEVNULL)
         with subprocess.Popen([AQ, "factory", "run"], env=environ) as process:
@@ -133,13 +133,13 @@ class Yard:
                 process.terminate()
                 process.wait(60)
 
-    async def _invited(self) -> str:
+    async def _invite(self) -> str:
         async with wire(self._served.url, self._served.token) as people:
             made = await people.call("POST", f"{API}/enrollments", {"products": ["*"]})
             return str(made["secret"])
 
     def by_hand(self) -> tuple[float, float]:
-        """Seconds for the worktree, and for the commit of the change."""
+        """Return the seconds of `git worktree add` and of `git commit`."""
         place = self._folder / "by-hand"
         begun = time.perf_counter()
         self._git("worktree", "add", "-q", "--detach", str(place), "main")
@@ -153,7 +153,7 @@ class Yard:
         return added, committed
 
     def bare_command(self) -> tuple[float]:
-        """Seconds of the engine's own command."""
+        """Return the seconds of the engine's command alone."""
         place = self._folder / "bare"
         (place / "src/0").mkdir(parents=True)
         script = SCRIPT.format(mark=self._folder / "bare.mark")
@@ -164,25 +164,25 @@ class Yard:
         return (lasted,)
 
     def run(self) -> tuple[float, float]:
-        """Seconds from the offer of a job to the start of its engine, and to its result."""
+        """Return the seconds from a job's offer to the start of its engine, and to its result."""
         self._number += 1
         mark = self._folder / f"mark-{self._number}"
-        story = asyncio.run(self._story(SCRIPT.format(mark=mark)))
+        times = asyncio.run(self._event_times(SCRIPT.format(mark=mark)))
         started = int(mark.read_text()) / 1e9
-        return started - story["offered"], story["testing"] - story["offered"]
+        return started - times["offered"], times["testing"] - times["offered"]
 
-    async def _story(self, script: str) -> dict[str, float]:
+    async def _event_times(self, script: str) -> dict[str, float]:
         async with wire(self._served.url, self._served.token) as people:
-            job = await self._done(people, script)
-            told = await people.call("GET", f"{API}/jobs/{job}?include=events")
+            job = await self._finish_job(people, script)
+            found = await people.call("GET", f"{API}/jobs/{job}?include=events")
         times: dict[str, float] = {}
-        for event in told["events"]:
+        for event in found["events"]:
             at = datetime.fromisoformat(event["at"]).timestamp()
             times.setdefault(event["type"], at)
             times.setdefault(event["stage"], at)
         return times
 
-    async def _done(self, people: Wire, script: str) -> str:
+    async def _finish_job(self, people: Wire, script: str) -> str:
         manifest = {"engine": "command", "repo": "notes", "verify": "true", "setup": "none"}
         asked = {"manifest": manifest | {"name": f"job-{self._number}"}, "body": script}
         job = (await people.call("POST", f"{API}/jobs", asked))["id"]
@@ -192,14 +192,14 @@ class Yard:
         assert stage == "testing", stage
         return str(job)
 
-    def prints_much(self, pid: int, printed: int) -> int:
-        """The most memory that the factory had while an engine printed so many bytes."""
+    def peak_while_printing(self, pid: int, printed: int) -> int:
+        """Return the peak memory of the factory while an engine prints this many bytes."""
         self._number += 1
         line = "all work and no play makes jack a dull boy, and so it goes on and on"
         script = f"yes '{line}' | head -c {printed}; echo; echo changed >> src/0/0.py"
-        return asyncio.run(self._highest(pid, script))
+        return asyncio.run(self._peak(pid, script))
 
-    async def _highest(self, pid: int, script: str) -> int:
+    async def _peak(self, pid: int, script: str) -> int:
         highest = 0
 
         async def watch() -> None:
@@ -210,7 +210,7 @@ class Yard:
 
         async with wire(self._served.url, self._served.token) as people:
             watching = asyncio.create_task(watch())
-            await self._done(people, script)
+            await self._finish_job(people, script)
             watching.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await watching
@@ -218,16 +218,16 @@ class Yard:
 
 
 async def _stage(people: Wire, job: str) -> str:
-    told: dict[str, Any] = await people.call("GET", f"{API}/jobs/{job}")
-    return str(told["stage"])
+    found: dict[str, Any] = await people.call("GET", f"{API}/jobs/{job}")
+    return str(found["stage"])
 
 
 def memory(pid: int) -> int:
-    """The memory that a process occupies, in bytes."""
+    """Return the resident memory of a process in bytes."""
     with contextlib.suppress(FileNotFoundError):
-        told = Path(f"/proc/{pid}/status").read_text()
-        found = re.search(r"^VmRSS:\s+(\d+) kB", told, re.MULTILINE)
-        assert found is not None, told
+        status = Path(f"/proc/{pid}/status").read_text()
+        found = re.search(r"^VmRSS:\s+(\d+) kB", status, re.MULTILINE)
+        assert found is not None, status
         return int(found[1]) * 1024
     shown = subprocess.run(
         ["ps", "-o", "rss=", "-p", str(pid)], check=True, capture_output=True, text=True

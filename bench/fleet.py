@@ -1,4 +1,4 @@
-"""Real coordinator processes with enrolled factories, for measuring."""
+"""Coordinator processes with enrolled factories for the benchmarks."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ ENROLLED_AT_ONCE = 16
 
 @dataclass(frozen=True)
 class Served:
-    """A coordinator that is up."""
+    """A running coordinator."""
 
     url: str
     token: str
@@ -30,10 +30,10 @@ class Served:
 
 
 def environment(folder: Path, settings: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The variables of a child process whose data lies in this folder."""
+    """Return the environment of a child process with this data folder."""
     environ = {k: v for k, v in os.environ.items() if not k.startswith("AQ_")}
-    # A user's Python keeps its byte code. Where a machine forbids it, every start would compile
-    # every module anew, and that would be all that is measured.
+    # Users have cached byte code. Without it, every start would compile all modules, and the
+    # benchmark would measure the compiler.
     environ.pop("PYTHONDONTWRITEBYTECODE", None)
     environ |= {"HOME": str(folder), "AQ_DATA": str(folder), "AQ_LOG_LEVEL": "warning"}
     environ |= {"AQ_LIMITS_REQUESTS_PER_SECOND": "1000000", "AQ_LIMITS_BURST": "1000000"}
@@ -47,7 +47,7 @@ def serving(
     data: Path | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[Served]:
-    """Run `aq serve` in a process of its own, on the embedded store or the one at this address."""
+    """Run `aq serve` as a process, on the embedded store or the one at this address."""
     with tempfile.TemporaryDirectory() as made:
         folder = data or Path(made)
         environ = environment(folder, settings)
@@ -68,7 +68,7 @@ def serving(
 
 @contextmanager
 def serving_together(*stores: str | None) -> Iterator[list[Served]]:
-    """Several coordinators at once, one for each address; they share the first one's tokens."""
+    """Run several coordinators, one per address, that share the tokens of the first."""
     with ExitStack() as stack:
         made = [stack.enter_context(serving(store)) for store in stores]
         yield [replace(one, token=made[0].token) for one in made]
@@ -78,7 +78,7 @@ def serving_together(*stores: str | None) -> Iterator[list[Served]]:
 async def factories(
     served: Served, count: int, *, slots: int, prefix: str = "f"
 ) -> AsyncIterator[dict[str, Wire]]:
-    """Enroll so many factories, each with its own connection, and have them say what they have."""
+    """Enroll `count` factories, each with a connection, and send a first heartbeat of each."""
     made: dict[str, Wire] = {}
     names = iter([f"{prefix}{number}" for number in range(count)])
     await asyncio.gather(*(_enroll(served, names, made) for _ in range(ENROLLED_AT_ONCE)))
@@ -100,8 +100,8 @@ async def _enroll(served: Served, names: Iterator[str], made: dict[str, Wire]) -
 
 
 async def beat(connection: Wire, name: str, slots: int) -> dict[str, Any]:
-    """One heartbeat of a factory with so many seats of the engine `command`; what it is told."""
-    told = {
+    """Send the heartbeat of a factory with these seats of engine `command`; return the reply."""
+    sent = {
         "factoryId": name,
         "instanceId": "bench",
         "capabilities": ["os:linux"],
@@ -109,10 +109,10 @@ async def beat(connection: Wire, name: str, slots: int) -> dict[str, Any]:
         "slots": slots,
         "running": [],
     }
-    heard: dict[str, Any] = await connection.call("POST", f"{API}/factories/heartbeat", told)
-    return heard
+    reply: dict[str, Any] = await connection.call("POST", f"{API}/factories/heartbeat", sent)
+    return reply
 
 
 def a_job(name: str, **more: object) -> dict[str, object]:
-    """A job that does nothing, as it is handed in."""
+    """Return the request body of a no-op job."""
     return {"manifest": {**MANIFEST, "name": name}, "body": "true\n", **more}

@@ -1,4 +1,4 @@
-"""Whether a decision or a claim costs more as queue and fleet grow, and how much memory."""
+"""Cost of a scheduling decision, a claim and memory as queue and fleet grow."""
 
 import asyncio
 import statistics
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 from fleet import API, Served, factories, serving
-from ground import Ground
+from harness import Harness
 from table import Row, Section, ms, verdict
 
 from gigafactory.domain.fleet.factory import EngineSeats, Factory, Vitals
@@ -37,9 +37,9 @@ AGENTS = {name: EngineSeats(version="1", seats=4) for name in ("claude", "codex"
 NOW = datetime.now(UTC).replace(microsecond=0)
 
 
-def sections(ground: Ground) -> list[Section]:
-    """One decision and one claim from a short queue to a long one, and the memory of the latter."""
-    most, stored = 1_000_000 // ground.scale**2, 100_000 // ground.scale
+def sections(harness: Harness) -> list[Section]:
+    """Measure a decision and a claim with a short and a long queue, and memory with the long."""
+    most, stored = 1_000_000 // harness.scale**2, 100_000 // harness.scale
     decisions = (decision(1_000, 10), decision(most, 1_000))
     learned = (decision(1_000, 10, learned=True), decision(most, 1_000, learned=True))
     claims, memory = [], 0.0
@@ -51,7 +51,7 @@ def sections(ground: Ground) -> list[Section]:
                 memory = resident_mb(served.pid)
     rows = [
         _grown(f"one decision, {_steps(most)}", *decisions),
-        _grown(f"one decision by what was learned, {_steps(most)}", *learned),
+        _grown(f"one decision with learned routing, {_steps(most)}", *learned),
         _grown(f"one claim over HTTP, {_steps(stored)}", *claims),
         (
             f"memory with {stored:,} queued jobs and 1,000 factories",
@@ -78,7 +78,7 @@ def _grown(name: str, small: float, large: float) -> Row:
 
 
 def a_change(ids: RandomIds, number: int) -> JobChange:
-    """One of many queued jobs, in one of 200 classes."""
+    """Return the submit of a queued job in one of 200 job classes."""
     manifest = Manifest(
         name=f"grown-{number}", engine="command", verify="true", repo=f"repo-{number % CLASSES}"
     )
@@ -94,7 +94,7 @@ def a_change(ids: RandomIds, number: int) -> JobChange:
 
 
 def a_factory(number: int) -> Factory:
-    """One of many factories of four shapes."""
+    """Return a factory with one of four sets of capabilities."""
     return Factory(
         id=f"grown-{number}",
         token_id="none",
@@ -107,7 +107,7 @@ def a_factory(number: int) -> Factory:
 
 
 def decision(jobs: int, fleet_size: int, *, learned: bool = False) -> float:
-    """Seconds of one pull decision, the median of many."""
+    """Return the median seconds of a pull decision."""
     ids, queue, fleet = RandomIds(), ReadyQueue(), FleetState()
     for number in range(fleet_size):
         machine = a_factory(number)
@@ -115,7 +115,7 @@ def decision(jobs: int, fleet_size: int, *, learned: bool = False) -> float:
         fleet.record_vitals(f"grown-{number}", Vitals(last_seen=NOW))
     kinds: list[Job] = [a_change(ids, number).after for number in range(min(jobs, CLASSES))]
     if learned:
-        teach(fleet)
+        add_observations(fleet)
         free = [msgspec.structs.replace(kind.ask, engine=None) for kind in kinds]
         kinds = [
             msgspec.structs.replace(kind, ask=ask) for kind, ask in zip(kinds, free, strict=True)
@@ -131,8 +131,8 @@ def decision(jobs: int, fleet_size: int, *, learned: bool = False) -> float:
     return statistics.median(waits)
 
 
-def teach(fleet: FleetState) -> None:
-    """Have learned of every repo with both agents, and let that decide."""
+def add_observations(fleet: FleetState) -> None:
+    """Add observations of both engines for every repo, and turn learned routing on."""
     cells = {
         Cell(
             TaskFeatures("bench", f"repo-{number}"), RoutingChoice(engine, "grown-1", "m")
@@ -159,7 +159,7 @@ async def seed(folder: Path, jobs: int, fleet_size: int) -> None:
 
 
 async def claim(served: Served, samples: int) -> float:
-    """Seconds of one claim over HTTP, the median of many."""
+    """Return the median seconds of a claim over HTTP."""
     waits = []
     async with factories(served, 1, slots=samples + 1, prefix=f"g{time.monotonic_ns()}x") as fleet:
         [(name, connection)] = fleet.items()
@@ -172,6 +172,6 @@ async def claim(served: Served, samples: int) -> float:
 
 
 def resident_mb(pid: int) -> float:
-    """The resident memory of a process, in MB."""
+    """Return the resident memory of a process in MB."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1000

@@ -1,4 +1,4 @@
-"""Whether insights answer as quickly after a million runs as after a thousand."""
+"""Response time of insights after a thousand and after a million runs."""
 
 import asyncio
 import statistics
@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from fleet import API, Served, serving
-from ground import Ground
+from harness import Harness
 from table import Row, Section, ms, verdict
 from wire import Wire
 
@@ -32,25 +32,25 @@ ASKED = 50
 GOAL_S = 0.1
 
 
-def sections(ground: Ground) -> list[Section]:
-    """One answer over HTTP, of all time and of a quarter, from few runs to many."""
-    most = 1_000_000 // ground.scale**2
-    told: dict[str, list[float]] = defaultdict(list)
+def sections(harness: Harness) -> list[Section]:
+    """Measure queries over all time and over a quarter, with few and with many runs."""
+    most = 1_000_000 // harness.scale**2
+    times: dict[str, list[float]] = defaultdict(list)
     for runs in (1_000, most):
         with tempfile.TemporaryDirectory() as folder:
             asyncio.run(seed(Path(folder), runs))
             with serving(data=Path(folder)) as served:
-                for name, query in _questions().items():
-                    told[name].append(asyncio.run(asked(served, query)))
-    rows = [_grown(f"{name}, 1,000 → {most:,} runs", *times) for name, times in told.items()]
-    return [Section("Insights", rows, note=f"Runs of {DAYS} days, on SQLite, over HTTP.")]
+                for name, query in _queries().items():
+                    times[name].append(asyncio.run(response_time(served, query)))
+    rows = [_grown(f"{name}, 1,000 → {most:,} runs", *pair) for name, pair in times.items()]
+    return [Section("Insights", rows, note=f"Runs from {DAYS} days, on SQLite, over HTTP.")]
 
 
-def _questions() -> dict[str, str]:
+def _queries() -> dict[str, str]:
     quarter = (NOW - timedelta(days=90)).date()
     return {
-        "by engine, profile, repo and day, of all time": "by=engine,profile,repo,day",
-        "by engine and repo, of 90 days": f"by=engine,repo&since={quarter}",
+        "by engine, profile, repo and day, all time": "by=engine,profile,repo,day",
+        "by engine and repo, 90 days": f"by=engine,repo&since={quarter}",
         "by product": "by=product",
     }
 
@@ -62,7 +62,7 @@ def _grown(name: str, small: float, large: float) -> Row:
 
 
 def a_run(number: int, runs: int) -> Run:
-    """One of many runs: five engines, eight profiles, forty repos, two hundred machines."""
+    """Return a finished run of one of 5 engines, 8 profiles, 40 repos and 200 factories."""
     begun = NOW - timedelta(days=DAYS) * (1 - number / runs)
     return Run(
         id=f"job-{number:09}.1",
@@ -84,7 +84,7 @@ def a_run(number: int, runs: int) -> Run:
 
 
 async def seed(folder: Path, runs: int) -> None:
-    """Fill an embedded store with runs that have ended and with what they come to."""
+    """Fill an embedded store with finished runs and their tallies."""
     tallies: dict[str, RunCounts] = {}
     async with SqliteStore.open(folder / "fleet.db") as store:
         for start in range(0, runs, CHUNK):
@@ -92,9 +92,9 @@ async def seed(folder: Path, runs: int) -> None:
             await store.commit(*(RecordChange(before=None, after=run) for run in made))
             added: defaultdict[str, list[RunCounts]] = defaultdict(list)
             for run in made:
-                told = increment_for_run(None, run)
-                assert told is not None, "it has ended"
-                for key, counts in tally_additions(told, ()).items():
+                increment = increment_for_run(None, run)
+                assert increment is not None, "every run has ended"
+                for key, counts in tally_additions(increment, ()).items():
                     added[key].append(counts)
             for key, many in added.items():
                 tallies[key] = sum_counts([*many, tallies.get(key, RunCounts())])
@@ -104,14 +104,14 @@ async def seed(folder: Path, runs: int) -> None:
             await store.commit(*(RecordChange(before=None, after=tally) for tally in page))
 
 
-async def asked(served: Served, query: str) -> float:
-    """Seconds of one answer, the median of many."""
+async def response_time(served: Served, query: str) -> float:
+    """Return the median seconds of a response."""
     waits = []
     viewer = Wire(served.url, served.token, product="")
     for _ in range(ASKED):
         begun = time.perf_counter()
-        told = await viewer.call("GET", f"{API}/insights?{query}")
+        found = await viewer.call("GET", f"{API}/insights?{query}")
         waits.append(time.perf_counter() - begun)
-        assert told["total"]["runs"]
+        assert found["total"]["runs"]
     viewer.close()
     return statistics.median(waits)

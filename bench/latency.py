@@ -1,4 +1,4 @@
-"""From a submit that was acknowledged to a factory that has its lease, on an idle fleet of ten."""
+"""Time from an acknowledged submit to the lease of a factory, on an idle fleet of ten."""
 
 import asyncio
 import tempfile
@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import raw
 from fleet import API, Served, a_job, factories, serving
-from ground import Ground
+from harness import Harness
 from peers import dbos_peer, pgqueuer_peer, procrastinate_peer
 from table import Section, ms, percentile, verdict
 from wire import Wire, wire
@@ -18,35 +18,35 @@ from wire import Wire, wire
 PEERS = {"PgQueuer": pgqueuer_peer, "Procrastinate": procrastinate_peer, "DBOS": dbos_peer}
 
 
-def sections(ground: Ground) -> list[Section]:
-    """Ours with its bound from the same run, and the peers.
+def sections(harness: Harness) -> list[Section]:
+    """Measure Gigafactory, its bound and the peers in the same run.
 
-    Every round takes all in turn, so that a slow minute of the machine is nobody's own.
+    Every round measures all of them, so that a slow minute of the machine affects them all.
     """
-    samples = 200 // ground.scale
+    samples = 200 // harness.scale
     trips, commits, waits = [], [], []
     theirs: dict[str, list[float]] = {name: [] for name in PEERS}
-    for _ in range(ground.rounds):
-        # Commits are measured where the store of the round lies, before and after: disks waver.
+    for _ in range(harness.rounds):
+        # Commits are measured on the disk of the store, before and after: disk speed varies.
         with tempfile.TemporaryDirectory() as made, serving(data=Path(made)) as served:
             commits += raw.commits(Path(made) / "before.db", 200)
             trips += asyncio.run(round_trip(served, 300))
             waits += asyncio.run(dispatch(served, samples))
             commits += raw.commits(Path(made) / "after.db", 200)
         for name, module in PEERS.items():
-            theirs[name] += asyncio.run(module.latency(ground.database(), samples))
+            theirs[name] += asyncio.run(module.latency(harness.database(), samples))
     trip, commit, ours = median(trips), median(commits), median(waits)
     bound = 2 * trip + 2 * commit
     goal = f"p50 ≤ 2 × one HTTP round trip + two commits = {ms(bound)}"
     beside = f"HTTP round trip {ms(trip)}, synced commit {ms(commit)}"
-    said = f"{verdict(met=ours <= bound, goal=goal)}, this is {ours / bound:.1f} ×"
-    rows = [("submit acknowledged → leased, p50 / p99", _pair(waits), beside, said)]
+    judged = f"{verdict(met=ours <= bound, goal=goal)}; measured {ours / bound:.1f} ×"
+    rows = [("submit acknowledged → leased, p50 / p99", _pair(waits), beside, judged)]
     for name, found in theirs.items():
-        said = verdict(met=ours < median(found), goal="ours ahead")
-        rows.append((f"{name}: enqueue returned → started, p50 / p99", _pair(found), "", said))
+        judged = verdict(met=ours < median(found), goal="Gigafactory is faster")
+        rows.append((f"{name}: enqueue returned → started, p50 / p99", _pair(found), "", judged))
     note = (
-        "A peer's job starts in the process that was waiting for it. Ours goes to another party"
-        " over HTTP: an offer, its acceptance, and a commit for each."
+        "A peer's job starts in the process that waits for it. A Gigafactory job goes to another"
+        " process over HTTP: an offer and its acceptance, each with a commit."
     )
     return [Section("Dispatch latency", rows, note)]
 
@@ -57,13 +57,13 @@ def _pair(waits: list[float]) -> str:
 
 
 async def dispatch(served: Served, samples: int) -> list[float]:
-    """Seconds from the answer to `POST /jobs` to that to `POST /accept`, over offer streams."""
+    """Return the seconds from the response of `POST /jobs` to that of `POST /accept`."""
     leased: asyncio.Queue[float] = asyncio.Queue()
     waits: list[float] = []
     async with factories(served, 10, slots=1000, prefix=f"l{time.monotonic_ns()}x") as fleet:
         listeners = [asyncio.create_task(_accept(one, name, leased)) for name, one in fleet.items()]
         async with wire(served.url, served.token) as people:
-            await _streaming(people, list(fleet))
+            await _wait_for_streams(people, list(fleet))
             for number in range(samples + 1):
                 job = a_job(f"latency-{time.monotonic_ns()}-{number}")
                 await people.call("POST", f"{API}/jobs", job)
@@ -75,8 +75,8 @@ async def dispatch(served: Served, samples: int) -> list[float]:
     return waits[1:]
 
 
-async def _streaming(people: Wire, names: list[str]) -> None:
-    """Wait until the coordinator knows that all streams are open."""
+async def _wait_for_streams(people: Wire, names: list[str]) -> None:
+    """Wait until the coordinator reports all streams as open."""
     while True:
         page = await people.call("GET", f"{API}/factories")
         known = {f["id"]: f for f in page["factories"]}
@@ -90,22 +90,22 @@ async def _accept(connection: Wire, name: str, leased: asyncio.Queue[float]) -> 
     async for line in stream.lines(f"{API}/factories/{name}/offers"):
         if not line.startswith(b"data:"):
             continue
-        told: dict[str, Any] = msgspec.json.decode(line[5:])
-        if "offerId" not in told:
+        offer: dict[str, Any] = msgspec.json.decode(line[5:])
+        if "offerId" not in offer:
             continue
-        accepted = {"factoryId": name, "jobId": told["jobId"], "offerId": told["offerId"]}
+        accepted = {"factoryId": name, "jobId": offer["jobId"], "offerId": offer["offerId"]}
         grant = await connection.call("POST", f"{API}/accept", accepted)
-        has_it = time.perf_counter()
+        leased_at = time.perf_counter()
         job = f"{API}/jobs/{grant['job']['id']}"
         await connection.call(
             "PATCH", job, {"leaseEpoch": grant["leaseEpoch"], "stage": "building"}
         )
-        # Told only now: the next job has to find an idle fleet.
-        leased.put_nowait(has_it)
+        # Only now: the next job has to find an idle fleet.
+        leased.put_nowait(leased_at)
 
 
 async def round_trip(served: Served, samples: int) -> list[float]:
-    """Seconds of one bare HTTP request."""
+    """Return the seconds of each bare HTTP request."""
     waits = []
     async with wire(served.url, served.token) as people:
         for _ in range(samples):

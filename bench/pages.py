@@ -1,4 +1,4 @@
-"""What a page costs with many jobs beside few, and how soon an open page shows what is new."""
+"""Response time of web pages with few and many jobs, and time until open pages show an event."""
 
 import asyncio
 import tempfile
@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 
 from events import bare_server
 from fleet import API, Served, serving
-from ground import Ground
 from growth import a_change, a_factory
+from harness import Harness
 from msgspec.structs import replace
 from table import Row, Section, ms, percentile, verdict
 from wire import Wire
@@ -21,75 +21,74 @@ from gigafactory.domain.job.job import Result, Stage
 from gigafactory.store.sqlite.store import SqliteStore
 from gigafactory.system.ids import RandomIds
 
-LOOKS = 200
+REQUESTS = 200
 OPEN = 200
 EVENTS = 30
 STAGES = cycle((Stage.SHIPPED,) * 14 + (Stage.FAILED, Stage.REVIEW, Stage.TESTING, Stage.QUEUED))
-ANEW = "job list, made anew"
+REBUILT = "job list, rendered again"
 PLACES = {"job list": "/jobs", "board": "/jobs?view=board", "job page": "/jobs/{}"}
 
 
-def sections(ground: Ground) -> list[Section]:
-    """Three pages at two sizes beside a bare one, and the way of an event to the pages."""
-    many = 100_000 // ground.scale
+def sections(harness: Harness) -> list[Section]:
+    """Measure three pages with few and many jobs, a bare page, and events on open pages."""
+    many = 100_000 // harness.scale
     found: dict[int, Mapping[str, list[float]]] = {}
     for jobs in (1_000, many):
         with tempfile.TemporaryDirectory() as folder:
             asyncio.run(seed(Path(folder), jobs))
             with serving(data=Path(folder)) as served:
-                found[jobs] = asyncio.run(looks(served))
+                found[jobs] = asyncio.run(page_times(served))
     with bare_server() as url:
-        hello = sorted(asyncio.run(_look(Wire(url, ""), "/hello")))
+        hello = sorted(asyncio.run(_time_page(Wire(url, ""), "/hello")))
     with serving() as served:
-        shown = sorted(asyncio.run(events_shown(served)))
-    rows: list[Row] = [("bare page of the same server, p95", ms(percentile(hello, 0.95)), "", "")]
+        shown = sorted(asyncio.run(event_times(served)))
+    rows: list[Row] = [("bare page, same framework, p95", ms(percentile(hello, 0.95)), "", "")]
     for name in PLACES:
         rows += _page(name, many, sorted(found[1_000][name]), sorted(found[many][name]), hello)
-    anew = sorted(found[many][ANEW])
-    told = f"{ms(percentile(anew, 0.5))} / {ms(percentile(anew, 0.95))}"
-    rows.append((f"{ANEW} after a submit, at {many:,} jobs, p50 / p95", told, "", ""))
+    rebuilt = sorted(found[many][REBUILT])
+    figures = f"{ms(percentile(rebuilt, 0.5))} / {ms(percentile(rebuilt, 0.95))}"
+    rows.append((f"{REBUILT} after a submit, at {many:,} jobs, p50 / p95", figures, "", ""))
     late = percentile(shown, 0.95)
     rows.append(
         (
-            f"submit sent → in all of {OPEN} open home pages, p50 / p95",
+            f"submit sent → shown on all of {OPEN} open home pages, p50 / p95",
             f"{ms(percentile(shown, 0.5))} / {ms(late)}",
             "",
             verdict(met=late <= 0.15, goal="p95 ≤ 150 ms"),
         )
     )
     note = (
-        f"Each page is asked for {LOOKS} times by somebody who is signed in. What nothing has"
-        " happened to is made once and shared\nby all who look; after a change it is made anew. Of"
-        " events the last of the open pages counts; a browser takes a\nfew milliseconds more to"
-        " draw it."
+        f"A signed-in user requests each page {REQUESTS} times. A page is rendered once and shared"
+        " by all its readers until something\non it changes. An event counts as shown when the last"
+        " open page has received it; a browser takes a few\nmilliseconds more to draw it."
     )
     return [Section("Pages", rows, note)]
 
 
 def _page(
-    name: str, many: int, few: list[float], lots: list[float], hello: list[float]
+    name: str, many: int, few_times: list[float], many_times: list[float], hello: list[float]
 ) -> list[Row]:
-    grown = percentile(lots, 0.5) / percentile(few, 0.5)
-    beside = percentile(lots, 0.95) / percentile(hello, 0.95)
-    told = f"{ms(percentile(few, 0.5))} → {ms(percentile(lots, 0.5))}"
+    grown = percentile(many_times, 0.5) / percentile(few_times, 0.5)
+    beside = percentile(many_times, 0.95) / percentile(hello, 0.95)
+    figures = f"{ms(percentile(few_times, 0.5))} → {ms(percentile(many_times, 0.5))}"
     return [
         (
             f"{name}, 1,000 → {many:,} jobs, p50",
-            told,
+            figures,
             f"{grown:.2f} ×",
             verdict(met=grown <= 2, goal="≤ 2 ×"),
         ),
         (
             f"{name} at {many:,} jobs, p95",
-            ms(percentile(lots, 0.95)),
+            ms(percentile(many_times, 0.95)),
             f"{beside:.1f} × the bare page",
             verdict(met=beside <= 5, goal="≤ 5 ×"),
         ),
     ]
 
 
-def _stored(ids: RandomIds, number: int) -> JobChange:
-    """A job that stands somewhere; most have been shipped."""
+def _a_stored_job(ids: RandomIds, number: int) -> JobChange:
+    """Return a job in the next of `STAGES`; most are shipped."""
     change = a_change(ids, number)
     stage = next(STAGES)
     if stage is Stage.QUEUED:
@@ -105,11 +104,11 @@ async def seed(folder: Path, jobs: int) -> None:
         await store.commit(*(RecordChange(before=None, after=a_factory(n)) for n in range(10)))
         for start in range(0, jobs, 500):
             made = range(start, min(start + 500, jobs))
-            await store.commit(*(_stored(ids, number) for number in made))
+            await store.commit(*(_a_stored_job(ids, number) for number in made))
 
 
 async def _signed_in(served: Served) -> Wire:
-    """A connection with the cookie of a browser."""
+    """Sign in and return a connection with the session cookie."""
     wire = Wire(served.url, served.token)
     body = urlencode({"token": served.token}).encode()
     reader = await wire.send("POST", "/login", body, "application/x-www-form-urlencoded")
@@ -120,23 +119,25 @@ async def _signed_in(served: Served) -> Wire:
     return Wire(served.url, served.token, cookie=cookie)
 
 
-async def looks(served: Served) -> Mapping[str, list[float]]:
-    """Seconds of each look at each page."""
+async def page_times(served: Served) -> Mapping[str, list[float]]:
+    """Return the seconds of each request, by page."""
     wire = await _signed_in(served)
     [newest] = (await wire.call("GET", f"{API}/jobs?limit=1"))["jobs"]
-    found = {name: await _look(wire, place.format(newest["id"])) for name, place in PLACES.items()}
+    found = {
+        name: await _time_page(wire, place.format(newest["id"])) for name, place in PLACES.items()
+    }
     waits = []
     for number in range(50):
         await wire.call("POST", f"{API}/jobs", a_titled_job(f"new-{number}"))
         begun = time.perf_counter()
         await wire.raw("GET", "/jobs")
         waits.append(time.perf_counter() - begun)
-    return found | {ANEW: waits}
+    return found | {REBUILT: waits}
 
 
-async def _look(wire: Wire, place: str) -> list[float]:
+async def _time_page(wire: Wire, place: str) -> list[float]:
     waits = []
-    for _ in range(LOOKS + 5):
+    for _ in range(REQUESTS + 5):
         begun = time.perf_counter()
         status, _ = await wire.raw("GET", place)
         waits.append(time.perf_counter() - begun)
@@ -144,22 +145,22 @@ async def _look(wire: Wire, place: str) -> list[float]:
     return waits[5:]
 
 
-async def events_shown(served: Served) -> list[float]:
-    """Seconds from each of many submits until the last of the open pages has heard of it."""
+async def event_times(served: Served) -> list[float]:
+    """Return the seconds from each submit until the last open page has received the event."""
     wire = await _signed_in(served)
     people = wire.twin()
     pages = [wire.twin() for _ in range(OPEN)]
     streams = [page.lines("/live/home") for page in pages]
     for stream in streams:
-        await _heard(stream, b"part")
+        await _wait_for(stream, b"part")
     waits = []
     for number in range(EVENTS):
         name = f"shown-{number}"
         begun = time.perf_counter()
         await people.call("POST", f"{API}/jobs", a_titled_job(name))
-        await asyncio.gather(*(_heard(stream, name.encode()) for stream in streams))
+        await asyncio.gather(*(_wait_for(stream, name.encode()) for stream in streams))
         waits.append(time.perf_counter() - begun)
-        # A part is made at most twenty times a second: each event meets a page at rest.
+        # A part of a page is rendered at most twenty times a second: wait until none is pending.
         await asyncio.sleep(0.1)
     return waits
 
@@ -168,7 +169,7 @@ def a_titled_job(title: str) -> dict[str, object]:
     return {"manifest": {"engine": "command", "title": title}, "body": "true\n"}
 
 
-async def _heard(stream: object, word: bytes) -> None:
+async def _wait_for(stream: object, word: bytes) -> None:
     async for line in stream:  # type: ignore[attr-defined]
         if word in line:
             return

@@ -1,4 +1,4 @@
-"""The databases alone: one claim with its lease in one round trip, one row in a synced commit."""
+"""The databases alone: a claim with its lease in one round trip, and a synced commit of a row."""
 
 import asyncio
 import sqlite3
@@ -28,7 +28,7 @@ INSERT INTO raw_lease SELECT id, $1, epoch FROM taken RETURNING job_id
 
 
 async def claims(dsn: str, jobs: int) -> float:
-    """Claims per second of eight connections, one row a commit, every commit synced."""
+    """Return claims per second of eight connections, one row per synced commit."""
     async with asyncpg.create_pool(dsn, min_size=CONNECTIONS, max_size=CONNECTIONS) as pool:
         await pool.execute(SCHEMA)
         await pool.execute(
@@ -51,7 +51,7 @@ async def _claim(pool: "asyncpg.Pool[asyncpg.Record]", factory: str) -> int:
 
 
 def commits(file: Path, samples: int) -> list[float]:
-    """Seconds of one SQLite commit of one row, synced to the disk of this file."""
+    """Return the seconds of SQLite commits of one row, synced to the disk of this file."""
     waits = []
     with closing(sqlite3.connect(file, isolation_level=None)) as connection:
         connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")

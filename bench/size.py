@@ -1,4 +1,4 @@
-"""How much room a job takes, in each store and among the blobs; and the sheet that follows."""
+"""Bytes of a job in each store and in blob storage, and the capacity table based on them."""
 
 import asyncio
 import sqlite3
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import asyncpg
 import capacity
-import life
+import job_lifecycle
 from fleet import serving
-from ground import Ground
+from harness import Harness
 from table import Row, Section
-from table import size as shown
+from table import size as format_size
 
 BYTES = (
     "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c JOIN pg_namespace n"
@@ -24,8 +24,8 @@ WAL = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')"
 
 
 @dataclass(frozen=True)
-class Room:
-    """Bytes that each of many jobs took, and the events that one had."""
+class JobSize:
+    """Mean bytes of a job, and the number of its events."""
 
     written: float
     packed: float
@@ -35,31 +35,31 @@ class Room:
     renewal_wal: float = 0.0
 
 
-def sections(ground: Ground) -> list[Section]:
-    """The room for a job, without and with the answers that are kept for repeated requests."""
-    jobs = 160 // ground.scale
+def sections(harness: Harness) -> list[Section]:
+    """Measure jobs without and with the responses that are stored for idempotency keys."""
+    jobs = 160 // harness.scale
     sqlite, sqlite_keyed = (_sqlite(jobs, keyed=keyed) for keyed in (False, True))
     postgres, postgres_keyed = (
-        _postgres(ground.database(), jobs, keyed=keyed) for keyed in (False, True)
+        _postgres(harness.database(), jobs, keyed=keyed) for keyed in (False, True)
     )
-    log = life.LOG_CHUNKS * len(life.LOG)
-    beside = f"of {shown(log)} of log, in {life.LOG_CHUNKS} chunks"
+    log = job_lifecycle.LOG_CHUNKS * len(job_lifecycle.LOG)
+    beside = f"{format_size(log)} of log in {job_lifecycle.LOG_CHUNKS} chunks"
     rows = [
         *_rows("SQLite", sqlite, sqlite_keyed),
         *_rows("PostgreSQL", postgres, postgres_keyed),
         (
-            "PostgreSQL: the WAL of a job",
-            shown(postgres_keyed.wal),
-            f"and {shown(postgres_keyed.renewal_wal)} for each renewal",
+            "PostgreSQL: WAL of a job",
+            format_size(postgres_keyed.wal),
+            f"and {format_size(postgres_keyed.renewal_wal)} per renewal",
             "",
         ),
-        ("blobs of a job", shown(sqlite.blobs), beside, ""),
+        ("blobs of a job", format_size(sqlite.blobs), beside, ""),
     ]
     note = (
-        f"From submit to shipped, with a body of {shown(len(life.BODY))}: {life.REQUESTS} requests"
-        f" and {sqlite.events} events; the mean of {jobs} jobs. *Packed* is after a full VACUUM,"
-        "\n*written* before it. Every answer to a request with an `Idempotency-Key` is kept for a"
-        " day."
+        f"From submit to shipped, with a body of {format_size(len(job_lifecycle.BODY))}:"
+        f" {job_lifecycle.REQUESTS} requests and {sqlite.events} events; the mean of {jobs} jobs."
+        " *Packed* is after a full VACUUM,\n*written* before it. The response to every request with"
+        " an `Idempotency-Key` is stored for a day."
     )
     sheet = capacity.sheet(
         capacity.Bytes(sqlite.written, sqlite_keyed.written - sqlite.written),
@@ -69,35 +69,40 @@ def sections(ground: Ground) -> list[Section]:
     return [Section("Size", rows, note), sheet]
 
 
-def _rows(store: str, plain: Room, keyed: Room) -> list[Row]:
+def _rows(store: str, plain: JobSize, keyed: JobSize) -> list[Row]:
     return [
-        (f"{store}: a job, written", shown(plain.written), f"packed {shown(plain.packed)}", ""),
         (
-            f"{store}: its answers, for a day",
-            shown(keyed.written - plain.written),
-            f"packed {shown(keyed.packed - plain.packed)}",
+            f"{store}: a job, written",
+            format_size(plain.written),
+            f"packed {format_size(plain.packed)}",
+            "",
+        ),
+        (
+            f"{store}: its stored responses, for a day",
+            format_size(keyed.written - plain.written),
+            f"packed {format_size(keyed.packed - plain.packed)}",
             "",
         ),
     ]
 
 
-def _sqlite(jobs: int, *, keyed: bool) -> Room:
+def _sqlite(jobs: int, *, keyed: bool) -> JobSize:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
-        empty, _, _ = _lived(folder, 0, keyed=keyed)
-        written, packed, events = _lived(folder, jobs, keyed=keyed)
+        empty, _, _ = _complete_jobs(folder, 0, keyed=keyed)
+        written, packed, events = _complete_jobs(folder, jobs, keyed=keyed)
         blobs = sum(f.stat().st_size for f in (folder / "blobs").rglob("*") if f.is_file())
-    return Room((written - empty) / jobs, (packed - empty) / jobs, events, blobs=blobs / jobs)
+    return JobSize((written - empty) / jobs, (packed - empty) / jobs, events, blobs=blobs / jobs)
 
 
-def _lived(folder: Path, jobs: int, *, keyed: bool) -> tuple[int, int, int]:
-    """The bytes of the file after so many jobs, as written and as packed; the events of one."""
+def _complete_jobs(folder: Path, jobs: int, *, keyed: bool) -> tuple[int, int, int]:
+    """Return the bytes of the file as written and as packed, and the number of events of a job."""
     with serving(data=folder) as served:
-        story = asyncio.run(life.live(served, jobs, keyed=keyed))
+        events = asyncio.run(job_lifecycle.complete_jobs(served, jobs, keyed=keyed))
     with closing(sqlite3.connect(folder / "fleet.db")) as connection:
         written = _pages(connection)
         connection.execute("VACUUM")
-        return written, _pages(connection), len(story)
+        return written, _pages(connection), len(events)
 
 
 def _pages(connection: sqlite3.Connection) -> int:
@@ -108,35 +113,35 @@ def _pages(connection: sqlite3.Connection) -> int:
     return int((pages - free) * each)
 
 
-def _postgres(dsn: str, jobs: int, *, keyed: bool) -> Room:
+def _postgres(dsn: str, jobs: int, *, keyed: bool) -> JobSize:
     with serving(dsn) as served:
-        asyncio.run(life.live(served, 0, keyed=keyed))
-        # Checkpoints come and go in real life: after each, pages are logged whole at first.
-        empty, logged = _asked(dsn, BYTES), _asked(dsn, "CHECKPOINT", WAL)
-        story = asyncio.run(life.live(served, jobs, keyed=keyed))
-        written, lived = _asked(dsn, BYTES), _asked(dsn, WAL)
-        asyncio.run(life.renew(served, RENEWALS))
-        renewed = _asked(dsn, WAL)
-    packed = _asked(dsn, "VACUUM FULL", BYTES)
-    return Room(
+        asyncio.run(job_lifecycle.complete_jobs(served, 0, keyed=keyed))
+        # The first change of a page after a checkpoint logs the whole page, as in production.
+        empty, logged = _query(dsn, BYTES), _query(dsn, "CHECKPOINT", WAL)
+        events = asyncio.run(job_lifecycle.complete_jobs(served, jobs, keyed=keyed))
+        written, completed = _query(dsn, BYTES), _query(dsn, WAL)
+        asyncio.run(job_lifecycle.renew_lease(served, RENEWALS))
+        renewed = _query(dsn, WAL)
+    packed = _query(dsn, "VACUUM FULL", BYTES)
+    return JobSize(
         (written - empty) / jobs,
         (packed - empty) / jobs,
-        len(story),
-        wal=(lived - logged) / jobs,
-        renewal_wal=(renewed - lived) / RENEWALS,
+        len(events),
+        wal=(completed - logged) / jobs,
+        renewal_wal=(renewed - completed) / RENEWALS,
     )
 
 
-def _asked(dsn: str, *questions: str) -> float:
-    """The one number that the last of these statements gives."""
+def _query(dsn: str, *statements: str) -> float:
+    """Return the number that the last of these statements selects."""
 
-    async def ask() -> float:
+    async def run() -> float:
         connection = await asyncpg.connect(dsn)
         try:
-            for each in questions[:-1]:
+            for each in statements[:-1]:
                 await connection.execute(each)
-            return float(await connection.fetchval(questions[-1]))
+            return float(await connection.fetchval(statements[-1]))
         finally:
             await connection.close()
 
-    return asyncio.run(ask())
+    return asyncio.run(run())

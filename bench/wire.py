@@ -1,4 +1,4 @@
-"""A lean HTTP/1.1 connection, so that what is measured is the server and not its client."""
+"""A minimal HTTP/1.1 client, so that benchmarks measure the server and not the client."""
 
 import asyncio
 import uuid
@@ -11,7 +11,7 @@ import msgspec
 
 
 class Wire:
-    """One kept-alive connection with a token; one request at a time."""
+    """A keep-alive connection with a token, for one request at a time."""
 
     def __init__(
         self, url: str, token: str, product: str = "bench", *, cookie: str | None = None
@@ -25,12 +25,12 @@ class Wire:
             self._head += f"cookie: {cookie}\r\naccept: text/html\r\n"
         self._url, self._token, self._product, self._cookie = url, token, product, cookie
         self.keyed = False
-        """Whether each write carries a key of its own, as those of real workers do."""
+        """Whether each write carries an idempotency key, as those of real factories do."""
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
 
     def twin(self) -> "Wire":
-        """Another connection with the same token."""
+        """Return another connection with the same token."""
         return Wire(self._url, self._token, self._product, cookie=self._cookie)
 
     async def send(
@@ -62,7 +62,7 @@ class Wire:
         return status, await reader.readexactly(length) if length else b""
 
     async def call(self, method: str, path: str, body: object = None) -> Any:
-        """The answer as JSON; None without one. Anything but success ends the measurement."""
+        """Return the response as JSON, None if empty; an error response raises."""
         sent = None if body is None else msgspec.json.encode(body)
         status, answer = await self.raw(method, path, sent)
         if status >= 300:
@@ -70,7 +70,7 @@ class Wire:
         return msgspec.json.decode(answer) if answer else None
 
     async def lines(self, path: str) -> AsyncIterator[bytes]:
-        """The lines of a stream of events."""
+        """Yield the lines of an event stream."""
         reader = await self.send("GET", path, None, "")
         await reader.readuntil(b"\r\n\r\n")
         while line := await reader.readline():

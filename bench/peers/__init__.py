@@ -1,1 +1,1 @@
-"""Durable Python queues, each at its own best setting, with the same no-op jobs."""
+"""Other durable Python queues with the same no-op jobs, each with its best settings."""

@@ -1,4 +1,4 @@
-"""DBOS on PostgreSQL: its queues of durable workflows."""
+"""DBOS on PostgreSQL: queues of durable workflows."""
 
 import asyncio
 import time
@@ -16,19 +16,19 @@ listeners: list[Callable[[float], object]] = []
 
 @DBOS.workflow()
 async def noop() -> None:
-    """Tell when it was."""
-    for told in listeners:
-        told(time.perf_counter())
+    """Notify the listeners of the start time."""
+    for notify in listeners:
+        notify(time.perf_counter())
 
 
 async def measure(dsn: str, jobs: int) -> tuple[float, float]:
-    """Jobs per second enqueued one by one (16 at a time), and drained by one worker process."""
+    """Return jobs per second enqueued one by one by 16 tasks, and drained by one process."""
     count = jobs // SUBMITTERS * SUBMITTERS
     with _launched(dsn) as started:
         begun = time.perf_counter()
         await asyncio.gather(*(_enqueue(count // SUBMITTERS) for _ in range(SUBMITTERS)))
         enqueued = time.perf_counter()
-        # Nobody works on a queue before it is registered, and then not at once.
+        # Workers ignore a queue until it is registered, and start with a delay.
         await DBOS.register_queue_async(QUEUE, polling_interval_sec=POLLED_EVERY_S)
         moments = [await started.get() for _ in range(count)]
     return count / (enqueued - begun), count / (max(moments) - min(moments))
@@ -40,7 +40,7 @@ async def _enqueue(count: int) -> None:
 
 
 async def latency(dsn: str, samples: int) -> list[float]:
-    """Seconds from `enqueue` returned to the workflow started, on an idle worker."""
+    """Return the seconds from the return of `enqueue` to the start, on an idle worker."""
     waits = []
     with _launched(dsn) as started:
         await DBOS.register_queue_async(QUEUE, polling_interval_sec=POLLED_EVERY_S)
@@ -53,10 +53,10 @@ async def latency(dsn: str, samples: int) -> list[float]:
 
 @contextmanager
 def _launched(dsn: str) -> Iterator[asyncio.Queue[float]]:
-    """A worker on this database, and the moments at which it started something."""
+    """Run a worker on this database and yield the start times of its workflows."""
     started: asyncio.Queue[float] = asyncio.Queue()
     loop = asyncio.get_running_loop()
-    # Workflows run in a loop of their own, in another thread.
+    # Workflows run in another thread with its own event loop.
     listeners[:] = [lambda at: loop.call_soon_threadsafe(started.put_nowait, at)]
     address = dsn.replace("postgresql://", "postgresql+psycopg://")
     DBOS(config={"name": "bench", "system_database_url": address, "log_level": "ERROR"})

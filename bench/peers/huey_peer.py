@@ -10,7 +10,7 @@ WORKERS = 16
 
 
 def measure(folder: Path, jobs: int) -> tuple[float, float]:
-    """Jobs per second enqueued one by one, and drained by 16 worker threads."""
+    """Return jobs per second enqueued one by one, and drained by 16 worker threads."""
     huey = SqliteHuey(filename=str(folder / "huey.db"), fsync=True, results=False)
     done = 0
     all_done = threading.Event()

@@ -13,7 +13,7 @@ SUBMITTERS = 16
 
 
 async def measure(dsn: str, jobs: int, *, batch_size: int = 100) -> tuple[float, float]:
-    """Jobs per second enqueued one by one (16 at a time), and drained in batches by one process."""
+    """Return jobs per second enqueued one by one by 16 tasks, and drained in batches."""
     async with asyncpg.create_pool(dsn, min_size=SUBMITTERS, max_size=20) as pool:
         queries = Queries.from_asyncpg_pool(pool)
         await queries.install()
@@ -44,7 +44,7 @@ async def _enqueue(queries: Queries, count: int) -> None:
 
 
 async def latency(dsn: str, samples: int) -> list[float]:
-    """Seconds from `enqueue` returned to the job started, on an idle worker."""
+    """Return the seconds from the return of `enqueue` to the start, on an idle worker."""
     started: asyncio.Queue[float] = asyncio.Queue()
     async with asyncpg.create_pool(dsn, min_size=4, max_size=10) as pool:
         queries = Queries.from_asyncpg_pool(pool)

@@ -9,7 +9,7 @@ SUBMITTERS = 16
 
 
 async def measure(dsn: str, jobs: int) -> tuple[float, float]:
-    """Jobs per second enqueued one by one (16 at a time), and drained by one worker process."""
+    """Return jobs per second enqueued one by one by 16 tasks, and drained by one process."""
     app = App(connector=PsycopgConnector(conninfo=dsn, min_size=4, max_size=20))
     done = 0
 
@@ -35,7 +35,7 @@ async def _defer(task: object, count: int) -> None:
 
 
 async def latency(dsn: str, samples: int) -> list[float]:
-    """Seconds from `defer` returned to the job started, on an idle worker."""
+    """Return the seconds from the return of `defer` to the start, on an idle worker."""
     app = App(connector=PsycopgConnector(conninfo=dsn, min_size=2, max_size=10))
     started: asyncio.Queue[float] = asyncio.Queue()
 

@@ -1,4 +1,4 @@
-"""Whole lives of jobs, from submit to shipped, as real parties would write them."""
+"""Complete jobs from submit to shipped, with the requests that people and factories send."""
 
 import asyncio
 import time
@@ -9,7 +9,7 @@ from wire import Wire, wire
 
 FACTORIES = 8
 BODY = "Lorem ipsum dolor sit amet, consectetur adipiscing elit. \n" * 35
-"""About 2 kB, the length of a page."""
+"""About 2 kB, one page of text."""
 LOG = b"one line of a log, as long as they are on average, and a bit\n" * 268
 """About 16 kB."""
 LOG_CHUNKS = 4
@@ -25,11 +25,11 @@ REPORTS: tuple[dict[str, Any], ...] = (
 )
 SHIPPING: tuple[dict[str, Any], ...] = ({"note": "pushing the branch"}, {"stage": "shipped"})
 REQUESTS = 1 + 1 + len(REPORTS) + 1 + 1 + 1 + len(SHIPPING)
-"""Of a job: submit, claim, reports, approve, ship, claim, reports; not renewals and log chunks."""
+"""Per job: submit, claim, reports, approve, ship, claim, reports; no renewals, no log chunks."""
 
 
-async def live(served: Served, jobs: int, *, keyed: bool) -> list[str]:
-    """Have so many jobs live, `keyed` with an idempotency key on each write; the story of one."""
+async def complete_jobs(served: Served, jobs: int, *, keyed: bool) -> list[str]:
+    """Complete jobs, `keyed` with an idempotency key per write; return the events of one."""
     mark = f"s{time.monotonic_ns()}x"
     async with (
         wire(served.url, served.token) as people,
@@ -43,9 +43,9 @@ async def live(served: Served, jobs: int, *, keyed: bool) -> list[str]:
             await people.call("POST", f"{API}/jobs/{job}/actions/approve", {"reason": "fine"})
             await people.call("POST", f"{API}/jobs/{job}/actions/ship", {})
         await asyncio.gather(*(_work(one, name, run=False) for name, one in fleet.items()))
-        told = [await people.call("GET", f"{API}/jobs/{job}?include=events") for job in made]
-    assert all(job["stage"] == "shipped" for job in told), told[0]
-    return [event["type"] for event in told[0]["events"]] if told else []
+        found = [await people.call("GET", f"{API}/jobs/{job}?include=events") for job in made]
+    assert all(job["stage"] == "shipped" for job in found), found[0]
+    return [event["type"] for event in found[0]["events"]] if found else []
 
 
 async def _submit(people: Wire, name: str) -> str:
@@ -60,12 +60,12 @@ async def _work(connection: Wire, name: str, *, run: bool) -> None:
             where = f"{job}/logs?leaseEpoch={epoch}&offset={number * len(LOG)}"
             status, answer = await connection.raw("POST", where, LOG, "application/octet-stream")
             assert status == 200, answer
-        for told in REPORTS if run else SHIPPING:
-            await connection.call("PATCH", job, {"leaseEpoch": epoch, **told})
+        for report in REPORTS if run else SHIPPING:
+            await connection.call("PATCH", job, {"leaseEpoch": epoch, **report})
 
 
-async def renew(served: Served, times: int) -> None:
-    """Lease one more job, and renew that lease so often."""
+async def renew_lease(served: Served, times: int) -> None:
+    """Lease one more job and renew its lease this many times."""
     mark = f"r{time.monotonic_ns()}x"
     async with (
         wire(served.url, served.token) as people,

@@ -1,4 +1,4 @@
-"""Where it is measured: a private PostgreSQL, and how much of everything."""
+"""What all benchmarks share: a private PostgreSQL, the load and the number of rounds."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -11,8 +11,8 @@ from tests.services.postgres import Server
 ROUNDS = 3
 
 
-class Ground:
-    """What every question stands on."""
+class Harness:
+    """Creates databases and repeats measurements, at full or `quick` scale."""
 
     def __init__(self, server: Server, *, quick: bool) -> None:
         self._server = server
@@ -22,7 +22,7 @@ class Ground:
         self.rounds = 1 if quick else ROUNDS
 
     def database(self) -> str:
-        """A fresh database."""
+        """Create an empty database and return its address."""
         self._databases += 1
         name = f"bench_{self._databases}"
 
@@ -37,9 +37,9 @@ class Ground:
     def in_turn(
         self, measures: Mapping[str, Callable[[], tuple[float, ...]]]
     ) -> dict[str, tuple[float, ...]]:
-        """The median of several rounds for each measure, figure by figure.
+        """Return the median over several rounds of each figure of each measure.
 
-        Every round takes all of them in turn, so that a slow minute of the machine is nobody's own.
+        Every round runs all measures, so that a slow minute of the machine affects them all.
         """
         rounds = [
             {name: measure() for name, measure in measures.items()} for _ in range(self.rounds)
