@@ -59,16 +59,16 @@ def swapped(*swaps: tuple[object, str, object]) -> Iterator[None]:
 
 
 def _store_refusal(rule: Callable[[MemoryStore, Write], StaleRevision | None]) -> Patch:
-    return swapped((MemoryStore, "_refusal", rule))
+    return swapped((MemoryStore, "_find_stale", rule))
 
 
 def no_compare_and_set() -> Patch:
     """The store takes a change whatever the job has become since."""
-    known = MemoryStore._refusal  # noqa: SLF001 - bugs are planted from inside
+    known = MemoryStore._find_stale  # noqa: SLF001 - bugs are planted from inside
 
     def refusal(self: MemoryStore, write: Write) -> StaleRevision | None:
         if isinstance(write, JobChange) and write.before is not None:
-            return self._broken(write.guards)
+            return self._find_failed_guard(write.guards)
         return known(self, write)
 
     return _store_refusal(refusal)
@@ -76,13 +76,13 @@ def no_compare_and_set() -> Patch:
 
 def seq_not_compared() -> Patch:
     """The store compares revisions, and overlooks events that moved none."""
-    known = MemoryStore._refusal  # noqa: SLF001 - bugs are planted from inside
+    known = MemoryStore._find_stale  # noqa: SLF001 - bugs are planted from inside
 
     def refusal(self: MemoryStore, write: Write) -> StaleRevision | None:
         if isinstance(write, JobChange) and write.before is not None:
             now = self._jobs[write.after.id]
             moved = now.rev != write.before.rev
-            return StaleRevision(now.id) if moved else self._broken(write.guards)
+            return StaleRevision(now.id) if moved else self._find_failed_guard(write.guards)
         return known(self, write)
 
     return _store_refusal(refusal)
@@ -92,13 +92,13 @@ def keys_not_held(*kinds: str) -> Callable[[], Patch]:
     """The store gives keys of these kinds to anybody."""
 
     def plant() -> Patch:
-        known = MemoryStore._held  # noqa: SLF001 - bugs are planted from inside
+        known = MemoryStore._find_taken_key  # noqa: SLF001 - bugs are planted from inside
 
         def held(self: MemoryStore, writes: tuple[Write, ...]) -> KeyTaken | None:
             found = known(self, writes)
             return None if found and found.key.startswith(kinds) else found
 
-        return swapped((MemoryStore, "_held", held))
+        return swapped((MemoryStore, "_find_taken_key", held))
 
     return plant
 
@@ -107,12 +107,12 @@ def guards_unheard(unheard: Callable[[Guard], bool]) -> Callable[[], Patch]:
     """The store does not look at some of the guards."""
 
     def plant() -> Patch:
-        known = MemoryStore._broken  # noqa: SLF001 - bugs are planted from inside
+        known = MemoryStore._find_failed_guard  # noqa: SLF001 - bugs are planted from inside
 
         def broken(self: MemoryStore, guards: tuple[Guard, ...]) -> StaleRevision | None:
             return known(self, tuple(guard for guard in guards if not unheard(guard)))
 
-        return swapped((MemoryStore, "_broken", broken))
+        return swapped((MemoryStore, "_find_failed_guard", broken))
 
     return plant
 
@@ -267,11 +267,11 @@ def streams_said_once() -> Patch:
 
 def budgets_overwritten() -> Patch:
     """The store takes a budget whatever it has become since."""
-    known = MemoryStore._refusal  # noqa: SLF001 - bugs are planted from inside
+    known = MemoryStore._find_stale  # noqa: SLF001 - bugs are planted from inside
 
     def refusal(self: MemoryStore, write: Write) -> StaleRevision | None:
         if isinstance(write, RecordChange) and isinstance(write.after, Budget):
-            return self._broken(write.guards)
+            return self._find_failed_guard(write.guards)
         return known(self, write)
 
     return _store_refusal(refusal)

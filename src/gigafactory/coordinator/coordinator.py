@@ -93,7 +93,7 @@ class CoordinatorSettings:
     """How long a finished job is kept."""
     archive_finished: bool = True
     """Whether a finished job is archived after that, or deleted for good."""
-    way: DispatchMode = DispatchMode.PUSH
+    default_mode: DispatchMode = DispatchMode.PUSH
     """The dispatch mode of products that have not set one."""
     exclusive_store: bool = False
     """Whether this coordinator owns the store, so that there can be no other coordinator."""
@@ -124,7 +124,7 @@ class Coordinator:
         self.store = store
         self.clock = clock
         self.index = index = Index(
-            store, clock, fleet_seats=dict(settings.fleet_seats), default_mode=settings.way
+            store, clock, fleet_seats=dict(settings.fleet_seats), default_mode=settings.default_mode
         )
         self._committer = committer = Committer(store, clock, history)
         committer.on_conflict(index.on_conflict)

@@ -29,7 +29,14 @@ from gigafactory.domain.job.change import (
 )
 from gigafactory.domain.job.job import Event, Job, JobSpec, Lease, Stage
 from gigafactory.store.recent_feed import RecentFeed
-from gigafactory.store.rows import engine_of, find_duplicate, leases_of, profile_of, subject, words
+from gigafactory.store.rows import (
+    engine_of,
+    find_duplicate,
+    leases_of,
+    profile_of,
+    split_words,
+    subject,
+)
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
@@ -49,14 +56,14 @@ class MemoryStore:
 
     async def commit(self, *writes: Write) -> CommitResult:
         await asyncio.sleep(0)
-        moved = next((verdict for write in writes if (verdict := self._refusal(write))), None)
-        if refused := moved or find_duplicate(writes) or self._held(writes):
+        stale = next((verdict for write in writes if (verdict := self._find_stale(write))), None)
+        if refused := stale or find_duplicate(writes) or self._find_taken_key(writes):
             return refused
         for write in writes:
             self._apply(write)
         return Stored(self._append(writes))
 
-    def _refusal(self, write: Write) -> StaleRevision | None:  # noqa: PLR0911 - one for each kind of write
+    def _find_stale(self, write: Write) -> StaleRevision | None:  # noqa: PLR0911 - one for each kind of write
         match write:
             case JobChange():
                 now = self._jobs.get(write.after.id)
@@ -67,27 +74,27 @@ class MemoryStore:
                     fits = (now.rev, now.seq) == (before.rev, before.seq)
                 if not fits:
                     return StaleRevision(subject(write))
-                return self._broken(write.guards)
+                return self._find_failed_guard(write.guards)
             case RecordChange():
                 place = (write.record.kind, write.record.key)
                 if self._rev(place) != (write.before.rev if write.before else 0):
                     return StaleRevision(subject(write))
-                return self._broken(write.guards)
+                return self._find_failed_guard(write.guards)
             case Renewal():
                 job = self._jobs.get(write.job_id)
                 live = job is not None and job.lease is not None and job.lease.epoch == write.epoch
                 return None if live else StaleRevision(write.job_id)
             case JobDeletion():
-                return None if self._forgettable(write.job) else StaleRevision(subject(write))
+                return None if self._is_deletable(write.job) else StaleRevision(subject(write))
             case FactoriesSeen() | LeaseExtension():
                 return None
 
-    def _forgettable(self, job: Job) -> bool:
-        kept = self._jobs.get(job.id)
-        same = kept is not None and (kept.rev, kept.seq) == (job.rev, job.seq)
-        return same and not self._waiting(job.id)
+    def _is_deletable(self, job: Job) -> bool:
+        stored = self._jobs.get(job.id)
+        same = stored is not None and (stored.rev, stored.seq) == (job.rev, job.seq)
+        return same and not self._dependents(job.id)
 
-    def _broken(self, guards: tuple[Guard, ...]) -> StaleRevision | None:
+    def _find_failed_guard(self, guards: tuple[Guard, ...]) -> StaleRevision | None:
         for guard in guards:
             match guard:
                 case RevisionGuard():
@@ -104,7 +111,7 @@ class MemoryStore:
         found = self._jobs.get(key) if kind == "job" else self._records.get(place)
         return found.rev if found else 0
 
-    def _held(self, writes: tuple[Write, ...]) -> KeyTaken | None:
+    def _find_taken_key(self, writes: tuple[Write, ...]) -> KeyTaken | None:
         changes = [write for write in writes if isinstance(write, JobChange)]
         freed = {(key, change.after.id) for change in changes for key in change.free}
         taken: dict[str, str] = {}
@@ -136,9 +143,9 @@ class MemoryStore:
             case LeaseExtension():
                 self._expiries = {at: end + write.by for at, end in self._expiries.items()}
             case JobDeletion():
-                self._forget(write)
+                self._delete_job(write)
 
-    def _forget(self, write: JobDeletion) -> None:
+    def _delete_job(self, write: JobDeletion) -> None:
         job_id = write.job.id
         del self._jobs[job_id]
         self._specs.pop(job_id, None)
@@ -179,26 +186,26 @@ class MemoryStore:
         self._feed.append(entries)
         return entries[-1].event.position if entries else 0
 
-    def _fresh(self, job: Job) -> Job:
+    def _with_expiries(self, job: Job) -> Job:
         if job.lease is None and not job.ending:
             return job
         return msgspec.structs.replace(
             job,
-            lease=job.lease and self._live(job.id, job.lease),
-            ending=tuple(self._live(job.id, lease) for lease in job.ending),
+            lease=job.lease and self._with_expiry(job.id, job.lease),
+            ending=tuple(self._with_expiry(job.id, lease) for lease in job.ending),
         )
 
-    def _live(self, job_id: str, lease: Lease) -> Lease:
+    def _with_expiry(self, job_id: str, lease: Lease) -> Lease:
         return msgspec.structs.replace(lease, expires_at=self._expiries[job_id, lease.epoch])
 
     async def job(self, job_id: str) -> Job | None:
         await asyncio.sleep(0)
         job = self._jobs.get(job_id)
-        return job and self._fresh(job)
+        return job and self._with_expiries(job)
 
     async def jobs(self, job_ids: Collection[str]) -> Mapping[str, Job]:
         await asyncio.sleep(0)
-        return {id_: self._fresh(self._jobs[id_]) for id_ in job_ids if id_ in self._jobs}
+        return {id_: self._with_expiries(self._jobs[id_]) for id_ in job_ids if id_ in self._jobs}
 
     async def find_jobs(self, query: JobQuery) -> Sequence[Job]:
         await asyncio.sleep(0)
@@ -207,7 +214,7 @@ class MemoryStore:
             after = query.after
             ids = [id_ for id_ in ids if (id_ > after) == query.oldest_first and id_ != after]
         found = (job for id_ in ids if _matches(job := self._jobs[id_], query))
-        return [self._fresh(job) for job, _ in zip(found, range(query.limit), strict=False)]
+        return [self._with_expiries(job) for job, _ in zip(found, range(query.limit), strict=False)]
 
     async def specs(self, job_ids: Collection[str]) -> Mapping[str, JobSpec]:
         await asyncio.sleep(0)
@@ -217,21 +224,21 @@ class MemoryStore:
         self, job_id: str, *, after: int = 0, limit: int = PAGE_MAX
     ) -> Sequence[Event]:
         await asyncio.sleep(0)
-        told = [e.event for e in self._events if e.event.job_id == job_id and e.event.seq > after]
-        return told[:limit]
+        found = [e.event for e in self._events if e.event.job_id == job_id and e.event.seq > after]
+        return found[:limit]
 
     async def audit(
         self, products: tuple[str, ...] | None, *, before: int | None = None, limit: int = 50
     ) -> Sequence[Event]:
         await asyncio.sleep(0)
-        told = [
+        found = [
             entry.event
             for entry in reversed(self._events)
             if entry.event.job_id is None
             and (before is None or entry.event.position < before)
             and (products is None or entry.event.product_id in (*products, "*"))
         ]
-        return told[:limit]
+        return found[:limit]
 
     async def feed(self, *, after: int, limit: int = PAGE_MAX) -> Sequence[FeedEntry]:
         await asyncio.sleep(0)
@@ -259,33 +266,37 @@ class MemoryStore:
         await asyncio.sleep(0)
         due = sorted((at, job_id) for (job_id, _), at in self._expiries.items() if at <= now)
         ids = dict.fromkeys(job_id for _, job_id in due)
-        return [self._fresh(self._jobs[id_]) for id_, _ in zip(ids, range(limit), strict=False)]
+        return [
+            self._with_expiries(self._jobs[id_]) for id_, _ in zip(ids, range(limit), strict=False)
+        ]
 
     async def dependents(self, job_id: str) -> Sequence[Job]:
         await asyncio.sleep(0)
-        return [self._fresh(job) for job in self._waiting(job_id)]
+        return [self._with_expiries(job) for job in self._dependents(job_id)]
 
-    def _waiting(self, job_id: str) -> list[Job]:
+    def _dependents(self, job_id: str) -> list[Job]:
         waiting = (job for job in self._jobs.values() if job_id in job.deps and not job.finished)
         return sorted(waiting, key=lambda job: job.id)
 
     async def record(self, of: type[AnyRecord], key: str) -> AnyRecord | None:
         await asyncio.sleep(0)
         found = self._records.get((of.kind, key))
-        assert found is None or isinstance(found, of), "one kind, one type"
+        assert found is None or isinstance(found, of), "every record kind has one type"
         return found
 
     async def records_by_key(
         self, of: type[AnyRecord], keys: Collection[str]
     ) -> Mapping[str, AnyRecord]:
         await asyncio.sleep(0)
-        return {record.key: record for record in self._of(of) if record.key in set(keys)}
+        return {record.key: record for record in self._records_of(of) if record.key in set(keys)}
 
     async def records(
         self, of: type[AnyRecord], *, prefix: str = "", after: str = "", limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:
         await asyncio.sleep(0)
-        keys = sorted(r.key for r in self._of(of) if r.key.startswith(prefix) and r.key > after)
+        keys = sorted(
+            r.key for r in self._records_of(of) if r.key.startswith(prefix) and r.key > after
+        )
         found = [self._records[of.kind, key] for key in keys[:limit]]
         return [record for record in found if isinstance(record, of)]
 
@@ -293,12 +304,12 @@ class MemoryStore:
         self, of: type[AnyRecord], now: datetime, *, limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:
         await asyncio.sleep(0)
-        until = {r.key: r.expires_at for r in self._of(of) if r.expires_at is not None}
+        until = {r.key: r.expires_at for r in self._records_of(of) if r.expires_at is not None}
         due = sorted((at, key) for key, at in until.items() if at <= now)
         found = [self._records[of.kind, key] for _, key in due[:limit]]
         return [record for record in found if isinstance(record, of)]
 
-    def _of(self, of: type[AnyRecord]) -> Iterator[AnyRecord]:
+    def _records_of(self, of: type[AnyRecord]) -> Iterator[AnyRecord]:
         return (record for record in self._records.values() if isinstance(record, of))
 
     async def last_seen(self) -> Mapping[str, datetime]:
@@ -333,5 +344,5 @@ def _matches(job: Job, query: JobQuery) -> bool:
         return False
     if query.factory_id and query.factory_id not in {x.factory_id for x in leases_of(job)}:
         return False
-    has = words(f"{job.name} {job.title}")
-    return all(any(h.startswith(w) for h in has) for w in words(query.text or ""))
+    has = split_words(f"{job.name} {job.title}")
+    return all(any(h.startswith(w) for h in has) for w in split_words(query.text or ""))

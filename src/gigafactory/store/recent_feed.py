@@ -1,4 +1,4 @@
-"""The newest entries of the change feed in memory, so that followers rarely query."""
+"""The newest entries of the change feed in memory, so that followers rarely query the database."""
 
 import asyncio
 from collections import deque
@@ -16,24 +16,25 @@ class RecentFeed:
     def __init__(self, position: int = 0) -> None:
         self._recent: deque[FeedEntry] = deque(maxlen=RECENT_MAX)
         self._position = position
-        self._bell = asyncio.Event()
+        self._advanced = asyncio.Event()
 
     @property
     def position(self) -> int:
         """The newest known position."""
         return self._position
 
-    def append(self, entries: Sequence[FeedEntry], *, forgot: bool = False) -> None:
-        """Take in what was committed here; a hole before it, of another's, empties the window.
+    def append(self, entries: Sequence[FeedEntry], *, job_deleted: bool = False) -> None:
+        """Append entries that this coordinator committed.
 
-        So does a job that was forgotten, whose events are told no more.
+        The window is emptied if another coordinator committed before them, which leaves a gap, or
+        if a job was deleted, because its events must no longer be returned.
         """
         if entries:
             last = self._recent[-1].event.position if self._recent else self._position
             if entries[0].event.position != last + 1:
                 self._recent.clear()
             self._recent.extend(entries)
-        if forgot:
+        if job_deleted:
             self._recent.clear()
         if entries:
             self.advance(entries[-1].event.position)
@@ -42,8 +43,8 @@ class RecentFeed:
         """Advance to this position, and wake all waiters."""
         if position > self._position:
             self._position = position
-            bell, self._bell = self._bell, asyncio.Event()
-            bell.set()
+            advanced, self._advanced = self._advanced, asyncio.Event()
+            advanced.set()
 
     def entries_after(self, after: int, limit: int) -> Sequence[FeedEntry] | None:
         """Return the entries above `after`; None if the window does not hold all of them."""
@@ -58,11 +59,11 @@ class RecentFeed:
         return [self._recent[i] for i in range(start, min(start + limit, len(self._recent)))]
 
     async def wait(self, after: int) -> None:
-        """Wait until the feed is past `after`, or for a few seconds: a wake-up may be lost."""
+        """Wait until the feed is past `after`, at most a few seconds: a wake-up may be lost."""
         if self._position > after:
             return
         try:
             async with asyncio.timeout(WAIT_S):
-                await self._bell.wait()
+                await self._advanced.wait()
         except TimeoutError:
             return

@@ -1,18 +1,18 @@
-"""The only translation between records and rows, shared by every database.
+"""Translation between domain objects and table rows, shared by all databases.
 
 job     id, product_id, name, stage, priority, repo, profile, engine, parent_id, rev, seq,
         words, doc
-spec    job_id, manifest, body: once a job, never changed
+spec    job_id, manifest, body: one per job, never changed
 event   position, job_id, seq, product_id, type, at, actor, stage, data
-hold    key, job_id: who owns a unique key
-lease   job_id, epoch, factory_id, live, expires_at: the authority on expiry, not the document
-dep     dep_id, job_id: the second waits for the first
+hold    key, job_id: the job that owns a unique key
+lease   job_id, epoch, factory_id, live, expires_at: overrides the expiry in the job document
+dep     dep_id, job_id: job_id waits for dep_id
 record  kind, key, product_id, rev, expires_at, doc
 seen    factory_id, at
-tally   product_id, stage, jobs: how many stand there
-feed    position: one row, taken in every batch that has an event
+tally   product_id, stage, jobs: the number of jobs in a stage
+feed    position: one row, updated by every batch that has an event
 
-Times are integer milliseconds since 1970, documents are JSON text, `*` is the fleet's product.
+Times are integer milliseconds since 1970. Documents are JSON text. Product `*` is the whole fleet.
 """
 
 import re
@@ -86,11 +86,11 @@ _RECORDS: tuple[type[Record], ...] = (
 )
 
 KINDS: Mapping[str, type[Record]] = {of.kind: of for of in _RECORDS}
-"""Every kind of record that is kept, with its type."""
+"""The type of every stored kind of record."""
 
 
 class JobRow(NamedTuple):
-    """A job in the order of its columns; what is asked for in lists stands beside the document."""
+    """The columns of a job: those that lists filter by, then the document."""
 
     id: str
     product_id: str
@@ -108,7 +108,7 @@ class JobRow(NamedTuple):
 
 
 class SpecRow(NamedTuple):
-    """What was asked for, in the order of its columns."""
+    """The columns of a job's spec."""
 
     job_id: str
     manifest: str
@@ -116,7 +116,7 @@ class SpecRow(NamedTuple):
 
 
 class EventRow(NamedTuple):
-    """An event in the order of its columns."""
+    """The columns of an event."""
 
     position: int
     job_id: str | None
@@ -130,7 +130,7 @@ class EventRow(NamedTuple):
 
 
 class LeaseRow(NamedTuple):
-    """A lease in the order of its columns; `live` is false once it was taken away."""
+    """The columns of a lease; `live` is false once the lease is revoked."""
 
     job_id: str
     epoch: int
@@ -140,7 +140,7 @@ class LeaseRow(NamedTuple):
 
 
 class RecordRow(NamedTuple):
-    """A record other than a job, in the order of its columns."""
+    """The columns of a record other than a job."""
 
     kind: str
     key: str
@@ -150,70 +150,70 @@ class RecordRow(NamedTuple):
     doc: str
 
 
-class LeaseSteps(NamedTuple):
-    """What a change does to the leases of its job."""
+class LeaseChanges(NamedTuple):
+    """The effect of a job change on the lease table."""
 
     ended: tuple[int, ...]
-    """Epochs whose rows go."""
+    """Epochs whose rows are deleted."""
     written: tuple[LeaseRow, ...]
-    """New ones, and those whose expiry the change itself moves: the whole row counts."""
-    kept: tuple[LeaseRow, ...]
-    """Those that are taken away and last on: all but the expiry counts."""
+    """New leases, and leases whose expiry the change sets: write the whole row."""
+    revoked: tuple[LeaseRow, ...]
+    """Leases that are revoked but not over: write all columns except the expiry."""
 
 
-class DepSteps(NamedTuple):
-    """What a change does to the dependencies of its job."""
+class DepChanges(NamedTuple):
+    """The effect of a job change on the dependency table."""
 
-    gone: frozenset[str]
-    new: frozenset[str]
+    removed: frozenset[str]
+    added: frozenset[str]
 
 
-def millis(at: datetime) -> int:
-    """A moment as the databases keep it."""
+def to_millis(at: datetime) -> int:
+    """Convert a time to milliseconds since 1970."""
     return (at - EPOCH) // MILLISECOND
 
 
-def moment(at: int) -> datetime:
-    """The moment that a database kept."""
+def from_millis(at: int) -> datetime:
+    """Convert milliseconds since 1970 to a time."""
     return EPOCH + timedelta(milliseconds=at)
 
 
-def words(text: str) -> list[str]:
-    """The words of a text as the search sees them."""
+def split_words(text: str) -> list[str]:
+    """Split a text into lower-case words for the search."""
     return re.findall(r"\w+", text.lower())
 
 
-def words_of(job: Job) -> str:
-    """The words by which a job is found, one blank between two."""
-    return " ".join(words(f"{job.name} {job.title}"))
+def search_words(job: Job) -> str:
+    """Return the words that find a job in a search, separated by single blanks."""
+    return " ".join(split_words(f"{job.name} {job.title}"))
 
 
 def engine_of(job: Job) -> str | None:
-    """The engine that a job is listed under: that of its newest run, or the one asked for."""
+    """Return the engine that a job is listed under: of its newest run, or the requested one."""
     return job.engine or job.ask.engine
 
 
 def profile_of(job: Job) -> str | None:
-    """The name of a job's profile, whatever the version."""
+    """Return the name of a job's profile without its version."""
     return job.profile and job.profile.partition("@")[0]
 
 
 def leases_of(job: Job | None) -> tuple[Lease, ...]:
-    """All leases of a job that still hold something: the ending ones, then the live one."""
-    held = job.ending if job is not None else ()
-    return (*held, job.lease) if job is not None and job.lease else held
+    """Return all leases of a job: the ending ones, then the live one."""
+    ending = job.ending if job is not None else ()
+    return (*ending, job.lease) if job is not None and job.lease else ending
 
 
 class _AskDoc(Ask, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """An ask without what it leaves open."""
+    """An `Ask` without fields that have their default."""
 
 
 class _TermsDoc(Terms, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Terms without what they leave open."""
+    """`Terms` without fields that have their default."""
 
 
 class _JobDoc(Job, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A job without what it leaves open: half the bytes to write at every step."""
+    """A job without fields that have their default: half the bytes to write."""
 
     ask: _AskDoc
     terms: _TermsDoc
@@ -226,7 +226,7 @@ _decode_expiries = msgspec.json.Decoder(dict[int, int]).decode
 
 
 def job_row(job: Job) -> JobRow:
-    """A job with what it is listed by."""
+    """Return the row of a job."""
     return JobRow(
         job.id,
         job.product_id,
@@ -239,18 +239,18 @@ def job_row(job: Job) -> JobRow:
         job.parent_id,
         job.rev,
         job.seq,
-        words_of(job),
+        search_words(job),
         job_doc(job),
     )
 
 
 def job_doc(job: Job) -> str:
-    """The whole of a job as its document; what it does not say is as a new job has it."""
+    """Encode a whole job as its document; fields with their default are omitted."""
     return _encode(msgspec.convert(job, _JobDoc, from_attributes=True)).decode()
 
 
 def listing_changed(before: Job, after: Job) -> bool:
-    """Whether a change moves anything that a job is listed by, other than its stage and engine."""
+    """Return whether a change affects a listed column other than stage and engine."""
     return (
         before.ask.repo != after.ask.repo
         or before.priority is not after.priority
@@ -262,53 +262,53 @@ def listing_changed(before: Job, after: Job) -> bool:
     )
 
 
-def job_of(doc: str | bytes, expiries: Mapping[int, int]) -> Job:
-    """The job of a document, with the expiry that each of its epochs has in the lease table."""
+def job_from_doc(doc: str | bytes, expiries: Mapping[int, int]) -> Job:
+    """Decode a job, with the expiries that the lease table has for its epochs."""
     job = _decode_job(doc)
     if job.lease is None and not job.ending:
         return job
     return msgspec.structs.replace(
         job,
-        lease=job.lease and _until(job.lease, expiries),
-        ending=tuple(_until(lease, expiries) for lease in job.ending),
+        lease=job.lease and _with_expiry(job.lease, expiries),
+        ending=tuple(_with_expiry(lease, expiries) for lease in job.ending),
     )
 
 
-def _until(lease: Lease, expiries: Mapping[int, int]) -> Lease:
-    return msgspec.structs.replace(lease, expires_at=moment(expiries[lease.epoch]))
+def _with_expiry(lease: Lease, expiries: Mapping[int, int]) -> Lease:
+    return msgspec.structs.replace(lease, expires_at=from_millis(expiries[lease.epoch]))
 
 
-def expiries_of(object_: str | bytes) -> Mapping[int, int]:
-    """The expiries of a job's leases from a JSON object of epoch and milliseconds."""
+def parse_expiries(object_: str | bytes) -> Mapping[int, int]:
+    """Parse a JSON object that maps the epochs of a job to expiries in milliseconds."""
     return _decode_expiries(object_)
 
 
 def lease_row(job: Job, lease: Lease) -> LeaseRow:
-    """One lease of a job."""
-    until = millis(lease.expires_at)
+    """Return the row of a lease."""
+    until = to_millis(lease.expires_at)
     return LeaseRow(job.id, lease.epoch, lease.factory_id, lease is job.lease, until)
 
 
-def lease_steps(change: JobChange) -> LeaseSteps:
-    """Which leases a change ends, writes and keeps; untouched ones are in none of the three."""
+def lease_changes(change: JobChange) -> LeaseChanges:
+    """Return the lease rows that a job change deletes and writes; untouched ones are omitted."""
     before, after = change.before, change.after
     if before and (before.lease, before.ending) == (after.lease, after.ending):
-        return LeaseSteps((), (), ())
+        return LeaseChanges((), (), ())
     was, now = ({lease.epoch: lease for lease in leases_of(job)} for job in (before, after))
     live = before and before.lease
     written: list[LeaseRow] = []
-    kept: list[LeaseRow] = []
+    revoked: list[LeaseRow] = []
     for epoch, lease in now.items():
         earlier = was.get(epoch)
         if earlier is None or earlier.expires_at != lease.expires_at:
             written.append(lease_row(after, lease))
         elif earlier is live and lease is not after.lease:
-            kept.append(lease_row(after, lease))
-    return LeaseSteps(tuple(was.keys() - now.keys()), tuple(written), tuple(kept))
+            revoked.append(lease_row(after, lease))
+    return LeaseChanges(tuple(was.keys() - now.keys()), tuple(written), tuple(revoked))
 
 
 def subject(write: JobChange | RecordChange | JobDeletion) -> str:
-    """The name by which a verdict speaks of what a write is about."""
+    """Return the name that a verdict gives to the object of a write."""
     if isinstance(write, JobChange):
         return write.after.id
     if isinstance(write, JobDeletion):
@@ -317,7 +317,7 @@ def subject(write: JobChange | RecordChange | JobDeletion) -> str:
 
 
 def find_duplicate(writes: Sequence[Write]) -> StaleRevision | None:
-    """Return a conflict if a group changes the same job or record twice."""
+    """Return a conflict if a group of writes changes the same job or record twice."""
     names: set[str] = set()
     for write in writes:
         if isinstance(write, JobChange | RecordChange | JobDeletion):
@@ -328,45 +328,45 @@ def find_duplicate(writes: Sequence[Write]) -> StaleRevision | None:
     return None
 
 
-def dep_steps(change: JobChange) -> DepSteps:
-    """Which dependencies a change drops and adds."""
+def dep_changes(change: JobChange) -> DepChanges:
+    """Return the dependencies that a job change removes and adds."""
     if (change.before.deps if change.before else ()) == change.after.deps:
-        return DepSteps(frozenset(), frozenset())
+        return DepChanges(frozenset(), frozenset())
     was = frozenset(change.before.deps if change.before else ())
     now = frozenset(change.after.deps)
-    return DepSteps(was - now, now - was)
+    return DepChanges(was - now, now - was)
 
 
 def spec_row(spec: JobSpec) -> SpecRow:
-    """What was asked for, as text."""
+    """Return the row of a spec."""
     return SpecRow(spec.job_id, bytes(spec.manifest).decode(), spec.body)
 
 
-def spec_of(row: SpecRow) -> JobSpec:
-    """What was asked for, from its columns."""
+def spec_from_row(row: SpecRow) -> JobSpec:
+    """Return the spec of a row."""
     return JobSpec(row.job_id, msgspec.Raw(row.manifest.encode()), row.body)
 
 
 def event_row(event: Event, position: int) -> EventRow:
-    """An event at its place in the feed."""
+    """Return the row of an event at a position of the feed."""
     return EventRow(
         position,
         event.job_id,
         event.seq,
         event.product_id,
         event.type,
-        millis(event.at),
+        to_millis(event.at),
         event.actor,
         event.stage and event.stage.value,
         _encode(event.data).decode(),
     )
 
 
-def event_of(row: EventRow) -> Event:
-    """An event from its columns."""
+def event_from_row(row: EventRow) -> Event:
+    """Return the event of a row."""
     return Event(
         type=row.type,
-        at=moment(row.at),
+        at=from_millis(row.at),
         actor=row.actor,
         product_id=row.product_id,
         job_id=row.job_id,
@@ -378,23 +378,23 @@ def event_of(row: EventRow) -> Event:
 
 
 def record_row(record: Record) -> RecordRow:
-    """A record other than a job, with what it is found by."""
-    assert KINDS[record.kind] is type(record), f"{record.kind} is not a kind that is kept"
-    until = None if record.expires_at is None else millis(record.expires_at)
+    """Return the row of a record other than a job."""
+    assert KINDS[record.kind] is type(record), f"{record.kind} is not listed in `_RECORDS`"
+    until = None if record.expires_at is None else to_millis(record.expires_at)
     columns = (record.kind, record.key, record.product_id, record.rev, until)
     return RecordRow(*columns, _encode(record).decode())
 
 
-def record_of(of: type[AnyRecord], doc: str | bytes) -> AnyRecord:
-    """The record of a document."""
+def record_from_doc(of: type[AnyRecord], doc: str | bytes) -> AnyRecord:
+    """Decode a record."""
     return msgspec.json.decode(doc, type=of)
 
 
 def json_list(values: Collection[str | tuple[str, str]]) -> str:
-    """Many values as one, for a query that takes a JSON list."""
+    """Encode values as one JSON list, for a query parameter."""
     return _encode(list(values)).decode()
 
 
 def after_prefix(prefix: str) -> str:
-    """The upper bound of all keys that begin so, by code point."""
+    """Return the upper bound, by code point, of all keys with a prefix."""
     return prefix + "\U0010ffff"

@@ -87,7 +87,7 @@ def _settings(
         archive_finished=config.retention.then == "archive",
         exclusive_store=urlsplit(config.store).scheme in EMBEDDED,
         trackers=trackers,
-        way=config.dispatch.mode,
+        default_mode=config.dispatch.mode,
         tracker_auto=config.tracker.auto,
         tracker_agent=config.tracker.agent,
         tracker_poll_every=timedelta(seconds=config.tracker.poll_every),
@@ -126,8 +126,8 @@ async def _postgres(url: str) -> AsyncIterator[tuple[Store, Clock]]:
             "a PostgreSQL store needs an extra: pip install 'gigafactory[postgres]'"
         ) from None
     async with PostgresStore.open(url) as store:
-        clock = await DatabaseClock.start(store.offset)
-        syncing = asyncio.create_task(run_every(CLOCK_EVERY_S, clock.sync, name="clock"))
+        clock = await DatabaseClock.start(store.measure_offset)
+        syncing = asyncio.create_task(run_every(CLOCK_EVERY_S, clock.measure_offset, name="clock"))
         try:
             yield store, clock
         finally:

@@ -2,9 +2,9 @@
 
 from datetime import timedelta
 
-from gigafactory.store.postgres.clock import DatabaseClock, since_boot
+from gigafactory.store.postgres.clock import DatabaseClock, seconds_since_boot
 from gigafactory.store.postgres.store import PostgresStore
-from gigafactory.store.rows import moment
+from gigafactory.store.rows import from_millis
 
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -21,16 +21,21 @@ class Hand:
 
 async def told(store: PostgresStore) -> float:
     """The database's time in seconds, since a clock that stands still is behind by just that."""
-    return await store.offset(Hand(0.0))
+    return await store.measure_offset(Hand(0.0))
 
 
 async def test_coordinators_with_different_clocks_agree(database: str) -> None:
     async with PostgresStore.open(database) as store:
         early = await told(store)
-        slow = await DatabaseClock.start(store.offset, steady=Hand(-5e6))
-        quick = await DatabaseClock.start(store.offset, steady=Hand(7e6))
+        slow = await DatabaseClock.start(store.measure_offset, steady=Hand(-5e6))
+        quick = await DatabaseClock.start(store.measure_offset, steady=Hand(7e6))
         late = await told(store)
-        times = [moment(int(early * 1000)), slow.now(), quick.now(), moment(int(late * 1000))]
+        times = [
+            from_millis(int(early * 1000)),
+            slow.now(),
+            quick.now(),
+            from_millis(int(late * 1000)),
+        ]
         assert times == sorted(times)
 
 
@@ -40,9 +45,9 @@ async def test_the_time_goes_on_between_measurements_in_whole_milliseconds() -> 
 
     hand = Hand(1.0)
     clock = await DatabaseClock.start(ahead, steady=hand)
-    assert clock.now() == moment(101_000)
+    assert clock.now() == from_millis(101_000)
     hand.at = 1.0029
-    assert clock.now() == moment(101_002)
+    assert clock.now() == from_millis(101_002)
 
 
 async def test_the_time_never_goes_back() -> None:
@@ -54,13 +59,13 @@ async def test_the_time_never_goes_back() -> None:
     hand = Hand(0.0)
     clock = await DatabaseClock.start(measured, steady=hand)
     first = clock.now()
-    await clock.sync()
+    await clock.measure_offset()
     assert clock.now() == first
     hand.at = 1.5
     assert clock.now() == first + 500 * MILLISECOND
-    await clock.sync()
+    await clock.measure_offset()
     assert clock.now() == first + 3_500 * MILLISECOND
 
 
 def test_the_steady_clock_does_not_go_back() -> None:
-    assert since_boot() <= since_boot()
+    assert seconds_since_boot() <= seconds_since_boot()

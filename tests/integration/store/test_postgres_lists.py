@@ -9,8 +9,8 @@ import pytest
 
 from gigafactory.coordinator.core.ports import JobQuery
 from gigafactory.domain.job.job import Priority, Stage
-from gigafactory.store.postgres.job_query import LOOKED_AT, statements_for
-from gigafactory.store.postgres.store import FINDING, PostgresStore
+from gigafactory.store.postgres.job_query import SCANNED_MAX, statements_for
+from gigafactory.store.postgres.store import FINDER_SETTINGS, PostgresStore
 
 JOBS = 20_000
 LATE = 15
@@ -78,7 +78,7 @@ def touched(plan: dict[str, Any]) -> int:
 @pytest.fixture
 async def connection(database: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Record]"]:
     async with PostgresStore.open(database):
-        settings = {"search_path": "gigafactory", **FINDING}
+        settings = {"search_path": "gigafactory", **FINDER_SETTINGS}
         connection = await asyncpg.connect(database, server_settings=settings)
         await connection.execute(FILL.replace("$1", str(JOBS)))
         for table in TABLES:
@@ -95,7 +95,7 @@ async def test_no_list_looks_at_many_more_jobs_than_it_shows(
             explained = f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}"
             [(text,)] = await connection.fetch(explained, *values)
             (told,) = msgspec.json.decode(text)
-            looked_at = LOOKED_AT if values[LATE] else query.limit
+            looked_at = SCANNED_MAX if values[LATE] else query.limit
             assert isinstance(values[0], list)
             ways = len(values[0])
             assert touched(told["Plan"]) <= (ways + 8) * looked_at, f"{name}: {text}"

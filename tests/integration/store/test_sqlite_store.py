@@ -273,7 +273,7 @@ def test_every_filter_goes_along_an_index_in_the_order_of_the_ids(
         index = index.replace(")", " AND id<?)")
     connection = sqlite3.connect(":memory:")
     connection.executescript(SCHEMA)
-    statement, values = finding.statement_for(query, finding.lead_of(connection, query))
+    statement, values = finding.statement_for(query, finding.choose_lead(connection, query))
     steps = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
     connection.close()
     along = [step for step in steps if re.match(r"(SEARCH|SCAN) job ", step)]
@@ -297,7 +297,7 @@ def test_what_names_jobs_one_by_one_leads_to_them(fields: dict[str, object], lea
     connection = sqlite3.connect(":memory:")
     connection.executescript(SCHEMA)
     query = replace(JobQuery(after="5"), **fields)
-    statement, values = finding.statement_for(query, finding.lead_of(connection, query))
+    statement, values = finding.statement_for(query, finding.choose_lead(connection, query))
     steps = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
     connection.close()
     assert any(step.startswith(lead) for step in steps), steps
@@ -320,7 +320,7 @@ def test_of_two_conditions_the_one_that_leaves_fewer_leads() -> None:
         ("gemini", Stage.QUEUED, "engine"),
     ):
         query = JobQuery(engine=engine, stages=(stage,), products=("notes",))
-        assert finding.lead_of(connection, query) == lead
+        assert finding.choose_lead(connection, query) == lead
     connection.close()
 
 

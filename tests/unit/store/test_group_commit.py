@@ -55,7 +55,7 @@ class Tape:
         return BatchResult([StaleRevision(name(group)) for group in batch])
 
 
-def nobody(entries: Sequence[FeedEntry], *, forgot: bool) -> None:
+def nobody(entries: Sequence[FeedEntry], *, job_deleted: bool) -> None:
     """Follows the feed."""
 
 
@@ -219,7 +219,7 @@ async def test_when_the_loop_ends_the_runner_those_who_wait_hear_it() -> None:
 
 async def test_groups_that_share_a_name_never_share_a_batch_and_keep_their_order() -> None:
     tape = Tape()
-    group = GroupCommit(tape.apply, nobody, touches=footprint)
+    group = GroupCommit(tape.apply, nobody, footprint_of=footprint)
     first = await begun(tape, group)
     tasks = commits(group, "a", "b", "a", "c", "a", "b")
     await asyncio.sleep(0)
@@ -230,7 +230,7 @@ async def test_groups_that_share_a_name_never_share_a_batch_and_keep_their_order
 
 async def test_what_touches_everything_goes_alone_in_its_place() -> None:
     tape = Tape()
-    group = GroupCommit(tape.apply, nobody, touches=footprint)
+    group = GroupCommit(tape.apply, nobody, footprint_of=footprint)
     first = await begun(tape, group)
     tasks = commits(group, "a", "b")
     tasks.append(asyncio.create_task(group.commit((OUTAGE,))))
@@ -253,7 +253,7 @@ def test_every_group_is_applied_once_and_each_name_in_order(wanted: list[list[st
             seen.extend(tuple(w.job_id for w in g if isinstance(w, Renewal)) for g in batch)
             return BatchResult([Stored() for _ in batch])
 
-        group = GroupCommit(apply, nobody, touches=footprint, writes_max=7)
+        group = GroupCommit(apply, nobody, footprint_of=footprint, writes_max=7)
         groups = [tuple(Renewal(n, i, NOON) for n in names) for i, names in enumerate(wanted)]
         assert await asyncio.gather(*(group.commit(g) for g in groups)) == [Stored()] * len(groups)
         assert sorted(seen) == sorted(map(tuple, wanted))
@@ -288,7 +288,7 @@ async def test_those_who_only_look_at_a_record_share_a_batch_and_its_writer_does
     tape = Tape()
     looks = frozenset({"switch"})
     group = GroupCommit(
-        tape.apply, nobody, touches=lambda g: Footprint(frozenset({name(g)}), looks)
+        tape.apply, nobody, footprint_of=lambda g: Footprint(frozenset({name(g)}), looks)
     )
     first = await begun(tape, group)
     tasks = commits(group, "a", "b", "switch", "c")

@@ -112,7 +112,7 @@ def _dispatched(of: ProductDispatch) -> ProductDispatchView:
     known = of.comparison
     return ProductDispatchView(
         product_id=of.product_id,
-        mode=of.way,
+        mode=of.mode,
         comparison=_comparison(known) if known is not None else None,
     )
 

@@ -26,7 +26,7 @@ class ProductDispatch(msgspec.Struct, frozen=True, kw_only=True):
     """A product's dispatch mode, with the result of its last time in shadow mode."""
 
     product_id: str
-    way: DispatchMode
+    mode: DispatchMode = msgspec.field(name="way")
     comparison: ShadowComparison | None = None
 
 
@@ -58,7 +58,7 @@ class DispatchControl:
         return [
             ProductDispatch(
                 product_id=product_id,
-                way=self._index.dispatch_modes.mode_of(product_id),
+                mode=self._index.dispatch_modes.mode_of(product_id),
                 comparison=found.get(product_id),
             )
             for product_id in sorted(chosen)
@@ -66,7 +66,7 @@ class DispatchControl:
         ]
 
     async def set_mode(
-        self, caller: Caller, product_id: str, way: DispatchMode, *, force: bool = False
+        self, caller: Caller, product_id: str, mode: DispatchMode, *, force: bool = False
     ) -> ProductDispatch:
         """Set the dispatch mode of a product.
 
@@ -82,28 +82,29 @@ class DispatchControl:
             now = self._clock.now()
             known = await self._store.record(Product, product_id)
             compared = await self._store.record(ShadowComparison, product_id)
-            if known is not None and known.dispatch_mode is way:
-                return Plan(ProductDispatch(product_id=product_id, way=way, comparison=compared))
+            if known is not None and known.dispatch_mode is mode:
+                return Plan(ProductDispatch(product_id=product_id, mode=mode, comparison=compared))
             before = (
                 known.dispatch_mode if known is not None else None
             ) or self._index.dispatch_modes.default
-            if way is DispatchMode.PUSH and before is not DispatchMode.PUSH and not force:
+            if mode is DispatchMode.PUSH and before is not DispatchMode.PUSH and not force:
                 require_cut_over(product_id, compared)
             product = known or Product(id=product_id, rev=0)
-            data = {"from": before, "way": way, "forced": force}
+            data = {"from": before, "way": mode, "forced": force}
             event = audit_event(event_types.DISPATCH_CHANGED, caller.actor, now, data, product_id)
-            after = replace(product, dispatch_mode=way, rev=product.rev + 1)
+            after = replace(product, dispatch_mode=mode, rev=product.rev + 1)
             writes = [RecordChange(before=known, after=after, events=(event,))]
-            if way is DispatchMode.SHADOW and before is not DispatchMode.SHADOW:
+            if mode is DispatchMode.SHADOW and before is not DispatchMode.SHADOW:
                 rev = compared.rev + 1 if compared is not None else 1
                 fresh = ShadowComparison(product_id=product_id, since=now, rev=rev)
                 writes.append(RecordChange(before=compared, after=fresh))
                 compared = fresh
             return Plan(
-                ProductDispatch(product_id=product_id, way=way, comparison=compared), tuple(writes)
+                ProductDispatch(product_id=product_id, mode=mode, comparison=compared),
+                tuple(writes),
             )
 
-        request = (product_id, way, force)
+        request = (product_id, mode, force)
         dispatch = await self._committer.execute(
             caller, "dispatch", decide, ProductDispatch, request=request
         )

@@ -39,7 +39,7 @@ SECTIONS = (
 """The parameters of `commit_batch`, in order; each is a list of rows, or nothing."""
 
 
-class BatchAnswer(NamedTuple):
+class BatchOutput(NamedTuple):
     """What `commit_batch` answers."""
 
     base: int
@@ -58,19 +58,21 @@ class GroupRows:
         self.events: list[tuple[Event, Job | None]] = []
         self.refusal: StaleRevision | KeyTaken | None = None
         """What is wrong with the group by itself, whatever the database holds."""
-        self.forgotten: list[tuple[int, JobDeletion]] = []
+        self.deletions: list[tuple[int, JobDeletion]] = []
         """Jobs that go, each with the number of its check; `commit_batch` has no part in it."""
-        self._checked: list[str] = []
+        self._check_subjects: list[str] = []
         # The database prolongs first, so what is written before that is written longer.
-        self._longer = sum(_by(write) for write in writes if isinstance(write, LeaseExtension))
+        self._extension_ms = sum(
+            _millis_of(write) for write in writes if isinstance(write, LeaseExtension)
+        )
         for write in writes:
             self._add(write)
-        self._take([write for write in writes if isinstance(write, JobChange)])
+        self._add_keys([write for write in writes if isinstance(write, JobChange)])
         self.refusal = rows.find_duplicate(writes) or self.refusal
 
-    def refused(self, check: int, owner: str | None) -> StaleRevision | KeyTaken:
+    def verdict_for_check(self, check: int, owner: str | None) -> StaleRevision | KeyTaken:
         """The verdict when this check is the first that is broken."""
-        key = self._checked[check]
+        key = self._check_subjects[check]
         return StaleRevision(key) if owner is None else KeyTaken(key, owner)
 
     def entries(self, after: int) -> Iterator[FeedEntry]:
@@ -78,131 +80,131 @@ class GroupRows:
         for position, (event, job) in enumerate(self.events, after + 1):
             yield FeedEntry(msgspec.structs.replace(event, position=position), job)
 
-    def _put(self, section: str, *row: object) -> None:
+    def _add_row(self, section: str, *row: object) -> None:
         self.rows.append((section, (self.number, *row)))
 
-    def _check(self, section: str, told: str, *row: object) -> None:
-        self.rows.append((section, (self.number, len(self._checked), *row)))
-        self._checked.append(told)
+    def _add_check(self, section: str, subject: str, *row: object) -> None:
+        self.rows.append((section, (self.number, len(self._check_subjects), *row)))
+        self._check_subjects.append(subject)
 
     def _add(self, write: Write) -> None:
         match write:
             case JobChange():
-                self._add_change(write)
+                self._add_job_change(write)
             case RecordChange():
-                self._add_saved(write)
+                self._add_record_change(write)
             case Renewal(job_id, epoch, expires_at):
-                until = rows.millis(expires_at) + self._longer
-                self._check("renewals", job_id, job_id, epoch, until)
+                until = rows.to_millis(expires_at) + self._extension_ms
+                self._add_check("renewals", job_id, job_id, epoch, until)
             case FactoriesSeen():
                 for factory_id, at in write.at.items():
-                    self._put("heard", factory_id, rows.millis(at))
+                    self._add_row("heard", factory_id, rows.to_millis(at))
             case LeaseExtension():
-                self._put("prolonged", _by(write))
-                self._longer -= _by(write)
+                self._add_row("prolonged", _millis_of(write))
+                self._extension_ms -= _millis_of(write)
             case JobDeletion():
-                self.forgotten.append((len(self._checked), write))
-                self._checked.append(rows.subject(write))
+                self.deletions.append((len(self._check_subjects), write))
+                self._check_subjects.append(rows.subject(write))
 
-    def _add_change(self, change: JobChange) -> None:
+    def _add_job_change(self, change: JobChange) -> None:
         before, after = change.before, change.after
         rev, seq = (before.rev, before.seq) if before else (0, 0)
-        self._check("job_checks", after.id, after.id, rev, seq)
-        self._guard(change.guards)
-        self._list(before, after)
+        self._add_check("job_checks", after.id, after.id, rev, seq)
+        self._add_guards(change.guards)
+        self._add_listing(before, after)
         if change.spec is not None:
-            self._put("specs", *rows.spec_row(change.spec))
-        self._lease(change)
-        deps = rows.dep_steps(change)
-        for dep_id in deps.gone:
-            self._put("deps_gone", dep_id, after.id)
-        for dep_id in deps.new:
-            self._put("deps_new", dep_id, after.id)
-        self._tell(change.events, after)
+            self._add_row("specs", *rows.spec_row(change.spec))
+        self._add_leases(change)
+        deps = rows.dep_changes(change)
+        for dep_id in deps.removed:
+            self._add_row("deps_gone", dep_id, after.id)
+        for dep_id in deps.added:
+            self._add_row("deps_new", dep_id, after.id)
+        self._add_events(change.events, after)
 
-    def _list(self, before: Job | None, after: Job) -> None:
+    def _add_listing(self, before: Job | None, after: Job) -> None:
         if before is None:
-            self._put("created", *_listed(after))
-            self._put("counted", after.product_id, after.stage.value, 1)
+            self._add_row("created", *_job_row(after))
+            self._add_row("counted", after.product_id, after.stage.value, 1)
             return
-        self._put("changed", after.id, after.rev, after.seq, rows.job_doc(after))
+        self._add_row("changed", after.id, after.rev, after.seq, rows.job_doc(after))
         engine = rows.engine_of(after)
         if rows.listing_changed(before, after):
-            self._put("relisted", *_listed(after))
+            self._add_row("relisted", *_job_row(after))
         elif before.stage is not after.stage or rows.engine_of(before) != engine:
-            self._put("moved", after.id, after.stage.value, engine)
+            self._add_row("moved", after.id, after.stage.value, engine)
         if (before.product_id, before.stage) != (after.product_id, after.stage):
-            self._put("counted", before.product_id, before.stage.value, -1)
-            self._put("counted", after.product_id, after.stage.value, 1)
+            self._add_row("counted", before.product_id, before.stage.value, -1)
+            self._add_row("counted", after.product_id, after.stage.value, 1)
 
-    def _lease(self, change: JobChange) -> None:
+    def _add_leases(self, change: JobChange) -> None:
         known = {lease.epoch for lease in rows.leases_of(change.before)}
-        steps = rows.lease_steps(change)
+        steps = rows.lease_changes(change)
         for epoch in steps.ended:
-            self._put("ended", change.after.id, epoch)
+            self._add_row("ended", change.after.id, epoch)
         for lease in steps.written:
-            until = lease.expires_at + self._longer
-            self._put("kept" if lease.epoch in known else "granted", *lease[:-1], until)
-        for lease in steps.kept:
-            self._put("kept", *lease[:-1], None)
+            until = lease.expires_at + self._extension_ms
+            self._add_row("kept" if lease.epoch in known else "granted", *lease[:-1], until)
+        for lease in steps.revoked:
+            self._add_row("kept", *lease[:-1], None)
 
-    def _add_saved(self, saved: RecordChange) -> None:
+    def _add_record_change(self, saved: RecordChange) -> None:
         record = saved.record
         kind, key = record.kind, record.key
         rev = saved.before.rev if saved.before else 0
-        self._check("record_checks", rows.subject(saved), kind, key, rev)
-        self._guard(saved.guards)
+        self._add_check("record_checks", rows.subject(saved), kind, key, rev)
+        self._add_guards(saved.guards)
         if saved.after is None:
-            self._put("removed", kind, key)
+            self._add_row("removed", kind, key)
         else:
             section = "replaced" if saved.before else "added"
-            self._put(section, *rows.record_row(saved.after))
-        self._tell(saved.events, None)
+            self._add_row(section, *rows.record_row(saved.after))
+        self._add_events(saved.events, None)
 
-    def _guard(self, guards: tuple[Guard, ...]) -> None:
+    def _add_guards(self, guards: tuple[Guard, ...]) -> None:
         for guard in guards:
             if isinstance(guard, LeaseExpiredGuard):
-                lease = (guard.job_id, guard.epoch, rows.millis(guard.at))
-                self._check("expiries", guard.job_id, *lease)
+                lease = (guard.job_id, guard.epoch, rows.to_millis(guard.at))
+                self._add_check("expiries", guard.job_id, *lease)
                 continue
             told = f"{guard.kind}/{guard.key}"
             if guard.kind == "job":
-                self._check("job_checks", told, guard.key, guard.rev, None)
+                self._add_check("job_checks", told, guard.key, guard.rev, None)
             else:
-                self._check("record_checks", told, guard.kind, guard.key, guard.rev)
+                self._add_check("record_checks", told, guard.kind, guard.key, guard.rev)
 
-    def _take(self, changes: Iterable[JobChange]) -> None:
+    def _add_keys(self, changes: Iterable[JobChange]) -> None:
         """Put the keys last: that something has moved is told before that a key is held."""
         taken: dict[str, str] = {}
         for change in changes:
             job_id = change.after.id
             for key in change.free:
-                self._put("frees", key, job_id)
+                self._add_row("frees", key, job_id)
             for key in change.take:
                 if key in taken:
                     self.refusal = self.refusal or KeyTaken(key, taken[key])
                 taken[key] = job_id
-                self._check("takes", key, key, job_id)
+                self._add_check("takes", key, key, job_id)
 
-    def _tell(self, events: tuple[Event, ...], job: Job | None) -> None:
+    def _add_events(self, events: tuple[Event, ...], job: Job | None) -> None:
         for event in events:
             _, *row = rows.event_row(event, 0)
-            self._put("events", *row)
+            self._add_row("events", *row)
             self.events.append((event, job))
 
 
-def _by(write: LeaseExtension) -> int:
+def _millis_of(write: LeaseExtension) -> int:
     return write.by // rows.MILLISECOND
 
 
-def _listed(job: Job) -> rows.JobRow:
+def _job_row(job: Job) -> rows.JobRow:
     row = rows.job_row(job)
     if len(row.words) <= WORD_MAX:
         return row
-    return row._replace(words=" ".join(cut(row.words.split())))
+    return row._replace(words=" ".join(truncate_words(row.words.split())))
 
 
-def cut(words: Iterable[str]) -> list[str]:
+def truncate_words(words: Iterable[str]) -> list[str]:
     """The words, none too long for PostgreSQL."""
     return [word[:WORD_MAX] for word in words]
 
@@ -216,7 +218,7 @@ def parameters(groups: Sequence[GroupRows]) -> list[list[Row] | None]:
     return [merged.get(section) for section in SECTIONS]
 
 
-def batch_result(groups: Sequence[GroupRows], answer: BatchAnswer) -> BatchResult:
+def batch_result(groups: Sequence[GroupRows], answer: BatchOutput) -> BatchResult:
     """What became of each group, and the events of those that were kept, in commit order."""
     broken = dict(
         zip(
@@ -231,7 +233,7 @@ def batch_result(groups: Sequence[GroupRows], answer: BatchAnswer) -> BatchResul
         if group.refusal is not None:
             verdicts.append(group.refusal)
         elif group.number in broken:
-            verdicts.append(group.refused(*broken[group.number]))
+            verdicts.append(group.verdict_for_check(*broken[group.number]))
         else:
             entries += group.entries(answer.base + len(entries))
             verdicts.append(Stored(entries[-1].event.position if group.events else 0))

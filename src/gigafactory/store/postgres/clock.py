@@ -4,12 +4,12 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
-Steady = Callable[[], float]
+SteadyClock = Callable[[], float]
 
 MILLISECOND_US = 1_000
 
 
-def since_boot() -> float:
+def seconds_since_boot() -> float:
     """Return seconds of a clock that is never set and that counts while the machine sleeps."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -19,7 +19,9 @@ def since_boot() -> float:
 class DatabaseClock:
     """Tells the database's time by this machine's steady clock and the offset between the two."""
 
-    def __init__(self, offset: Callable[[Steady], Awaitable[float]], steady: Steady) -> None:
+    def __init__(
+        self, offset: Callable[[SteadyClock], Awaitable[float]], steady: SteadyClock
+    ) -> None:
         """Stand on a measurement that `started` makes first."""
         self._measure = offset
         self._steady = steady
@@ -28,17 +30,20 @@ class DatabaseClock:
 
     @classmethod
     async def start(
-        cls, offset: Callable[[Steady], Awaitable[float]], *, steady: Steady = since_boot
+        cls,
+        offset: Callable[[SteadyClock], Awaitable[float]],
+        *,
+        steady: SteadyClock = seconds_since_boot,
     ) -> "DatabaseClock":
         """A clock that `offset` has been measured for; it is to be measured again every so often.
 
         Raises Unavailable.
         """
         clock = cls(offset, steady)
-        await clock.sync()
+        await clock.measure_offset()
         return clock
 
-    async def sync(self) -> None:
+    async def measure_offset(self) -> None:
         """Measure the offset again.
 
         Raises Unavailable, and goes on with the last one.

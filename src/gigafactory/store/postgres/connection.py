@@ -22,18 +22,18 @@ MIGRATION_LOCK = 0x6769_6761
 
 # By SQLSTATE: connection lost, not let in, no such database, out of resources, shut down, its disk,
 # a server that may only be read, and one that is at a loss itself.
-_AWAY = ("08", "28", "3D", "53", "57", "58", "25006", "XX000")
+_UNAVAILABLE = ("08", "28", "3D", "53", "57", "58", "25006", "XX000")
 # A text with NUL in it, a number beyond all columns, a key that is too long for an index.
 _UNSTORABLE = ("22", "54")
 
-_LOST = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
+_CONNECTION_ERRORS = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 
 
 def is_unavailable(fault: BaseException) -> bool:
     """Return whether the error means that the database is unavailable."""
     if isinstance(fault, asyncpg.PostgresError):
-        return str(fault.sqlstate or "").startswith(_AWAY)
-    return isinstance(fault, _LOST)
+        return str(fault.sqlstate or "").startswith(_UNAVAILABLE)
+    return isinstance(fault, _CONNECTION_ERRORS)
 
 
 def is_unstorable(fault: BaseException) -> bool:
@@ -78,7 +78,7 @@ class Database:
         """
         try:
             yield
-        except (asyncpg.PostgresError, *_LOST) as fault:
+        except (asyncpg.PostgresError, *_CONNECTION_ERRORS) as fault:
             if is_unavailable(fault):
                 said = str(fault) or type(fault).__name__
                 message = f"the database at {self} is away: {said}; ask again with the same key"

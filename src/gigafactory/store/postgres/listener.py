@@ -9,16 +9,16 @@ from gigafactory.store.postgres.connection import Database
 from gigafactory.store.postgres.queries import SQL
 
 RETRY_S = 1.0
-ASK_EVERY_S = 30.0
+POLL_EVERY_S = 30.0
 
 
 class Listener:
     """Says which position the feed has reached, and by whose commit, as the database tells."""
 
-    def __init__(self, database: Database, heard: Callable[[int, int], None]) -> None:
+    def __init__(self, database: Database, on_position: Callable[[int, int], None]) -> None:
         """Tell `heard` of every backend that commits, and of its position."""
         self._database = database
-        self._heard = heard
+        self._on_position = on_position
 
     async def run(self) -> None:
         """Listen until cancelled; while the database is away nothing is heard."""
@@ -34,17 +34,17 @@ class Listener:
         lost = asyncio.Event()
         try:
             connection.add_termination_listener(lambda _: lost.set())
-            await connection.add_listener(self._database.schema, self._notified)
+            await connection.add_listener(self._database.schema, self._on_notification)
             while not lost.is_set():
                 # What was committed before we listened has to be asked for; later, whether the
                 # other side is still there.
                 position = await connection.fetchval(SQL["position"])
-                self._heard(connection.get_server_pid(), position)
+                self._on_position(connection.get_server_pid(), position)
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(ASK_EVERY_S):
+                    async with asyncio.timeout(POLL_EVERY_S):
                         await lost.wait()
         finally:
             connection.terminate()
 
-    def _notified(self, _: object, backend: int, _channel: str, payload: object) -> None:
-        self._heard(backend, int(str(payload)))
+    def _on_notification(self, _: object, backend: int, _channel: str, payload: object) -> None:
+        self._on_position(backend, int(str(payload)))

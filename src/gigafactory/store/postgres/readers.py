@@ -31,13 +31,13 @@ class CoalescedReads(Generic[K, V]):
         """
         if self._next is None:
             keys: dict[K, None] = {}
-            self._next = (keys, asyncio.create_task(self._ask(keys), name="gathered-reads"))
+            self._next = (keys, asyncio.create_task(self._fetch_keys(keys), name="gathered-reads"))
         keys, found = self._next
         keys[key] = None
         # Whoever leaves must not take the answer from the others.
         return (await asyncio.shield(found)).get(key)
 
-    async def _ask(self, keys: dict[K, None]) -> Mapping[K, V]:
+    async def _fetch_keys(self, keys: dict[K, None]) -> Mapping[K, V]:
         self._next = None
         return await self._fetch(list(keys))
 
@@ -46,14 +46,14 @@ UNSENDABLE = {asyncpg.DataError, asyncpg.CharacterNotInRepertoireError}
 """What driver and server say of a value that no column can hold, such as a text with NUL in it."""
 
 
-class Readers:
+class PostgresReaders:
     """Answers queries, so many at a time; each sees all that was committed before it began."""
 
-    def __init__(self, database: Database, most: int, **settings: str) -> None:
+    def __init__(self, database: Database, connections_max: int, **settings: str) -> None:
         """Connect when there is something to ask."""
         self._database = database
         self._settings = settings
-        self._turn = asyncio.Semaphore(most)
+        self._turn = asyncio.Semaphore(connections_max)
         self._idle: list[Connection] = []
         self._closed = False
 
@@ -72,15 +72,15 @@ class Readers:
                     if known.is_closed():
                         continue
                     try:
-                        return await self._ask(known, query, values)
+                        return await self._fetch(known, query, values)
                     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as fault:
                         # It may have been lost while it was idle, so a new one is worth a try.
                         if isinstance(fault, TimeoutError) or not is_unavailable(fault):
                             raise
                 fresh = await self._database.connect(**self._settings)
-                return await self._ask(fresh, query, values)
+                return await self._fetch(fresh, query, values)
 
-    async def _ask(
+    async def _fetch(
         self,
         connection: Connection,
         query: str,

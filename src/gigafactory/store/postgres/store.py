@@ -19,7 +19,7 @@ from gigafactory.store.postgres.connection import Database, migrate
 from gigafactory.store.postgres.job_query import statements_for
 from gigafactory.store.postgres.listener import Listener
 from gigafactory.store.postgres.queries import SQL
-from gigafactory.store.postgres.readers import CoalescedReads, Readers
+from gigafactory.store.postgres.readers import CoalescedReads, PostgresReaders
 from gigafactory.store.postgres.writer import Writer
 from gigafactory.store.recent_feed import RecentFeed
 
@@ -28,10 +28,10 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 LANES = 2
 """Batches under way at once: the next one is made and read while the database writes one."""
 READERS = 4
-READING = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
+READER_SETTINGS = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
 """Plans are kept while tables grow a thousandfold, so they have to be over indexes."""
 FINDERS = 2
-FINDING = {
+FINDER_SETTINGS = {
     "plan_cache_mode": "force_custom_plan",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
@@ -47,17 +47,17 @@ class PostgresStore:
 
     def __init__(self, database: Database, position: int) -> None:
         """Stand on a schema that `open` has brought up to date."""
-        self._readers = Readers(database, READERS, **READING)
+        self._readers = PostgresReaders(database, READERS, **READER_SETTINGS)
         # A search can be slow, and its best plan depends on what is searched for.
-        self._finders = Readers(database, FINDERS, **FINDING)
+        self._finders = PostgresReaders(database, FINDERS, **FINDER_SETTINGS)
         self._feed = RecentFeed(position)
         self._writers = [Writer(database) for _ in range(LANES)]
         self._lanes = [
-            GroupCommit(writer.apply, self._feed.append, touches=footprint)
+            GroupCommit(writer.apply, self._feed.append, footprint_of=footprint)
             for writer in self._writers
         ]
         self._turn = itertools.cycle(self._lanes)
-        self._listener = Listener(database, self._notified)
+        self._listener = Listener(database, self._on_position)
         self._single_jobs = CoalescedReads(self.jobs)
         self._single_records = CoalescedReads(self._records)
 
@@ -93,12 +93,12 @@ class PostgresStore:
         await self._readers.close()
         await self._finders.close()
 
-    def _notified(self, backend: int, position: int) -> None:
+    def _on_position(self, backend: int, position: int) -> None:
         # What our own writers have committed comes with its events, without a detour.
         if all(writer.backend != backend for writer in self._writers):
             self._feed.advance(position)
 
-    async def offset(self, steady: Callable[[], float]) -> float:
+    async def measure_offset(self, steady: Callable[[], float]) -> float:
         """How many seconds the database's time is ahead of a clock, by the quickest answer of some.
 
         Raises Unavailable.
@@ -131,27 +131,27 @@ class PostgresStore:
         return _jobs(found)
 
     async def specs(self, job_ids: Collection[str]) -> Mapping[str, JobSpec]:
-        found = await self._ask("specs", _storable(job_ids))
-        return {row[0]: rows.spec_of(rows.SpecRow(*row)) for row in found}
+        found = await self._fetch("specs", _storable(job_ids))
+        return {row[0]: rows.spec_from_row(rows.SpecRow(*row)) for row in found}
 
     async def events(
         self, job_id: str, *, after: int = 0, limit: int = PAGE_MAX
     ) -> Sequence[Event]:
-        return _events(await self._ask("events", job_id, after, limit))
+        return _events(await self._fetch("events", job_id, after, limit))
 
     async def audit(
         self, products: tuple[str, ...] | None, *, before: int | None = None, limit: int = 50
     ) -> Sequence[Event]:
         below = LAST_POSITION if before is None else min(before, LAST_POSITION)
         wanted = None if products is None else _storable((*products, FLEET))
-        return _events(await self._ask("audit", below, wanted, limit))
+        return _events(await self._fetch("audit", below, wanted, limit))
 
     async def feed(self, *, after: int, limit: int = PAGE_MAX) -> Sequence[FeedEntry]:
         recent = self._feed.entries_after(after, limit)
-        return _entries(await self._ask("feed", after, limit)) if recent is None else recent
+        return _entries(await self._fetch("feed", after, limit)) if recent is None else recent
 
     async def position(self) -> int:
-        [(position,)] = await self._ask("position")
+        [(position,)] = await self._fetch("position")
         self._feed.advance(position)
         return self._feed.position
 
@@ -163,61 +163,61 @@ class PostgresStore:
                 await self.position()
 
     async def key_owners(self, keys: Collection[str]) -> Mapping[str, str]:
-        return _pairs(await self._ask("holders", _storable(keys))) if keys else {}
+        return _pairs(await self._fetch("holders", _storable(keys))) if keys else {}
 
     async def keys_with_prefix(self, prefix: str) -> Mapping[str, str]:
-        return _pairs(await self._ask("held", prefix, rows.after_prefix(prefix)))
+        return _pairs(await self._fetch("held", prefix, rows.after_prefix(prefix)))
 
     async def jobs_with_expired_leases(
         self, now: datetime, *, limit: int = PAGE_MAX
     ) -> Sequence[Job]:
-        return await self._jobs("expired", rows.millis(now), limit)
+        return await self._jobs("expired", rows.to_millis(now), limit)
 
     async def dependents(self, job_id: str) -> Sequence[Job]:
         return await self._jobs("dependents", job_id)
 
     async def record(self, of: type[AnyRecord], key: str) -> AnyRecord | None:
         doc = await self._single_records.get((of.kind, key))
-        return None if doc is None else rows.record_of(of, doc)
+        return None if doc is None else rows.record_from_doc(of, doc)
 
     async def records_by_key(
         self, of: type[AnyRecord], keys: Collection[str]
     ) -> Mapping[str, AnyRecord]:
         found = await self._records([(of.kind, key) for key in keys])
-        return {key: rows.record_of(of, doc) for (_, key), doc in found.items()}
+        return {key: rows.record_from_doc(of, doc) for (_, key), doc in found.items()}
 
     async def records(
         self, of: type[AnyRecord], *, prefix: str = "", after: str = "", limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:
         bounds = (prefix, rows.after_prefix(prefix), after)
-        found = await self._ask("records", of.kind, *bounds, limit)
-        return [rows.record_of(of, doc) for (doc,) in found]
+        found = await self._fetch("records", of.kind, *bounds, limit)
+        return [rows.record_from_doc(of, doc) for (doc,) in found]
 
     async def expired_records(
         self, of: type[AnyRecord], now: datetime, *, limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:
-        found = await self._ask("outdated", of.kind, rows.millis(now), limit)
-        return [rows.record_of(of, doc) for (doc,) in found]
+        found = await self._fetch("outdated", of.kind, rows.to_millis(now), limit)
+        return [rows.record_from_doc(of, doc) for (doc,) in found]
 
     async def last_seen(self) -> Mapping[str, datetime]:
-        found = await self._ask("last_seen")
-        return {factory_id: rows.moment(at) for factory_id, at in found}
+        found = await self._fetch("last_seen")
+        return {factory_id: rows.from_millis(at) for factory_id, at in found}
 
     async def count_jobs_by_stage(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
         wanted = None if products is None else _storable(products)
-        found = _pairs(await self._ask("counts", wanted))
+        found = _pairs(await self._fetch("counts", wanted))
         return {stage: found.get(stage.value, 0) for stage in Stage}
 
-    async def _ask(self, query: str, *values: object) -> Sequence[Row]:
+    async def _fetch(self, query: str, *values: object) -> Sequence[Row]:
         return await self._readers.fetch(SQL[query], *values)
 
     async def _jobs(self, query: str, *values: object) -> list[Job]:
-        return _jobs(await self._ask(query, *values))
+        return _jobs(await self._fetch(query, *values))
 
     async def _records(self, places: list[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
         wanted = [(kind, key) for kind, key in places if "\0" not in key]
         kinds, keys = [kind for kind, _ in wanted], [key for _, key in wanted]
-        return {(kind, key): doc for kind, key, doc in await self._ask("record", kinds, keys)}
+        return {(kind, key): doc for kind, key, doc in await self._fetch("record", kinds, keys)}
 
 
 def _storable(keys: Iterable[str]) -> list[str]:
@@ -230,18 +230,19 @@ def _jobs(found: Iterable[Row]) -> list[Job]:
 
 
 def _job(doc: str, expiries: str | None) -> Job:
-    return rows.job_of(doc, rows.expiries_of(expiries) if expiries else {})
+    return rows.job_from_doc(doc, rows.parse_expiries(expiries) if expiries else {})
 
 
 def _events(found: Iterable[Row]) -> list[Event]:
-    return [rows.event_of(rows.EventRow(*row)) for row in found]
+    return [rows.event_from_row(rows.EventRow(*row)) for row in found]
 
 
 def _entries(found: Sequence[Row]) -> list[FeedEntry]:
     """Entries of the feed; of all events of a job, the last one brings the job."""
     jobs = {row["job_id"]: _job(row["doc"], row["expiries"]) for row in found if row["doc"]}
     return [
-        FeedEntry(rows.event_of(rows.EventRow(*row[:-2])), jobs.get(row["job_id"])) for row in found
+        FeedEntry(rows.event_from_row(rows.EventRow(*row[:-2])), jobs.get(row["job_id"]))
+        for row in found
     ]
 
 

@@ -7,40 +7,40 @@ import asyncpg
 
 from gigafactory.domain.errors import Unavailable
 from gigafactory.store.group_commit import BatchResult, Group
-from gigafactory.store.postgres.batch import BatchAnswer, GroupRows, batch_result, parameters
+from gigafactory.store.postgres.batch import BatchOutput, GroupRows, batch_result, parameters
 from gigafactory.store.postgres.connection import Connection, Database, is_unavailable
 from gigafactory.store.postgres.queries import SQL
 
 
-async def commit_alone(connection: Connection, group: GroupRows) -> BatchAnswer:
+async def commit_with_deletions(connection: Connection, group: GroupRows) -> BatchOutput:
     """Keep a group with its removals, whole or not at all; the answer is that of `commit_batch`."""
     transaction = connection.transaction()
     await transaction.start()
     kept = False
     try:
-        answer = await _applied(connection, group)
+        answer = await _delete_and_commit(connection, group)
         kept = not answer.refused
     finally:
         await (transaction.commit() if kept else transaction.rollback())
     return answer
 
 
-async def _applied(connection: Connection, group: GroupRows) -> BatchAnswer:
+async def _delete_and_commit(connection: Connection, group: GroupRows) -> BatchOutput:
     await connection.execute(SQL["lock_feed"])
-    for check, gone in group.forgotten:
+    for check, gone in group.deletions:
         job = gone.job
         wanted = (job.id, job.rev, job.seq, list(gone.free), list(job.deps))
         if await connection.fetchval(SQL["forget_job"], *wanted) is None:
-            return BatchAnswer(0, [group.number], [check], [None])
+            return BatchOutput(0, [group.number], [check], [None])
     row = await connection.fetchrow(SQL["commit_batch"], *parameters([group]))
     assert row is not None, "a function answers with one row"
-    return BatchAnswer(*row)
+    return BatchOutput(*row)
 
 
-NOTHING = BatchAnswer(0, (), (), ())
+EMPTY = BatchOutput(0, (), (), ())
 
 # Plans are made once. Tables may grow a thousandfold after that, so they have to be over indexes.
-WRITING = {
+WRITER_SETTINGS = {
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
@@ -71,11 +71,11 @@ class Writer:
         """
         groups = [GroupRows(next(self._numbers), writes) for writes in batch]
         sound = [group for group in groups if group.refusal is None]
-        answer = await self._call(sound) if sound else NOTHING
+        answer = await self._call(sound) if sound else EMPTY
         return batch_result(groups, answer)
 
-    async def _call(self, groups: Sequence[GroupRows]) -> BatchAnswer:
-        alone = any(group.forgotten for group in groups)
+    async def _call(self, groups: Sequence[GroupRows]) -> BatchOutput:
+        alone = any(group.deletions for group in groups)
         assert not alone or len(groups) == 1, "a deletion has a batch of its own"
         values = parameters(groups)
         with self._database.map_db_errors():
@@ -83,11 +83,11 @@ class Writer:
             answered = False
             try:
                 if alone:
-                    answer = await commit_alone(connection, groups[0])
+                    answer = await commit_with_deletions(connection, groups[0])
                 else:
                     row = await connection.fetchrow(SQL["commit_batch"], *values)
                     assert row is not None, "a function answers with one row"
-                    answer = BatchAnswer(*row)
+                    answer = BatchOutput(*row)
                 answered = True
             except asyncpg.PostgresError as fault:
                 answered = not is_unavailable(fault)
@@ -104,7 +104,7 @@ class Writer:
 
     async def _connect(self) -> Connection:
         if self._connection is None or self._connection.is_closed():
-            self._connection = await self._database.connect(**WRITING)
+            self._connection = await self._database.connect(**WRITER_SETTINGS)
         return self._connection
 
     def close(self) -> None:

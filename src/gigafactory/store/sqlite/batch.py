@@ -49,7 +49,7 @@ class Overlay(Generic[K, V]):
     def __init__(self, load: Callable[[K], V | None]) -> None:
         self._load = load
         self._known: dict[K, V | None] = {}
-        self.left: dict[K, V | None] = {}
+        self.written: dict[K, V | None] = {}
 
     def get(self, key: K) -> V | None:
         """The value under a key, as the groups before this one leave it."""
@@ -58,22 +58,22 @@ class Overlay(Generic[K, V]):
             known[key] = self._load(key)
         return known[key]
 
-    def expect(self, keys: Iterable[K], found: Iterable[tuple[K, V]]) -> None:
+    def preload(self, keys: Iterable[K], found: Iterable[tuple[K, V]]) -> None:
         """Know in advance what is there under these keys."""
         self._known.update(dict.fromkeys(keys))
         self._known.update(found)
 
     def put(self, key: K, value: V | None) -> None:
         """Leave a value under a key, or nothing."""
-        self._known[key] = self.left[key] = value
+        self._known[key] = self.written[key] = value
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Start over, after everything has been written."""
         self._known.clear()
-        self.left.clear()
+        self.written.clear()
 
 
-class _Moving(NamedTuple):
+class _NetChange(NamedTuple):
     before: Job | None
     after: Job
 
@@ -81,56 +81,60 @@ class _Moving(NamedTuple):
 class Batch:
     """Checks groups one after the other, and writes their result in few statements."""
 
-    def __init__(self, connection: sqlite3.Connection, newest: RowCache) -> None:
+    def __init__(self, connection: sqlite3.Connection, cache: RowCache) -> None:
         """Begin inside a transaction that the caller has begun and will commit.
 
         `newest` is what is known of how things are before it.
         """
         self._connection = connection
-        self._newest = newest
+        self._cache = cache
         self._fetch = connection.execute
         (self._position,) = self._fetch(SQL["position"]).fetchone()
-        self._begun_at = self._position
+        self._start_position = self._position
         self._jobs: Overlay[str, tuple[int, int]] = Overlay(self._load_job)
         self._leases: Overlay[tuple[str, int], rows.LeaseRow] = Overlay(self._load_lease)
         self._holds: Overlay[str, str] = Overlay(self._load_hold)
         self._records: Overlay[tuple[str, str], Record] = Overlay(lambda _: None)
         self._revs: Overlay[tuple[str, str], int] = Overlay(self._load_rev)
         self._deps: Overlay[tuple[str, str], bool] = Overlay(lambda _: None)
-        self._moving: dict[str, _Moving] = {}
+        self._net_changes: dict[str, _NetChange] = {}
         self._specs: list[rows.SpecRow] = []
         self._events: list[rows.EventRow] = []
         self._seen: dict[str, int] = {}
         self.entries: list[FeedEntry] = []
 
-    def expect(self, groups: Sequence[Sequence[Write]]) -> None:
+    def preload(self, groups: Sequence[Sequence[Write]]) -> None:
         """Read at once what the verdicts on these groups will mostly ask for."""
         changes = [w for writes in groups for w in writes if isinstance(w, JobChange)]
-        known = self._newest.jobs
+        known = self._cache.jobs
         ids = [change.after.id for change in changes if change.after.id not in known]
-        owned = self._newest.holds
+        owned = self._cache.holds
         held = [key for c in changes for key in (*c.take, *c.free) if key not in owned]
         if ids:
             found = self._fetch(SQL["revs_of_jobs"], (rows.json_list(ids),))
-            self._jobs.expect(ids, ((id_, (rev, seq)) for id_, rev, seq in found))
+            self._jobs.preload(ids, ((id_, (rev, seq)) for id_, rev, seq in found))
         if held:
-            self._holds.expect(held, self._fetch(SQL["holders"], (rows.json_list(held),)))
+            self._holds.preload(held, self._fetch(SQL["holders"], (rows.json_list(held),)))
         saved = (w.record for writes in groups for w in writes if isinstance(w, RecordChange))
         places = [(record.kind, record.key) for record in saved]
-        places = [place for place in places if place not in self._newest.records]
+        places = [place for place in places if place not in self._cache.records]
         if places:
             found = self._fetch(SQL["revs_of_records"], (rows.json_list(places),))
-            self._revs.expect(places, (((kind, key), rev) for kind, key, rev in found))
+            self._revs.preload(places, (((kind, key), rev) for kind, key, rev in found))
 
-    def take(self, writes: Sequence[Write]) -> CommitResult:
+    def apply(self, writes: Sequence[Write]) -> CommitResult:
         """The verdict on one group, which the groups after it find in place."""
-        if refused := self._moved(writes) or rows.find_duplicate(writes) or self._held(writes):
+        if (
+            refused := self._find_stale(writes)
+            or rows.find_duplicate(writes)
+            or self._find_taken_key(writes)
+        ):
             return refused
         for write in writes:
-            self._put(write)
+            self._apply_write(write)
         return Stored(self._append(writes))
 
-    def _moved(self, writes: Sequence[Write]) -> StaleRevision | None:
+    def _find_stale(self, writes: Sequence[Write]) -> StaleRevision | None:
         for write in writes:
             match write:
                 case JobChange():
@@ -146,21 +150,21 @@ class Batch:
                         return StaleRevision(write.job_id)
                     continue
                 case JobDeletion():
-                    fits = self._forgettable(write.job)
+                    fits = self._is_deletable(write.job)
                 case FactoriesSeen() | LeaseExtension():
                     continue
             if not fits:
                 return StaleRevision(rows.subject(write))
             guards = () if isinstance(write, JobDeletion) else write.guards
-            if guards and (broken := self._broken(guards)):
+            if guards and (broken := self._find_failed_guard(guards)):
                 return broken
         return None
 
-    def _broken(self, guards: tuple[Guard, ...]) -> StaleRevision | None:
+    def _find_failed_guard(self, guards: tuple[Guard, ...]) -> StaleRevision | None:
         for guard in guards:
             if isinstance(guard, LeaseExpiredGuard):
                 lease = self._leases.get((guard.job_id, guard.epoch))
-                if lease is None or lease.expires_at > rows.millis(guard.at):
+                if lease is None or lease.expires_at > rows.to_millis(guard.at):
                     return StaleRevision(guard.job_id)
             elif guard.kind == "job":
                 if (self._jobs.get(guard.key) or NEVER)[0] != guard.rev:
@@ -169,7 +173,7 @@ class Batch:
                 return StaleRevision(f"{guard.kind}/{guard.key}")
         return None
 
-    def _held(self, writes: Sequence[Write]) -> KeyTaken | None:
+    def _find_taken_key(self, writes: Sequence[Write]) -> KeyTaken | None:
         changes = [write for write in writes if isinstance(write, JobChange) and write.take]
         if not changes:
             return None
@@ -185,10 +189,10 @@ class Batch:
                 taken[key] = change.after.id
         return None
 
-    def _put(self, write: Write) -> None:
+    def _apply_write(self, write: Write) -> None:
         match write:
             case JobChange():
-                self._put_job(write)
+                self._apply_job_change(write)
             case RecordChange():
                 place = (write.record.kind, write.record.key)
                 self._records.put(place, write.after)
@@ -197,40 +201,40 @@ class Batch:
                 self._renew(write)
             case FactoriesSeen():
                 for factory_id, at in write.at.items():
-                    self._seen[factory_id] = max(rows.millis(at), self._seen.get(factory_id, 0))
+                    self._seen[factory_id] = max(rows.to_millis(at), self._seen.get(factory_id, 0))
             case LeaseExtension():
                 self._flush_so_far()
                 self._fetch(SQL["prolong_leases"], (write.by // rows.MILLISECOND,))
             case JobDeletion():
-                self._forget_job(write)
+                self._delete_job(write)
 
-    def _forgettable(self, job: Job) -> bool:
+    def _is_deletable(self, job: Job) -> bool:
         # Whoever came to wait for it earlier in this batch must be found.
         self._flush_so_far()
         same = (self._jobs.get(job.id) or NEVER) == (job.rev, job.seq)
         return same and self._fetch(SQL["dependents"], (job.id,)).fetchone() is None
 
-    def _forget_job(self, write: JobDeletion) -> None:
+    def _delete_job(self, write: JobDeletion) -> None:
         job = write.job
         self._flush_so_far()
-        self._many("count_jobs", [(job.product_id, job.stage.value, -1)])
+        self._execute_rows("count_jobs", [(job.product_id, job.stage.value, -1)])
         for query in ("forget_words", "forget_events", "forget_spec", "forget_job"):
             self._fetch(SQL[query], (job.id,))
-        self._many("forget_hold", [(key, job.id) for key in write.free])
-        self._many("drop_dep", [(dep_id, job.id) for dep_id in job.deps])
+        self._execute_rows("forget_hold", [(key, job.id) for key in write.free])
+        self._execute_rows("drop_dep", [(dep_id, job.id) for dep_id in job.deps])
 
-    def _put_job(self, change: JobChange) -> None:
+    def _apply_job_change(self, change: JobChange) -> None:
         after = change.after
         self._jobs.put(after.id, (after.rev, after.seq))
-        moving = self._moving.get(after.id)
-        self._moving[after.id] = _Moving(moving.before if moving else change.before, after)
+        moving = self._net_changes.get(after.id)
+        self._net_changes[after.id] = _NetChange(moving.before if moving else change.before, after)
         if change.spec is not None:
             self._specs.append(rows.spec_row(change.spec))
-        self._put_leases(change)
-        deps = rows.dep_steps(change)
-        for dep_id in deps.gone:
+        self._apply_leases(change)
+        deps = rows.dep_changes(change)
+        for dep_id in deps.removed:
             self._deps.put((dep_id, after.id), None)
-        for dep_id in deps.new:
+        for dep_id in deps.added:
             self._deps.put((dep_id, after.id), value=True)
         for key in change.free:
             if self._holds.get(key) == after.id:
@@ -238,14 +242,14 @@ class Batch:
         for key in change.take:
             self._holds.put(key, after.id)
 
-    def _put_leases(self, change: JobChange) -> None:
+    def _apply_leases(self, change: JobChange) -> None:
         job_id = change.after.id
-        steps = rows.lease_steps(change)
+        steps = rows.lease_changes(change)
         for epoch in steps.ended:
             self._leases.put((job_id, epoch), None)
         for lease in steps.written:
             self._leases.put((job_id, lease.epoch), lease)
-        for lease in steps.kept:
+        for lease in steps.revoked:
             known = self._leases.get((job_id, lease.epoch))
             until = known.expires_at if known else lease.expires_at
             self._leases.put((job_id, lease.epoch), lease._replace(expires_at=until))
@@ -254,7 +258,7 @@ class Batch:
         key = (write.job_id, write.epoch)
         lease = self._leases.get(key)
         if lease is not None:
-            until = max(lease.expires_at, rows.millis(write.expires_at))
+            until = max(lease.expires_at, rows.to_millis(write.expires_at))
             self._leases.put(key, lease._replace(expires_at=until))
 
     def _append(self, writes: Sequence[Write]) -> int:
@@ -272,31 +276,35 @@ class Batch:
     def flush(self) -> None:
         """Write all that the groups leave behind: the end of the batch."""
         self._flush_jobs()
-        self._many("insert_spec", self._specs)
-        self._many("insert_event", self._events)
-        self._flush_keyed("free_hold", "take_hold", self._holds.left)
-        leases = self._leases.left
-        self._many("end_lease", [key for key, lease in leases.items() if lease is None])
-        self._many("write_lease", [lease for lease in leases.values() if lease is not None])
-        deps = self._deps.left
-        self._many("drop_dep", [key for key, waits in deps.items() if not waits])
-        self._many("insert_dep", [key for key, waits in deps.items() if waits])
-        records = self._records.left
-        self._many("remove_record", [key for key, record in records.items() if record is None])
-        self._many("write_record", [rows.record_row(r) for r in records.values() if r is not None])
-        self._many("write_seen", list(self._seen.items()))
-        if self._position > self._begun_at:
+        self._execute_rows("insert_spec", self._specs)
+        self._execute_rows("insert_event", self._events)
+        self._flush_keyed("free_hold", "take_hold", self._holds.written)
+        leases = self._leases.written
+        self._execute_rows("end_lease", [key for key, lease in leases.items() if lease is None])
+        self._execute_rows("write_lease", [lease for lease in leases.values() if lease is not None])
+        deps = self._deps.written
+        self._execute_rows("drop_dep", [key for key, waits in deps.items() if not waits])
+        self._execute_rows("insert_dep", [key for key, waits in deps.items() if waits])
+        records = self._records.written
+        self._execute_rows(
+            "remove_record", [key for key, record in records.items() if record is None]
+        )
+        self._execute_rows(
+            "write_record", [rows.record_row(r) for r in records.values() if r is not None]
+        )
+        self._execute_rows("write_seen", list(self._seen.items()))
+        if self._position > self._start_position:
             self._fetch(SQL["advance_feed"], (self._position,))
 
     def _flush_so_far(self) -> None:
         """Write the result of the groups so far, and start over."""
         self.flush()
-        self._forget()
+        self._reset()
 
     def _flush_jobs(self) -> None:
         new, same, moved, relisted = [], [], [], []
         tally: Counter[tuple[str, str]] = Counter()
-        for before, after in self._moving.values():
+        for before, after in self._net_changes.values():
             stays = before is not None and before.stage is after.stage
             if not stays or (before and before.product_id != after.product_id):
                 tally[after.product_id, after.stage.value] += 1
@@ -311,22 +319,24 @@ class Batch:
             else:
                 engine, doc = rows.engine_of(after), rows.job_doc(after)
                 moved.append((after.stage.value, engine, after.rev, after.seq, doc, after.id))
-        self._many("insert_job", new)
-        self._many("update_job", same)
-        self._many("move_job", moved)
-        self._many("relist_job", relisted)
-        self._many("count_jobs", [(*place, jobs) for place, jobs in tally.items() if jobs])
+        self._execute_rows("insert_job", new)
+        self._execute_rows("update_job", same)
+        self._execute_rows("move_job", moved)
+        self._execute_rows("relist_job", relisted)
+        self._execute_rows("count_jobs", [(*place, jobs) for place, jobs in tally.items() if jobs])
 
     def _flush_keyed(self, remove: str, write: str, left: dict[str, str | None]) -> None:
-        self._many(remove, [(key,) for key, value in left.items() if value is None])
-        self._many(write, [(key, value) for key, value in left.items() if value is not None])
+        self._execute_rows(remove, [(key,) for key, value in left.items() if value is None])
+        self._execute_rows(
+            write, [(key, value) for key, value in left.items() if value is not None]
+        )
 
-    def _many(self, query: str, values: Sequence[tuple[object, ...]]) -> None:
+    def _execute_rows(self, query: str, values: Sequence[tuple[object, ...]]) -> None:
         if values:
             for statement, parameters in for_rows(query, values):
                 self._fetch(statement, parameters)
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         for overlay in (
             self._jobs,
             self._leases,
@@ -335,16 +345,16 @@ class Batch:
             self._revs,
             self._deps,
         ):
-            overlay.forget()
-        self._moving.clear()
+            overlay.reset()
+        self._net_changes.clear()
         self._specs.clear()
         self._events.clear()
         self._seen.clear()
         # What was known before this batch says nothing about what has been written by now.
-        self._newest = RowCache()
+        self._cache = RowCache()
 
     def _load_job(self, job_id: str) -> tuple[int, int] | None:
-        known = self._newest.jobs.get(job_id)
+        known = self._cache.jobs.get(job_id)
         if known is not None:
             return known.rev, known.seq
         found: tuple[int, int] | None = self._fetch(SQL["rev_of_job"], (job_id,)).fetchone()
@@ -355,13 +365,13 @@ class Batch:
         return found and rows.LeaseRow(*found)
 
     def _load_hold(self, key: str) -> str | None:
-        if key in self._newest.holds:
-            return self._newest.holds[key]
+        if key in self._cache.holds:
+            return self._cache.holds[key]
         found: tuple[str] | None = self._fetch(SQL["owner_of_hold"], (key,)).fetchone()
         return found and found[0]
 
     def _load_rev(self, place: tuple[str, str]) -> int | None:
-        known = self._newest.records.get(place, UNREAD)
+        known = self._cache.records.get(place, UNREAD)
         if not isinstance(known, Unread):
             return known.rev if known is not None else None
         found: tuple[int] | None = self._fetch(SQL["rev_of_record"], place).fetchone()

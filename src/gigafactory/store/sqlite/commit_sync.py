@@ -16,8 +16,8 @@ CHECKPOINT_WRITES = 400
 """Writes between checkpoints, which are slow and therefore run in the thread."""
 
 
-class _Asked(NamedTuple):
-    kept: asyncio.Future[None]
+class _CommitRequest(NamedTuple):
+    done: asyncio.Future[None]
     checkpoint: bool
 
 
@@ -27,9 +27,9 @@ class CommitSync:
     def __init__(self, connection: sqlite3.Connection) -> None:
         """Begin to wait for transactions of this connection."""
         self._connection = connection
-        self._usual_s = 0.0
+        self._average_s = 0.0
         self._writes = 0
-        self._asked: SimpleQueue[_Asked | None] = SimpleQueue()
+        self._requests: SimpleQueue[_CommitRequest | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="sqlite-sync", daemon=True)
         self._thread.start()
 
@@ -42,31 +42,31 @@ class CommitSync:
         checkpoint = self._writes >= CHECKPOINT_WRITES
         if checkpoint:
             self._writes = 0
-        if checkpoint or self._usual_s > QUICK_S:
+        if checkpoint or self._average_s > QUICK_S:
             kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._asked.put(_Asked(kept, checkpoint))
+            self._requests.put(_CommitRequest(kept, checkpoint))
             await kept
         else:
             self._commit()
 
     def close(self) -> None:
         """Finish what was asked for, and end."""
-        self._asked.put(None)
+        self._requests.put(None)
         self._thread.join()
 
     def _run(self) -> None:
-        while (asked := self._asked.get()) is not None:
-            tell = asked.kept.get_loop().call_soon_threadsafe
+        while (asked := self._requests.get()) is not None:
+            tell = asked.done.get_loop().call_soon_threadsafe
             try:
                 self._commit()
             except BaseException as fault:  # noqa: BLE001 - passed on to the caller
-                tell(_fail, asked.kept, fault)
+                tell(_fail, asked.done, fault)
                 continue
             if asked.checkpoint:
                 # Nothing is lost when it fails: what is in the log stays there for the next one.
                 with suppress(sqlite3.Error):
                     self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-            tell(_settle, asked.kept)
+            tell(_settle, asked.done)
 
     def _commit(self) -> None:
         begun = perf_counter()
@@ -75,7 +75,7 @@ class CommitSync:
         finally:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-            self._usual_s += (perf_counter() - begun - self._usual_s) * NEWEST_SHARE
+            self._average_s += (perf_counter() - begun - self._average_s) * NEWEST_SHARE
 
 
 def _settle(kept: asyncio.Future[None]) -> None:

@@ -26,7 +26,7 @@ PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES};
 PRAGMA temp_store = MEMORY;
 """
 
-_MEANINGS = {
+_ADVICE = {
     "SQLITE_FULL": "the disk is full; free some space, then ask again with the same key",
     "SQLITE_READONLY": "it cannot be written; check who owns the file and its folder",
     "SQLITE_CANTOPEN": "it cannot be opened; check that the folder exists and may be written",
@@ -45,16 +45,16 @@ def map_db_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as fault:
-        raise Unavailable(_sentence(path, fault)) from fault
+        raise Unavailable(_describe(path, fault)) from fault
     except sqlite3.DatabaseError as fault:
         if type(fault) is not sqlite3.DatabaseError:
             raise
-        raise Unavailable(_sentence(path, fault)) from fault
+        raise Unavailable(_describe(path, fault)) from fault
 
 
-def _sentence(path: Path, fault: sqlite3.Error) -> str:
+def _describe(path: Path, fault: sqlite3.Error) -> str:
     name = getattr(fault, "sqlite_errorname", "")
-    meaning = next((text for start, text in _MEANINGS.items() if name.startswith(start)), None)
+    meaning = next((text for start, text in _ADVICE.items() if name.startswith(start)), None)
     return f"the store {path} is away: {meaning or fault}"
 
 
@@ -67,7 +67,7 @@ def create_file(path: Path) -> None:
         # An existing file is not opened: closing it again would end the locks of this process.
         path.touch(mode=0o600)
     except OSError as fault:
-        message = f"the store {path} is away: {_MEANINGS['SQLITE_CANTOPEN']} ({fault.strerror})"
+        message = f"the store {path} is away: {_ADVICE['SQLITE_CANTOPEN']} ({fault.strerror})"
         raise Unavailable(message) from fault
 
 

@@ -6,7 +6,7 @@ from itertools import product
 from typing import NamedTuple
 
 from gigafactory.coordinator.core.ports import JobQuery
-from gigafactory.store.rows import json_list, words
+from gigafactory.store.rows import json_list, split_words
 from gigafactory.store.sqlite.queries import SQL
 
 MANY = 5_000
@@ -28,34 +28,34 @@ Arm = tuple[Term, ...]
 Conditions = Mapping[str, tuple[Term, ...]]
 
 # What names jobs one by one is sorted afterwards; all else goes along an index of ids.
-ONE_BY_ONE = frozenset({"factory_id", "text"})
+UNORDERED = frozenset({"factory_id", "text"})
 
 
-def find(connection: sqlite3.Connection, query: JobQuery) -> list[tuple[str, str]]:
+def find_rows(connection: sqlite3.Connection, query: JobQuery) -> list[tuple[str, str]]:
     """One page of documents with their expiries."""
     if query.products == ():
         return []
-    statement, values = statement_for(query, lead_of(connection, query))
+    statement, values = statement_for(query, choose_lead(connection, query))
     return connection.execute(statement, values).fetchall()
 
 
-def lead_of(connection: sqlite3.Connection, query: JobQuery) -> str | None:
+def choose_lead(connection: sqlite3.Connection, query: JobQuery) -> str | None:
     """The name of the condition that leaves fewest jobs; None where the ids themselves must do."""
     leads = _leads(query)
     if "text" not in leads and len(leads) <= 1:
         return next(iter(leads), None)
-    sizes = {name: _size(connection, name, arms) for name, arms in leads.items()}
+    sizes = {name: _count(connection, name, arms) for name, arms in leads.items()}
     # Sorting many by their ids costs more than to look for the words along the list.
     able = [name for name in sizes if name != "text" or sizes[name] <= MANY]
     return min(able, key=lambda name: sizes[name], default=None)
 
 
-def _size(connection: sqlite3.Connection, name: str, arms: Sequence[Arm]) -> int:
+def _count(connection: sqlite3.Connection, name: str, arms: Sequence[Arm]) -> int:
     """How many jobs a lead leaves, counted no further than one past many."""
     values = [term.value for arm in arms for term in arm]
     counted = SQL["count_matches"]
     if name != "text":
-        each = " UNION ALL ".join(f"SELECT 1 FROM job WHERE {_all(arm)}" for arm in arms)  # noqa: S608 - see Term
+        each = " UNION ALL ".join(f"SELECT 1 FROM job WHERE {_conjunction(arm)}" for arm in arms)  # noqa: S608 - see Term
         counted = SQL["count_candidates"].format(arms=each)
     (size,) = connection.execute(counted, (*values, MANY + 1)).fetchone()
     return int(size)
@@ -65,7 +65,7 @@ def statement_for(query: JobQuery, lead: str | None) -> tuple[str, list[object]]
     """The statement that serves this query along its lead, with its values."""
     arms, values = [], []
     order, limit = ("ASC", ">") if query.oldest_first else ("DESC", "<"), int(query.limit)
-    id_ = "+id" if lead in ONE_BY_ONE else "id"
+    id_ = "+id" if lead in UNORDERED else "id"
     rest = [term for name, terms in _conditions(query).items() if name != lead for term in terms]
     for arm in _leads(query)[lead] if lead else [()]:
         led = {term.text.split()[0] for term in arm}
@@ -74,14 +74,14 @@ def statement_for(query: JobQuery, lead: str | None) -> tuple[str, list[object]]
         terms = [*arm, *others]
         if query.after is not None:
             terms.append(Term(f"{id_} {order[1]} ?", query.after))
-        where = f"WHERE {_all(terms)}" if terms else ""
+        where = f"WHERE {_conjunction(terms)}" if terms else ""
         arms.append(SQL["candidates"].format(where=where, id=id_, order=order[0], limit=limit))
         values += [term.value for term in terms]
     page = SQL["find"].format(arms=" UNION ALL ".join(arms), order=order[0], limit=limit)
     return page, values
 
 
-def _all(terms: Iterable[Term]) -> str:
+def _conjunction(terms: Iterable[Term]) -> str:
     return " AND ".join(term.text for term in terms)
 
 
@@ -96,7 +96,7 @@ def _leads(query: JobQuery) -> dict[str, list[Arm]]:
         leads["parents"] = [(Term("parent_id = ?", each),) for each in dict.fromkeys(query.parents)]
     if query.factory_id is not None:
         leads["factory_id"] = [(_conditions(query)["factory_id"][0],)]
-    if query.text and (found := words(query.text)):
+    if query.text and (found := split_words(query.text)):
         matching = " ".join(f'"{word}" *' for word in found)
         held = "n IN (SELECT rowid FROM search WHERE search MATCH ?)"
         leads["text"] = [(Term(held, matching),)]
@@ -138,6 +138,6 @@ def _conditions(query: JobQuery) -> Conditions:
         conditions["stages"] = (Term(f"stage {AMONG}", json_list([s.value for s in query.stages])),)
     # Each word begins a word of the job; those stand in a row, with a blank before each.
     conditions["text"] = tuple(
-        Term("instr(' ' || words, ?) > 0", f" {word}") for word in words(query.text or "")
+        Term("instr(' ' || words, ?) > 0", f" {word}") for word in split_words(query.text or "")
     )
     return conditions

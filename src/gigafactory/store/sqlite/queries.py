@@ -44,12 +44,12 @@ def for_rows(query: str, rows: Sequence[Row]) -> Iterator[tuple[str, list[object
     while (left := len(rows) - start) > 0:
         count = ROWS_MAX if left >= ROWS_MAX else min(left, ROWS_EXACT)
         values = list(chain.from_iterable(rows[start : start + count]))
-        yield _repeated(query, count), values
+        yield _repeat_row(query, count), values
         start += count
 
 
 @cache
-def _repeated(query: str, count: int) -> str:
+def _repeat_row(query: str, count: int) -> str:
     """A query with its one row of parameters repeated."""
     [row] = _ROW.findall(SQL[query])
     return _ROW.sub(", ".join([row] * count), SQL[query])

@@ -14,33 +14,33 @@ from gigafactory.store.sqlite.connection import READER_CACHE_KIB, connect, map_d
 T = TypeVar("T")
 
 
-class Readers:
+class SqliteReaders:
     """Answers questions in threads; each begins after all that was committed before it."""
 
-    def __init__(self, path: Path, most: int) -> None:
+    def __init__(self, path: Path, threads_max: int) -> None:
         """Ask at most so many questions at once."""
         self._path = path
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
-        self._threads = ThreadPoolExecutor(most, thread_name_prefix="sqlite-reader")
+        self._threads = ThreadPoolExecutor(threads_max, thread_name_prefix="sqlite-reader")
         self._closed = False
 
-    async def ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
+    async def read(self, question: Callable[[sqlite3.Connection], T]) -> T:
         """The answer that this question finds in the newest committed state.
 
         Raises Unavailable.
         """
         self.require_open()
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, self._answer, question)
+        return await loop.run_in_executor(self._threads, self._read, question)
 
-    def ask_here(self, question: Callable[[sqlite3.Connection], T]) -> T:
+    def read_inline(self, question: Callable[[sqlite3.Connection], T]) -> T:
         """The answer to a question that is sooner answered than handed to a thread.
 
         Raises Unavailable.
         """
         self.require_open()
-        return self._answer(question)
+        return self._read(question)
 
     def require_open(self) -> None:
         """Refuse what is asked of a store that is closed.
@@ -50,7 +50,7 @@ class Readers:
         if self._closed:
             raise Unavailable(f"the store {self._path} is closed; start the coordinator again")
 
-    def _answer(self, question: Callable[[sqlite3.Connection], T]) -> T:
+    def _read(self, question: Callable[[sqlite3.Connection], T]) -> T:
         with map_db_errors(self._path):
             return question(self._connection())
 

@@ -42,24 +42,24 @@ class RowCache:
         self.records: dict[tuple[str, str], Record | None] = {}
         self.holds: dict[str, str | None] = {}
 
-    def keep_job(self, job: Job) -> None:
+    def put_job(self, job: Job) -> None:
         """Know a job as it was just read, or written."""
-        _keep(self.jobs, job.id, job, JOBS_MAX)
+        _put(self.jobs, job.id, job, JOBS_MAX)
 
-    def keep_record(self, kind: str, key: str, record: Record | None) -> None:
+    def put_record(self, kind: str, key: str, record: Record | None) -> None:
         """Know a record as it was just read, or written."""
-        _keep(self.records, (kind, key), record, RECORDS_MAX)
+        _put(self.records, (kind, key), record, RECORDS_MAX)
 
-    def take(self, writes: tuple[Write, ...]) -> None:
+    def apply(self, writes: tuple[Write, ...]) -> None:
         """Follow a group of writes that was stored."""
         for write in writes:
             match write:
                 case JobChange():
-                    self._take_job(write)
-                    self._take_spec(write.spec)
-                    self._take_holds(write)
+                    self._apply_job(write)
+                    self._put_spec(write.spec)
+                    self._apply_holds(write)
                 case RecordChange():
-                    self.keep_record(write.record.kind, write.record.key, write.after)
+                    self.put_record(write.record.kind, write.record.key, write.after)
                 case Renewal():
                     self._renew(write)
                 case LeaseExtension():
@@ -72,32 +72,32 @@ class RowCache:
                 case _:
                     pass
 
-    def _take_job(self, change: JobChange) -> None:
+    def _apply_job(self, change: JobChange) -> None:
         """A lease that a change keeps has the expiry of its renewals, not the one read."""
         job, known = change.after, self.jobs.get(change.after.id)
         kept = set(_expiries(change.before)) & set(_expiries(job))
         if not kept:
-            self.keep_job(job)
+            self.put_job(job)
         elif known is None or job.ending or len(kept) > 1:
             self.jobs.pop(job.id, None)
         else:
             assert job.lease is not None, "a kept lease that is not ending is the live one"
             live = known.lease
             assert live is not None, "the newest version has the lease that the change keeps"
-            self.keep_job(replace(job, lease=replace(job.lease, expires_at=live.expires_at)))
+            self.put_job(replace(job, lease=replace(job.lease, expires_at=live.expires_at)))
 
-    def _take_spec(self, spec: JobSpec | None) -> None:
+    def _put_spec(self, spec: JobSpec | None) -> None:
         """What a new job asks for: on a fleet with free seats it is wanted in a moment."""
         if spec is not None and len(spec.body) + len(bytes(spec.manifest)) <= SPEC_BYTES_MAX:
-            _keep(self.specs, spec.job_id, spec, SPECS_MAX)
+            _put(self.specs, spec.job_id, spec, SPECS_MAX)
 
-    def _take_holds(self, change: JobChange) -> None:
+    def _apply_holds(self, change: JobChange) -> None:
         """The seats of a factory change hands all day long, and every grant asks who has them."""
         for key in change.free:
             if self.holds.get(key) == change.after.id:
-                _keep(self.holds, key, None, HOLDS_MAX)
+                _put(self.holds, key, None, HOLDS_MAX)
         for key in change.take:
-            _keep(self.holds, key, change.after.id, HOLDS_MAX)
+            _put(self.holds, key, change.after.id, HOLDS_MAX)
 
     def _renew(self, renewal: Renewal) -> None:
         job = self.jobs.get(renewal.job_id)
@@ -116,7 +116,7 @@ def _expiries(job: Job | None) -> Iterator[tuple[int, object]]:
             yield lease.epoch, lease.expires_at
 
 
-def _keep(shelf: dict[K, V], key: K, value: V, most: int) -> None:
+def _put(shelf: dict[K, V], key: K, value: V, most: int) -> None:
     shelf.pop(key, None)
     shelf[key] = value
     if len(shelf) > most:

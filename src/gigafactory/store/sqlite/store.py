@@ -26,7 +26,7 @@ from gigafactory.store.sqlite.connection import (
     take_ownership,
 )
 from gigafactory.store.sqlite.queries import SQL
-from gigafactory.store.sqlite.readers import Readers
+from gigafactory.store.sqlite.readers import SqliteReaders
 from gigafactory.store.sqlite.row_cache import RowCache
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
@@ -49,12 +49,12 @@ class SqliteStore:
         self._path = path
         self._writer = writer
         self._syncs = CommitSync(writer)
-        self._readers = Readers(path, READERS)
+        self._readers = SqliteReaders(path, READERS)
         # Separate connections: a long search must not delay a worker's short read.
-        self._finders = Readers(path, FINDERS)
+        self._finders = SqliteReaders(path, FINDERS)
         (position,) = writer.execute(SQL["position"]).fetchone()
         self._feed = RecentFeed(position)
-        self._newest = RowCache()
+        self._cache = RowCache()
         self._group = GroupCommit(self._apply, self._feed.append)
 
     @classmethod
@@ -97,67 +97,69 @@ class SqliteStore:
         finally:
             if not kept:
                 # Nobody knows whether it was kept.
-                self._newest = RowCache()
+                self._cache = RowCache()
         for writes, verdict in zip(groups, applied.verdicts, strict=True):
             if isinstance(verdict, Stored):
-                self._newest.take(writes)
+                self._cache.apply(writes)
         return applied
 
     def _write(self, groups: list[Group]) -> BatchResult:
         """Judge the groups, and write what they leave into a transaction that is still open."""
         with open_transaction(self._writer):
-            batch = Batch(self._writer, self._newest)
-            batch.expect(groups)
-            verdicts = [batch.take(writes) for writes in groups]
+            batch = Batch(self._writer, self._cache)
+            batch.preload(groups)
+            verdicts = [batch.apply(writes) for writes in groups]
             batch.flush()
         return BatchResult(verdicts, batch.entries)
 
     async def job(self, job_id: str) -> Job | None:
-        if (known := self._newest.jobs.get(job_id)) is not None:
+        if (known := self._cache.jobs.get(job_id)) is not None:
             self._readers.require_open()
             return known
-        found = self._look("job", _jobs, job_id)
+        found = self._read_inline("job", _jobs, job_id)
         if not found:
             return None
-        self._newest.keep_job(found[0])
+        self._cache.put_job(found[0])
         return found[0]
 
     async def jobs(self, job_ids: Collection[str]) -> Mapping[str, Job]:
         self._readers.require_open()
-        newest = self._newest.jobs
+        newest = self._cache.jobs
         known = {job_id: newest[job_id] for job_id in job_ids if job_id in newest}
         if len(known) == len(job_ids):
             return known
         others = [job_id for job_id in job_ids if job_id not in known]
-        return known | {job.id: job for job in await self._some("jobs", _jobs, others)}
+        return known | {job.id: job for job in await self._read_keys("jobs", _jobs, others)}
 
     async def find_jobs(self, query: JobQuery) -> Sequence[Job]:
-        return await self._finders.ask(lambda reader: _jobs(finding.find(reader, query)))
+        return await self._finders.read(lambda reader: _jobs(finding.find_rows(reader, query)))
 
     async def specs(self, job_ids: Collection[str]) -> Mapping[str, JobSpec]:
         self._readers.require_open()
-        newest = self._newest.specs
+        newest = self._cache.specs
         known = {job_id: newest[job_id] for job_id in job_ids if job_id in newest}
         if len(known) == len(job_ids):
             return known
         others = [job_id for job_id in job_ids if job_id not in known]
-        return known | {spec.job_id: spec for spec in await self._some("specs", _specs, others)}
+        return known | {
+            spec.job_id: spec for spec in await self._read_keys("specs", _specs, others)
+        }
 
     async def events(
         self, job_id: str, *, after: int = 0, limit: int = PAGE_MAX
     ) -> Sequence[Event]:
-        return await self._ask("events", _events, job_id, after, limit)
+        return await self._read("events", _events, job_id, after, limit)
 
     async def audit(
         self, products: tuple[str, ...] | None, *, before: int | None = None, limit: int = 50
     ) -> Sequence[Event]:
         below = LAST_POSITION if before is None else before
         wanted = None if products is None else rows.json_list((*products, FLEET))
-        return await self._ask("audit", _events, below, wanted, limit)
+        return await self._read("audit", _events, below, wanted, limit)
 
     async def feed(self, *, after: int, limit: int = PAGE_MAX) -> Sequence[FeedEntry]:
         recent = self._feed.entries_after(after, limit)
-        return await self._ask("feed", _entries, after, limit) if recent is None else recent
+        return await self._read("feed", _entries, after, limit) if recent is None else recent
 
     async def position(self) -> int:
         return self._feed.position
@@ -166,28 +168,28 @@ class SqliteStore:
         await self._feed.wait(after)
 
     async def key_owners(self, keys: Collection[str]) -> Mapping[str, str]:
-        return self._look("holders", dict, rows.json_list(keys)) if keys else {}
+        return self._read_inline("holders", dict, rows.json_list(keys)) if keys else {}
 
     async def keys_with_prefix(self, prefix: str) -> Mapping[str, str]:
-        return await self._ask("held", dict, prefix, rows.after_prefix(prefix))
+        return await self._read("held", dict, prefix, rows.after_prefix(prefix))
 
     async def jobs_with_expired_leases(
         self, now: datetime, *, limit: int = PAGE_MAX
     ) -> Sequence[Job]:
-        return await self._ask("expired", _jobs, rows.millis(now), limit)
+        return await self._read("expired", _jobs, rows.to_millis(now), limit)
 
     async def dependents(self, job_id: str) -> Sequence[Job]:
-        return await self._ask("dependents", _jobs, job_id)
+        return await self._read("dependents", _jobs, job_id)
 
     async def record(self, of: type[AnyRecord], key: str) -> AnyRecord | None:
-        if (of.kind, key) in self._newest.records:
+        if (of.kind, key) in self._cache.records:
             self._readers.require_open()
-            known = self._newest.records[of.kind, key]
+            known = self._cache.records[of.kind, key]
             assert known is None or isinstance(known, of), "one kind, one type"
             return known
-        found = self._look("record", _records(of), of.kind, key)
+        found = self._read_inline("record", _records(of), of.kind, key)
         newest = found[0] if found else None
-        self._newest.keep_record(of.kind, key, newest)
+        self._cache.put_record(of.kind, key, newest)
         return newest
 
     async def records_by_key(
@@ -203,36 +205,40 @@ class SqliteStore:
         bounds = (prefix, rows.after_prefix(prefix), after)
         asked = (of.kind, *bounds, limit)
         if limit <= FEW:
-            return self._look("records", _records(of), *asked)
-        return await self._ask("records", _records(of), *asked)
+            return self._read_inline("records", _records(of), *asked)
+        return await self._read("records", _records(of), *asked)
 
     async def expired_records(
         self, of: type[AnyRecord], now: datetime, *, limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:
-        return await self._ask("outdated", _records(of), of.kind, rows.millis(now), limit)
+        return await self._read("outdated", _records(of), of.kind, rows.to_millis(now), limit)
 
     async def last_seen(self) -> Mapping[str, datetime]:
-        found: dict[str, int] = await self._ask("last_seen", dict)
-        return {factory_id: rows.moment(at) for factory_id, at in found.items()}
+        found: dict[str, int] = await self._read("last_seen", dict)
+        return {factory_id: rows.from_millis(at) for factory_id, at in found.items()}
 
     async def count_jobs_by_stage(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
         wanted = None if products is None else rows.json_list(products)
-        found: dict[str, int] = await self._ask("counts", dict, wanted)
+        found: dict[str, int] = await self._read("counts", dict, wanted)
         return {stage: found.get(stage.value, 0) for stage in Stage}
 
-    def _look(self, query: str, read: Callable[[list[Row]], T], *values: object) -> T:
+    def _read_inline(self, query: str, read: Callable[[list[Row]], T], *values: object) -> T:
         """What `read` makes of the few rows of a query, at once: a thread would take longer."""
-        return self._readers.ask_here(lambda reader: read(_rows(reader, query, values)))
+        return self._readers.read_inline(lambda reader: read(_rows(reader, query, values)))
 
-    async def _some(self, query: str, read: Callable[[list[Row]], T], keys: Collection[str]) -> T:
+    async def _read_keys(
+        self, query: str, read: Callable[[list[Row]], T], keys: Collection[str]
+    ) -> T:
         """What `read` makes of the rows with these keys."""
         listed = rows.json_list(keys)
         few = len(keys) <= FEW
-        return self._look(query, read, listed) if few else await self._ask(query, read, listed)
+        return (
+            self._read_inline(query, read, listed) if few else await self._read(query, read, listed)
+        )
 
-    async def _ask(self, query: str, read: Callable[[list[Row]], T], *values: object) -> T:
+    async def _read(self, query: str, read: Callable[[list[Row]], T], *values: object) -> T:
         """What `read` makes of the rows of a query, all of it beside the event loop."""
-        return await self._readers.ask(lambda reader: read(_rows(reader, query, values)))
+        return await self._readers.read(lambda reader: read(_rows(reader, query, values)))
 
 
 def _rows(reader: sqlite3.Connection, query: str, values: tuple[object, ...]) -> list[Row]:
@@ -240,26 +246,26 @@ def _rows(reader: sqlite3.Connection, query: str, values: tuple[object, ...]) ->
 
 
 def _jobs(found: Iterable[Row]) -> list[Job]:
-    return [rows.job_of(doc, rows.expiries_of(expiries)) for doc, expiries in found]
+    return [rows.job_from_doc(doc, rows.parse_expiries(expiries)) for doc, expiries in found]
 
 
 def _specs(found: list[Row]) -> list[JobSpec]:
-    return [rows.spec_of(rows.SpecRow(*row)) for row in found]
+    return [rows.spec_from_row(rows.SpecRow(*row)) for row in found]
 
 
 def _events(found: list[Row]) -> list[Event]:
-    return [rows.event_of(rows.EventRow(*row)) for row in found]
+    return [rows.event_from_row(rows.EventRow(*row)) for row in found]
 
 
 def _entries(found: list[Row]) -> list[FeedEntry]:
     return [
         FeedEntry(
-            rows.event_of(rows.EventRow(*row)),
-            None if doc is None else rows.job_of(doc, rows.expiries_of(expiries)),
+            rows.event_from_row(rows.EventRow(*row)),
+            None if doc is None else rows.job_from_doc(doc, rows.parse_expiries(expiries)),
         )
         for *row, doc, expiries in found
     ]
 
 
 def _records(of: type[AnyRecord]) -> Callable[[list[Row]], list[AnyRecord]]:
-    return lambda found: [rows.record_of(of, doc) for (doc,) in found]
+    return lambda found: [rows.record_from_doc(of, doc) for (doc,) in found]

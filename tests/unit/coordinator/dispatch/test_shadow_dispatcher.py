@@ -315,7 +315,7 @@ async def test_the_dispatcher_takes_over_when_it_agreed_often_enough_or_is_force
         enough = replace(known, counts=OutcomeCounts(agree=500, same=500), rev=known.rev + 1)
         await fleet.store.commit(RecordChange(before=known, after=enough))
         set_rollout = await fleet.dispatch_control.set_mode(SYSTEM, "notes", DispatchMode.PUSH)
-        assert set_rollout.way is DispatchMode.PUSH
+        assert set_rollout.mode is DispatchMode.PUSH
         await submitted(fleet)
         await asyncio.sleep(0)
         assert [event for event, _ in yard.published()] == ["offer"]
@@ -324,7 +324,7 @@ async def test_the_dispatcher_takes_over_when_it_agreed_often_enough_or_is_force
             await fleet.dispatch_control.set_mode(SYSTEM, "shop", DispatchMode.PUSH)
         assert (
             await fleet.dispatch_control.set_mode(SYSTEM, "shop", DispatchMode.PUSH, force=True)
-        ).way == "push"
+        ).mode == "push"
 
 
 async def test_who_sets_a_product_up_leaves_its_way_alone(yard: Yard) -> None:
@@ -355,7 +355,7 @@ async def test_ways_are_set_by_operators_for_products_that_they_see(yard: Yard) 
         await fleet.dispatch_control.set_mode(SYSTEM, "shop", DispatchMode.PULL)
         assert [each.product_id for each in await fleet.dispatch_control.show(olga)] == ["notes"]
         shown = await fleet.dispatch_control.show(SYSTEM)
-        assert [(each.product_id, each.way) for each in shown] == [
+        assert [(each.product_id, each.mode) for each in shown] == [
             ("notes", DispatchMode.SHADOW),
             ("shop", DispatchMode.PULL),
         ]
