@@ -31,7 +31,7 @@ class HereToo(Forges):
         self._hub = hub
         self._wire = wire
 
-    def of(self, address: RemoteAddress) -> AbstractAsyncContextManager[Forge] | None:
+    def forge_for(self, address: RemoteAddress) -> AbstractAsyncContextManager[Forge] | None:
         repo = f"{OWNER}/{self._hub.name}"
         return open_github(self._hub.api, TOKEN, repo, transport=self._wire)
 

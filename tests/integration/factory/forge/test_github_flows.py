@@ -185,7 +185,7 @@ async def test_ship_pr_with_wait_merge_waits_for_people_and_is_handed_on_meanwhi
     run, _ = desk.run(hurried, commit=work, ship="pr", wait_merge=True)
     outcome = await ship(run)
     assert outcome is not None
-    assert (outcome.result, "waits for somebody" in outcome.reason) == (Result.RELEASED, True)
+    assert (outcome.result, "waits to be merged" in outcome.reason) == (Result.RELEASED, True)
     await hub.ask("PUT", f"{hub.url}/pulls/1/merge", {})
     successor, _ = desk.run(hurried, commit=work, ship="pr", wait_merge=True)
     assert await ship(successor) is None

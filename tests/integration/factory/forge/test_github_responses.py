@@ -74,9 +74,9 @@ async def test_every_call_is_one_that_github_describes(forge: Forge) -> None:
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        (405, "the forge does not merge it (Pull Request is not mergeable)"),
-        (409, "the branch has changed it was looked at (Head branch was modified."),
-        (422, "the forge does not merge it ("),
+        (405, "the forge refuses to merge it (Pull Request is not mergeable)"),
+        (409, "the branch has changed meanwhile (Head branch was modified."),
+        (422, "the forge refuses to merge it ("),
     ],
 )
 async def test_a_merge_that_is_refused_says_why(prism: str, code: int, words: str) -> None:
@@ -119,9 +119,9 @@ async def test_a_forge_in_trouble_is_away(prism: str) -> None:
     ("code", "result", "words"),
     [
         (405, Result.MERGE_CONFLICT, "Pull Request is not mergeable"),
-        (409, Result.MERGE_CONFLICT, "was moved since it was looked at"),
+        (409, Result.MERGE_CONFLICT, "has changed meanwhile"),
         (403, Result.SETUP_FAILED, "the token lacks permission"),
-        (404, Result.SETUP_FAILED, "the token may not see it"),
+        (404, Result.SETUP_FAILED, "the token has no access to it"),
     ],
 )
 async def test_a_refused_merge_ends_the_ship_with_its_reason_and_leaves_the_base(
