@@ -81,7 +81,7 @@ def create_app(
     *,
     hosts: Collection[str] | None = None,
     rates: RateLimiter | None = None,
-    guesses: FailedAttempts | None = None,
+    failed_attempts: FailedAttempts | None = None,
     metrics_open: bool = False,
     extra_routes: Sequence[ControllerRouterHandler] = (),
     on_routing_error: RoutingErrorHandler = routing_error,
@@ -93,7 +93,9 @@ def create_app(
     with `metrics_open` other machines need no token for `/metrics`.
     Before the server stops, `app.state.streams.close()` ends the streams that are open.
     """
-    authn = Authenticator(coordinator.tokens, rates or RateLimiter(), guesses or FailedAttempts())
+    authn = Authenticator(
+        coordinator.tokens, rates or RateLimiter(), failed_attempts or FailedAttempts()
+    )
     shared = {
         "coordinator": coordinator,
         "authn": authn,

@@ -9,7 +9,13 @@ import re
 from collections.abc import Mapping
 
 from gigafactory.cli.output.tables import show_attention, show_jobs
-from gigafactory.client.transport.headers import ROOT, head, introduction, is_here, opened
+from gigafactory.client.transport.headers import (
+    ROOT,
+    encode_head,
+    common_headers,
+    is_this_machine,
+    open_socket,
+)
 from gigafactory.config.data_dir import (
     HOST,
     PORT,
@@ -59,21 +65,21 @@ def _request(what: str, environ: Mapping[str, str]) -> bytes:
     )
     host, port = _address(there.url, environ)
     # Lists cover all products, unless one was chosen.
-    headers = {"host": f"{host}:{port}", **introduction(there.token, product)}
-    return _fetch(host, port, head(f"GET {ROOT}/{what} HTTP/1.1", headers | ONLY))
+    headers = {"host": f"{host}:{port}", **common_headers(there.token, product)}
+    return _fetch(host, port, encode_head(f"GET {ROOT}/{what} HTTP/1.1", headers | ONLY))
 
 
 def _address(url: str, environ: Mapping[str, str]) -> tuple[str, int]:
     at = ADDRESS.fullmatch(url)
     if at is None or not 0 < int(at[2]) <= PORT_MAX:
         raise ValueError("not plain HTTP")
-    if not is_here(at[1]) and any(name.lower().endswith("_proxy") for name in environ):
+    if not is_this_machine(at[1]) and any(name.lower().endswith("_proxy") for name in environ):
         raise ValueError("a proxy may be needed")
     return at[1], int(at[2])
 
 
 def _fetch(host: str, port: int, request: bytes) -> bytes:
-    with opened(host, port, ANSWERED_WITHIN_S) as wire:
+    with open_socket(host, port, ANSWERED_WITHIN_S) as wire:
         wire.sendall(request)
         received = b"".join(iter(lambda: wire.recv(PIECE_BYTES), b""))
     lines, _, body = received.partition(b"\r\n\r\n")

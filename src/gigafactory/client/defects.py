@@ -3,11 +3,11 @@
 import msgspec
 
 from gigafactory.client.transport.call import ApiCall, path
-from gigafactory.domain.tracker.defect import Source
+from gigafactory.domain.tracker.defect import DefectSource
 from gigafactory.wire.jobs import JobView
 
 
-def report(job: str, source: Source, reference: str) -> ApiCall[JobView]:
+def report(job: str, source: DefectSource, reference: str) -> ApiCall[JobView]:
     """Report a defect; repeating one has no effect."""
     body = msgspec.json.encode({"source": source, "reference": reference})
     return ApiCall(

@@ -11,12 +11,12 @@ from gigafactory.wire.scaling import ScalingView
 
 def scaling(shapes: Sequence[Shape] = ()) -> ApiCall[ScalingView]:
     """Return the demand and the number of factories wanted for each shape."""
-    told = [_described(shape) for shape in shapes]
+    told = [_shape_to_json(shape) for shape in shapes]
     query = {"shapes": msgspec.json.encode(told).decode() if told else None}
     return ApiCall(method="GET", path=path("scaling"), response_type=ScalingView, query=query)
 
 
-def _described(shape: Shape) -> dict[str, object]:
+def _shape_to_json(shape: Shape) -> dict[str, object]:
     seats = (f"{name}={count}" for name, count in shape.engines.items())
     told = {
         "name": shape.name,

@@ -13,24 +13,27 @@ from gigafactory.wire.jobs import JobsView, JobView
 def submit(file: JobFile) -> ApiCall[JobView]:
     """Submit one job."""
     return ApiCall(
-        method="POST", path=path("jobs"), response_type=JobView, body=msgspec.json.encode(doc(file))
+        method="POST",
+        path=path("jobs"),
+        response_type=JobView,
+        body=msgspec.json.encode(job_to_json(file)),
     )
 
 
 def submit_all(files: Sequence[JobFile]) -> ApiCall[JobsView]:
     """Submit several jobs, all or none."""
-    body = msgspec.json.encode({"jobs": [doc(file) for file in files]})
+    body = msgspec.json.encode({"jobs": [job_to_json(file) for file in files]})
     return ApiCall(method="POST", path=path("jobs"), response_type=JobsView, body=body)
 
 
 def add_children(job: str, files: Sequence[JobFile]) -> ApiCall[JobsView]:
     """Add children to a composite, all or none."""
-    body = msgspec.json.encode({"jobs": [doc(file) for file in files]})
+    body = msgspec.json.encode({"jobs": [job_to_json(file) for file in files]})
     return ApiCall(
         method="POST", path=path("jobs", job, "children"), response_type=JobsView, body=body
     )
 
 
-def doc(file: JobFile) -> dict[str, object]:
+def job_to_json(file: JobFile) -> dict[str, object]:
     """Return the JSON form of a submitted job."""
     return {"manifest": manifest_to_json(file.manifest), "body": file.body}

@@ -14,10 +14,10 @@ from gigafactory.wire.workers import GrantView, JobTokenView, RenewedView
 encode = msgspec.json.encode
 
 
-def heartbeat(told: Mapping[str, Any]) -> ApiCall[HeartbeatView]:
+def heartbeat(state: Mapping[str, Any]) -> ApiCall[HeartbeatView]:
     """Send a factory's heartbeat: its state, engines and running jobs; returns commands."""
     where = path("factories", "heartbeat")
-    return ApiCall(method="POST", path=where, response_type=HeartbeatView, body=encode(told))
+    return ApiCall(method="POST", path=where, response_type=HeartbeatView, body=encode(state))
 
 
 def claim(factory_id: str, *, instance_id: str, wait_s: float = 0.0) -> ApiCall[GrantView | None]:
@@ -50,9 +50,9 @@ def offers(factory_id: str) -> ApiCall[object]:
     return ApiCall(method="GET", path=path("factories", factory_id, "offers"), response_type=object)
 
 
-def report(job_id: str, epoch: int, told: Mapping[str, Any]) -> ApiCall[JobView]:
+def report(job_id: str, epoch: int, fields: Mapping[str, Any]) -> ApiCall[JobView]:
     """Report on a run: stage, checkpoint, usage, verify, diff, note."""
-    body = encode({"leaseEpoch": epoch, **told})
+    body = encode({"leaseEpoch": epoch, **fields})
     return ApiCall(method="PATCH", path=path("jobs", job_id), response_type=JobView, body=body)
 
 

@@ -12,7 +12,7 @@ from gigafactory.domain.job.job import Stage
 from gigafactory.domain.job.lease import record_fenced, require_lease
 from gigafactory.domain.job.run import Run, add_edited_lines, newest_work
 from gigafactory.domain.job.worker_report import Report, change_for, run_after
-from gigafactory.domain.tracker.defect import Defect, Source, report_defect
+from gigafactory.domain.tracker.defect import Defect, DefectSource, report_defect
 from gigafactory.factory.core.assignment import Assignment
 from gigafactory.factory.reporting.log_sender import RunLog
 from gigafactory.factory.reporting.reporter import UploadableFile
@@ -53,7 +53,7 @@ class FolderReporter:
                 log.warning(
                     "report refused",
                     job=kept.job.name,
-                    report=ReportDoc.of(report).fields,
+                    report=ReportDoc.from_domain(report).fields,
                     reason=refused.detail,
                 )
                 return
@@ -96,7 +96,7 @@ class FolderReporter:
             kept = desk.kept.get(job_id)
             if kept is None or kept.job.stage is not Stage.SHIPPED:
                 return
-            defect = Defect(source=Source.REVERT, reference=commit)
+            defect = Defect(source=DefectSource.REVERT, reference=commit)
             try:
                 change = report_defect(
                     kept.job, defect, f"factory:{self._factory_id}", now=desk.now

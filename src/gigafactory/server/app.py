@@ -24,7 +24,7 @@ def create_application(
         coordinator,
         hosts=hosts,
         rates=rates,
-        guesses=guesses,
+        failed_attempts=guesses,
         metrics_open=metrics_open,
         extra_routes=[PAGES],
         on_routing_error=not_found_response,

@@ -24,7 +24,7 @@ class BudgetDoc(RequestDoc, frozen=True, kw_only=True):
     at_ceiling: AtCeiling = AtCeiling.STOP
     """Whether running work is stopped when the budget is spent, or may finish."""
 
-    def read(self) -> BudgetTerms:
+    def to_domain(self) -> BudgetTerms:
         """Return the domain record.
 
         Raises Invalid.

@@ -144,7 +144,7 @@ class HeartbeatDoc(RequestDoc, frozen=True, kw_only=True, forbid_unknown_fields=
     disk: Fraction | None = None
     version: Word | None = None
 
-    def read(self, now: datetime) -> Factory:
+    def to_domain(self, now: datetime) -> Factory:
         """The factory as it describes itself; what only the coordinator knows is filled in there.
 
         Raises Invalid for capabilities that are none.

@@ -27,7 +27,7 @@ class WeightsDoc(RequestDoc, frozen=True, kw_only=True):
     scarcity: Weight = 0.5
     learned: Weight = 0.0
 
-    def read(self) -> Weights:
+    def to_domain(self) -> Weights:
         """Return the domain record."""
         return Weights(
             capability_fit=self.capability_fit,
@@ -54,7 +54,7 @@ class ProductDoc(RequestDoc, frozen=True, kw_only=True):
     target_wait: dict[Priority, Word] = field(default_factory=dict)
     """Target wait by priority, as `5m`; longer waits are reported."""
 
-    def read(self, product_id: str) -> Product:
+    def to_domain(self, product_id: str) -> Product:
         """Return the domain record.
 
         Raises Invalid.
@@ -74,7 +74,7 @@ class ProductDoc(RequestDoc, frozen=True, kw_only=True):
             id=product_id,
             repos=self.repos,
             share=self.share,
-            weights=self.weights.read(),
+            weights=self.weights.to_domain(),
             protected_paths=self.protected_paths,
             target_wait={of: parse_duration(text) for of, text in self.target_wait.items()},
         )

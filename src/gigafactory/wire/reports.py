@@ -46,7 +46,7 @@ class CheckpointDoc(RequestDoc, frozen=True, kw_only=True):
     factory_id: Word | None = None
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint) -> "CheckpointDoc":
+    def from_domain(cls, checkpoint: Checkpoint) -> "CheckpointDoc":
         """Return a checkpoint in the form that is sent."""
         return cls(
             branch=checkpoint.branch,
@@ -56,7 +56,7 @@ class CheckpointDoc(RequestDoc, frozen=True, kw_only=True):
             factory_id=checkpoint.factory_id,
         )
 
-    def read(self) -> Checkpoint:
+    def to_domain(self) -> Checkpoint:
         """Return the domain record."""
         return Checkpoint(
             branch=self.branch,
@@ -89,7 +89,7 @@ class UsageDoc(RequestDoc, frozen=True, kw_only=True):
     """Number of calls by tool name."""
 
     @classmethod
-    def of(cls, usage: Usage) -> "UsageDoc":
+    def from_domain(cls, usage: Usage) -> "UsageDoc":
         """Return usage in the form that is sent: its cost in dollars."""
         nanos = usage.cost_nano_usd
         return cls(
@@ -107,7 +107,7 @@ class UsageDoc(RequestDoc, frozen=True, kw_only=True):
             tools=usage.tools,
         )
 
-    def read(self) -> Usage:
+    def to_domain(self) -> Usage:
         """Return the domain record.
 
         Raises Invalid for a cost that is no sum of money.
@@ -159,7 +159,7 @@ class ReportDoc(RequestDoc, frozen=True, kw_only=True, omit_defaults=True):
     """When shipping: lines that people changed after the run."""
 
     @classmethod
-    def of(cls, report: Report) -> "ReportDoc":
+    def from_domain(cls, report: Report) -> "ReportDoc":
         """Return a report in the form that is sent."""
         wait, checkpoint, usage = report.retry_after, report.checkpoint, report.usage
         return cls(
@@ -167,8 +167,8 @@ class ReportDoc(RequestDoc, frozen=True, kw_only=True, omit_defaults=True):
             stage=report.stage,
             result=report.result,
             reason=report.reason,
-            checkpoint=None if checkpoint is None else CheckpointDoc.of(checkpoint),
-            usage=None if usage is None else UsageDoc.of(usage),
+            checkpoint=None if checkpoint is None else CheckpointDoc.from_domain(checkpoint),
+            usage=None if usage is None else UsageDoc.from_domain(usage),
             verify=report.verify,
             diff=report.diff,
             note=report.note,
@@ -186,7 +186,7 @@ class ReportDoc(RequestDoc, frozen=True, kw_only=True, omit_defaults=True):
         del members["leaseEpoch"]
         return members
 
-    def read(self, job_id: str) -> Report:
+    def to_domain(self, job_id: str) -> Report:
         """Return the domain report.
 
         Raises Invalid.
@@ -199,8 +199,8 @@ class ReportDoc(RequestDoc, frozen=True, kw_only=True, omit_defaults=True):
             stage=self.stage,
             result=self.result,
             reason=self.reason,
-            checkpoint=self.checkpoint.read() if self.checkpoint else None,
-            usage=self.usage.read() if self.usage else None,
+            checkpoint=self.checkpoint.to_domain() if self.checkpoint else None,
+            usage=self.usage.to_domain() if self.usage else None,
             verify=self.verify,
             diff=self.diff,
             note=self.note,
@@ -235,7 +235,7 @@ class FailDoc(RequestDoc, frozen=True, kw_only=True):
     checkpoint: CheckpointDoc | None = None
     usage: UsageDoc | None = None
 
-    def read(self) -> Report:
+    def to_domain(self) -> Report:
         """Return the domain report.
 
         Raises Invalid.
@@ -249,7 +249,7 @@ class FailDoc(RequestDoc, frozen=True, kw_only=True):
             usage=self.usage,
             retry_after=self.retry_after,
         )
-        return told.read(self.job_id)
+        return told.to_domain(self.job_id)
 
 
 def _require_small(field: str, document: Document | None) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from gigafactory.domain.manifest.decoder import LIST_MAX
-from gigafactory.domain.tracker.defect import REFERENCE_CHARS_MAX, Source
+from gigafactory.domain.tracker.defect import REFERENCE_CHARS_MAX, DefectSource
 from gigafactory.wire.fields import RequestDoc, ResponseView, Sentence, Word
 from gigafactory.wire.jobs import JobView
 
@@ -43,6 +43,6 @@ Reference = Annotated[str, Meta(min_length=1, max_length=REFERENCE_CHARS_MAX)]
 class DefectDoc(RequestDoc, frozen=True, kw_only=True):
     """A defect found in a shipped job."""
 
-    source: Source = Source.PERSON
+    source: DefectSource = DefectSource.PERSON
     reference: Reference
     """The reverting commit, the ticket, or a short description."""

@@ -59,7 +59,7 @@ class ShapeDoc(RequestDoc, frozen=True, kw_only=True):
     backlog: Several = 1
     """Jobs that may wait per seat while none is late."""
 
-    def read(self, where: str = "") -> Shape:
+    def to_domain(self, where: str = "") -> Shape:
         """Return the domain shape.
 
         Raises Invalid.

@@ -14,7 +14,7 @@ from gigafactory.client import artifacts
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.client.transport.problems import ConnectionBroken, Unreachable
 from gigafactory.client.transport.sync_client import Client
-from gigafactory.client.transport.upload import look_at, media_type_of
+from gigafactory.client.transport.upload import hash_file, media_type_of
 from gigafactory.domain.errors import Invalid, NotFound, TooLarge
 from gigafactory.wire.files import ArtifactView
 from tests.integration.client.test_clients import Scripted, scripted
@@ -135,7 +135,7 @@ class Either:
         self._product = product
 
     def add(self, file: Path, name: str) -> ArtifactView:
-        call = artifacts.add("report", look_at(file), name=name, media_type=media_type_of(name))
+        call = artifacts.add("report", hash_file(file), name=name, media_type=media_type_of(name))
         if self._kind == "sync":
             with Client(*self._where, product=self._product) as client:
                 return client.send(call)

@@ -56,7 +56,7 @@ def body_of(answer: bytes) -> bytes:
     with Answering((answer,)).running() as server:
         connection = connect(server.url, TIMEOUT_S)
         try:
-            return connection.ask("GET", "/x", None, {}).read()
+            return connection.send_request("GET", "/x", None, {}).read()
         finally:
             connection.close()
 
@@ -119,7 +119,7 @@ def test_lines_come_as_soon_as_they_are_whole() -> None:
     chunks = b"4\r\na\r\nb\r\n5\r\nc\nd\xc3\xa9\r\n1\r\n\n\r\n0\r\n\r\n"
     with Answering((CHUNKED + chunks,)).running() as server:
         connection = connect(server.url, TIMEOUT_S)
-        assert list(connection.ask("GET", "/x", None, {}).lines()) == ["a", "bc", "dé"]
+        assert list(connection.send_request("GET", "/x", None, {}).lines()) == ["a", "bc", "dé"]
         connection.close()
 
 
@@ -130,7 +130,7 @@ def test_one_connection_carries_several_requests() -> None:
         connection = connect(server.url, TIMEOUT_S)
         told = []
         for _ in range(2):
-            come = connection.ask("POST", "/x", b"", {"x-product-id": "notes"})
+            come = connection.send_request("POST", "/x", b"", {"x-product-id": "notes"})
             told.append((come.read(), come.reusable))
         connection.close()
     assert told == [(b"ok", True), (b"ok", False)]
@@ -142,7 +142,7 @@ def test_a_path_before_the_api_is_kept_and_the_host_named() -> None:
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
     with Answering((answer,)).running() as server:
         connection = connect(f"{server.url.replace('//', '//me@')}/the fleet/", TIMEOUT_S)
-        connection.ask("GET", "/x?a=b", None, {})
+        connection.send_request("GET", "/x?a=b", None, {})
         connection.close()
     assert server.heard[0].startswith(b"GET /the%20fleet/x?a=b HTTP/1.1\r\n")
     assert f"host: {server.url.removeprefix('http://')}\r\n".encode() in server.heard[0]
@@ -153,7 +153,7 @@ def test_a_header_cannot_smuggle_another(value: str) -> None:
     with Answering(()).running() as server:
         connection = connect(server.url, TIMEOUT_S)
         with pytest.raises(Invalid) as refused:
-            connection.ask("GET", "/x", None, {"x-product-id": value})
+            connection.send_request("GET", "/x", None, {"x-product-id": value})
         connection.close()
     assert [fault.field for fault in refused.value.faults] == ["x-product-id"]
     assert server.heard == []
@@ -163,7 +163,7 @@ def test_silence_ends_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         connection = connect(f"http://127.0.0.1:{mute.getsockname()[1]}", SHORT_S)
         with pytest.raises(TimeoutError):
-            connection.ask("GET", "/x", None, {})
+            connection.send_request("GET", "/x", None, {})
         connection.close()
 
 
@@ -199,7 +199,7 @@ def test_a_proxy_is_given_the_whole_address(monkeypatch: pytest.MonkeyPatch) -> 
     with Answering((b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",)).running() as proxy:
         monkeypatch.setenv("http_proxy", proxy.url)
         connection = connect("http://fleet.example:8790/below", TIMEOUT_S)
-        assert connection.ask("GET", "/x", None, {}).read() == b"ok"
+        assert connection.send_request("GET", "/x", None, {}).read() == b"ok"
         connection.close()
     assert proxy.heard[0].startswith(b"GET http://fleet.example:8790/below/x HTTP/1.1\r\n")
 

@@ -40,7 +40,7 @@ class Reporter:
 
     def report(self, report: Report, *, last: bool = False) -> None:
         del last
-        self.told |= ReportDoc.of(report).fields
+        self.told |= ReportDoc.from_domain(report).fields
 
     async def confirm_lease(self) -> bool:
         return True

@@ -26,13 +26,15 @@ REPORT = Report(
 
 
 def test_a_report_is_the_same_after_it_was_sent() -> None:
-    sent = msgspec.json.encode(ReportDoc.of(REPORT))
-    assert msgspec.json.decode(sent, type=ReportDoc).read("job-1") == REPORT
+    sent = msgspec.json.encode(ReportDoc.from_domain(REPORT))
+    assert msgspec.json.decode(sent, type=ReportDoc).to_domain("job-1") == REPORT
 
 
 def test_only_what_is_set_is_sent() -> None:
-    assert ReportDoc.of(Report(job_id="job-1", epoch=1, note="merges")).fields == {"note": "merges"}
-    fields = ReportDoc.of(REPORT).fields
+    assert ReportDoc.from_domain(Report(job_id="job-1", epoch=1, note="merges")).fields == {
+        "note": "merges"
+    }
+    fields = ReportDoc.from_domain(REPORT).fields
     assert "verify" not in fields
     assert (fields["usage"]["costUsd"], fields["retryAfter"]) == ("0.25", 1.5)
 

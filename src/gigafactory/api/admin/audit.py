@@ -23,7 +23,7 @@ from gigafactory.wire.limits import PAGE_MAX
 TAG = "Audit"
 
 
-class AuditPage(RequestDoc, frozen=True, kw_only=True):
+class AuditQuery(RequestDoc, frozen=True, kw_only=True):
     """Page of the audit log."""
 
     limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 50
@@ -31,11 +31,11 @@ class AuditPage(RequestDoc, frozen=True, kw_only=True):
     """`nextCursor` of the previous page."""
 
 
-@get("/audit", opt=operation(TAG, query=AuditPage, gives={200: Body(of=AuditView)}))
+@get("/audit", opt=operation(TAG, query=AuditQuery, responses={200: Body(of=AuditView)}))
 async def audit(request: ApiRequest) -> ASGIApp:
     """Read the audit log: changes of halts, tokens, factories, profiles and products."""
     events, following = await find_audit_events(
-        request, await request.caller(), request.query(AuditPage)
+        request, await request.caller(), request.query(AuditQuery)
     )
     return json_response(
         AuditView(
@@ -45,7 +45,7 @@ async def audit(request: ApiRequest) -> ASGIApp:
 
 
 async def find_audit_events(
-    request: ApiRequest, caller: Caller, page: AuditPage
+    request: ApiRequest, caller: Caller, page: AuditQuery
 ) -> tuple[Sequence[Event], str | None]:
     """Return a page of audit events and the cursor of the next page, or None.
 

@@ -67,7 +67,7 @@ def _money(nanos: int | None) -> str | None:
 
 @get(
     "/budgets/{product_id:str}",
-    opt=operation(TAG, gives={200: Body(of=BudgetView, example=BUDGET)}, refuses=(404,)),
+    opt=operation(TAG, responses={200: Body(of=BudgetView, example=BUDGET)}, errors=(404,)),
 )
 async def get_budget(request: ApiRequest) -> ASGIApp:
     """Return a product's budget: its ceiling and its spending."""
@@ -81,16 +81,16 @@ async def get_budget(request: ApiRequest) -> ASGIApp:
     "/budgets/{product_id:str}",
     opt=operation(
         TAG,
-        takes=Body(of=BudgetDoc, example=ASKED),
-        gives={200: Body(of=BudgetView, example=BUDGET)},
-        refuses=(404, 409, 422),
+        body=Body(of=BudgetDoc, example=ASKED),
+        responses={200: Body(of=BudgetView, example=BUDGET)},
+        errors=(404, 409, 422),
     ),
 )
 async def put_budget(request: ApiRequest) -> ASGIApp:
     """Set a product's budget; a ceiling below the current spending is refused."""
     caller = await request.caller()
     product_id = path_product(request)
-    terms = (await request.json_body(BudgetDoc)).read()
+    terms = (await request.json_body(BudgetDoc)).to_domain()
     return json_response(
         _view(request, await request.coordinator.budgets.put(caller, product_id, terms))
     )
@@ -101,9 +101,9 @@ async def put_budget(request: ApiRequest) -> ASGIApp:
     status_code=200,
     opt=operation(
         TAG,
-        takes=Body(of=PauseDoc, example={"reason": "waiting for finance"}),
-        gives={200: Body(of=BudgetView, example=BUDGET)},
-        refuses=(404, 409),
+        body=Body(of=PauseDoc, example={"reason": "waiting for finance"}),
+        responses={200: Body(of=BudgetView, example=BUDGET)},
+        errors=(404, 409),
         optional_body=True,
     ),
 )
@@ -120,7 +120,9 @@ async def pause_budget(request: ApiRequest) -> ASGIApp:
 @post(
     "/budgets/{product_id:str}/resume",
     status_code=200,
-    opt=operation(TAG, gives={200: Body(of=BudgetView, example=BUDGET)}, refuses=(404, 409, 423)),
+    opt=operation(
+        TAG, responses={200: Body(of=BudgetView, example=BUDGET)}, errors=(404, 409, 423)
+    ),
 )
 async def resume_budget(request: ApiRequest) -> ASGIApp:
     """Lift a pause; a spent budget needs a higher ceiling or the next period.
@@ -135,7 +137,7 @@ async def resume_budget(request: ApiRequest) -> ASGIApp:
 
 @get(
     "/budgets/{product_id:str}/burndown",
-    opt=operation(TAG, gives={200: Body(of=BurndownView, example=SERIES)}, refuses=(404,)),
+    opt=operation(TAG, responses={200: Body(of=BurndownView, example=SERIES)}, errors=(404,)),
 )
 async def burn_down(request: ApiRequest) -> ASGIApp:
     """Return the spending of the current period by day.

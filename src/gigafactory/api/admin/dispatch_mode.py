@@ -57,7 +57,7 @@ SHOWN = {
     "/shadow",
     opt=operation(
         TAG,
-        gives={
+        responses={
             200: Body(
                 of=ShadowView,
                 example={
@@ -80,7 +80,7 @@ async def shadow(request: ApiRequest) -> ASGIApp:
         ShadowView(
             decisions_needed=COMPARISONS_MIN,
             agreement_needed=AGREEMENT_MIN,
-            products=tuple(_dispatched(each) for each in found),
+            products=tuple(_product_dispatch(each) for each in found),
         )
     )
 
@@ -89,9 +89,9 @@ async def shadow(request: ApiRequest) -> ASGIApp:
     "/shadow/{product_id:str}",
     opt=operation(
         TAG,
-        takes=Body(of=DispatchModeDoc, example={"mode": "shadow"}),
-        gives={200: Body(of=ProductDispatchView, example=SHOWN)},
-        refuses=(404, 409),
+        body=Body(of=DispatchModeDoc, example={"mode": "shadow"}),
+        responses={200: Body(of=ProductDispatchView, example=SHOWN)},
+        errors=(404, 409),
     ),
 )
 async def put_shadow(request: ApiRequest) -> ASGIApp:
@@ -105,10 +105,10 @@ async def put_shadow(request: ApiRequest) -> ASGIApp:
     turned = await request.coordinator.dispatch_control.set_mode(
         caller, path_product(request), asked.mode, force=asked.force
     )
-    return json_response(_dispatched(turned))
+    return json_response(_product_dispatch(turned))
 
 
-def _dispatched(of: ProductDispatch) -> ProductDispatchView:
+def _product_dispatch(of: ProductDispatch) -> ProductDispatchView:
     known = of.comparison
     return ProductDispatchView(
         product_id=of.product_id,
@@ -138,12 +138,12 @@ def _difference(of: PlacementDifference) -> DifferenceView:
         job_id=of.job_id,
         outcome=of.outcome,
         at=timestamp(of.at),
-        shadow=_placing(of.shadow),
-        real=_placing(of.real),
+        shadow=_placement(of.shadow),
+        real=_placement(of.real),
     )
 
 
-def _placing(of: ComparedPlacement | None) -> PlacingView | None:
+def _placement(of: ComparedPlacement | None) -> PlacingView | None:
     if of is None:
         return None
     return PlacingView(factory_id=of.factory_id, engine=of.engine, score=of.score)

@@ -25,7 +25,7 @@ TAG = "Fleet"
     "/queue-state",
     opt=operation(
         TAG,
-        gives={200: Body(of=QueueState, example={"version": 17, "products": {"notes": 17}})},
+        responses={200: Body(of=QueueState, example={"version": 17, "products": {"notes": 17}})},
     ),
 )
 async def queue_state(request: ApiRequest) -> ASGIApp:
@@ -41,7 +41,7 @@ async def queue_state(request: ApiRequest) -> ASGIApp:
     return json_response(QueueState(version=max(chosen.values(), default=0), products=chosen))
 
 
-@get("/attention", opt=operation(TAG, gives={200: Body(of=AttentionView)}))
+@get("/attention", opt=operation(TAG, responses={200: Body(of=AttentionView)}))
 async def attention(request: ApiRequest) -> ASGIApp:
     """List attention items: halts, reviews, ships, failures, stuck jobs, lost factories."""
     caller = await request.caller()
@@ -51,14 +51,14 @@ async def attention(request: ApiRequest) -> ASGIApp:
     )
 
 
-@get("/metrics", opt=operation(TAG, gives={200: Body(of=FleetMetrics)}))
+@get("/metrics", opt=operation(TAG, responses={200: Body(of=FleetMetrics)}))
 async def fleet_metrics(request: ApiRequest) -> ASGIApp:
     """Return fleet metrics: jobs by stage, queue depth, factory capacity."""
     caller = await request.caller()
     return json_response(await request.coordinator.metrics.fleet_metrics(caller))
 
 
-@get("/switches", opt=operation(TAG, gives={200: Body(of=SwitchesView)}))
+@get("/switches", opt=operation(TAG, responses={200: Body(of=SwitchesView)}))
 async def list_switches(request: ApiRequest) -> ASGIApp:
     """List the halt switches of the fleet (`*`) and of products."""
     caller = await request.caller()
@@ -72,9 +72,9 @@ async def list_switches(request: ApiRequest) -> ASGIApp:
     "/halt",
     opt=operation(
         TAG,
-        takes=Body(of=HaltDoc, example={"product": "notes", "reason": "bad release"}),
-        gives={200: Body(of=SwitchView)},
-        refuses=(409,),
+        body=Body(of=HaltDoc, example={"product": "notes", "reason": "bad release"}),
+        responses={200: Body(of=SwitchView)},
+        errors=(409,),
         optional_body=True,
     ),
 )
@@ -95,9 +95,9 @@ async def halt(request: ApiRequest) -> ASGIApp:
     "/resume",
     opt=operation(
         TAG,
-        takes=Body(of=ResumeDoc, example={"product": "notes"}),
-        gives={200: Body(of=SwitchView)},
-        refuses=(409,),
+        body=Body(of=ResumeDoc, example={"product": "notes"}),
+        responses={200: Body(of=SwitchView)},
+        errors=(409,),
         optional_body=True,
     ),
 )

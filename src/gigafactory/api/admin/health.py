@@ -14,13 +14,13 @@ TAG = "Service"
 OK = HttpResponse(200, b'{"status":"ok"}')
 
 
-@get("/healthz", opt=operation(TAG, gives={200: Body(of=HealthView)}, token=False))
+@get("/healthz", opt=operation(TAG, responses={200: Body(of=HealthView)}, token=False))
 async def healthz() -> ASGIApp:
     """Report that the process is alive."""
     return OK
 
 
-@get("/readyz", opt=operation(TAG, gives={200: Body(of=ReadyView)}, token=False))
+@get("/readyz", opt=operation(TAG, responses={200: Body(of=ReadyView)}, token=False))
 async def readyz(request: ApiRequest) -> ASGIApp:
     """Report that the store answers too; 503 while it does not."""
     return json_response(ReadyView(position=await request.coordinator.store.position()))

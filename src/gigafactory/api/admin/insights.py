@@ -34,7 +34,9 @@ class InsightsQuery(RequestDoc, frozen=True, kw_only=True):
 
 @get(
     "/insights",
-    opt=operation("Fleet", query=InsightsQuery, gives={200: Body(of=InsightsView)}, refuses=(404,)),
+    opt=operation(
+        "Fleet", query=InsightsQuery, responses={200: Body(of=InsightsView)}, errors=(404,)
+    ),
 )
 async def insights(request: ApiRequest) -> ASGIApp:
     """Return roll-ups of runs: usage and outcomes by engine, profile, repo and so on.

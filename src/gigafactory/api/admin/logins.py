@@ -13,7 +13,9 @@ TAG = "Tokens"
 CODE = {"code": "2fVn…", "expiresAt": "2026-05-01T12:10:00.000Z"}
 
 
-@post("/logins", opt=operation(TAG, gives={201: Body(of=LoginView, example=CODE)}, refuses=(409,)))
+@post(
+    "/logins", opt=operation(TAG, responses={201: Body(of=LoginView, example=CODE)}, errors=(409,))
+)
 async def make_login(request: ApiRequest) -> ASGIApp:
     """Create a one-time code that signs a browser in as the owner of this token."""
     made = await request.coordinator.logins.issue_code(await request.caller())

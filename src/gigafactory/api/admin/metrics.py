@@ -6,7 +6,7 @@ from litestar import get
 from litestar.types import ASGIApp
 from prometheus_client import CollectorRegistry, generate_latest
 
-from gigafactory.api.admin.metric_catalogue import Exposition
+from gigafactory.api.admin.metric_catalogue import MetricsCollector
 from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import ApiRequest
 from gigafactory.api.http.response import HttpResponse
@@ -20,8 +20,8 @@ FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-real-ip")
     "/metrics",
     opt=operation(
         "Service",
-        gives={200: Body(media_type=PROMETHEUS, text="Prometheus text")},
-        refuses=(401, 403),
+        responses={200: Body(media_type=PROMETHEUS, description="Prometheus text")},
+        errors=(401, 403),
         token=False,
     ),
 )
@@ -31,18 +31,18 @@ async def prometheus(request: ApiRequest) -> ASGIApp:
     Free on the machine itself; from elsewhere with a token that covers all products, unless the
     setting `server.metrics-open` says otherwise.
     """
-    if not (request.app.state.metrics_open or _from_here(request)):
+    if not (request.app.state.metrics_open or _is_local(request)):
         caller = await request.caller()
         caller.require("read")
         if not caller.can_see("*"):
             raise Forbidden("these numbers are of all products, and the token covers only some")
     moment = await request.coordinator.metrics.snapshot()
     registry = CollectorRegistry()
-    registry.register(Exposition(moment, streams=len(request.app.state.streams)))
+    registry.register(MetricsCollector(moment, streams=len(request.app.state.streams)))
     return HttpResponse(200, generate_latest(registry), media_type=PROMETHEUS.encode())
 
 
-def _from_here(request: ApiRequest) -> bool:
+def _is_local(request: ApiRequest) -> bool:
     """Return whether the request comes directly from this machine, not through a proxy on it."""
     if any(request.header(name) is not None for name in FORWARDED):
         return False

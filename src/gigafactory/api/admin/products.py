@@ -22,7 +22,7 @@ PRODUCT = {
 }
 
 
-@get("/products", opt=operation(TAG, gives={200: Body(of=ProductsView)}))
+@get("/products", opt=operation(TAG, responses={200: Body(of=ProductsView)}))
 async def list_products(request: ApiRequest) -> ASGIApp:
     """List the configured products that the token covers."""
     caller = await request.caller()
@@ -34,7 +34,7 @@ async def list_products(request: ApiRequest) -> ASGIApp:
 
 @get(
     "/products/{product_id:str}",
-    opt=operation(TAG, gives={200: Body(of=ProductView, example=PRODUCT)}, refuses=(404,)),
+    opt=operation(TAG, responses={200: Body(of=ProductView, example=PRODUCT)}, errors=(404,)),
 )
 async def get_product(request: ApiRequest) -> ASGIApp:
     """Return a product; one that is not configured has defaults."""
@@ -48,15 +48,15 @@ async def get_product(request: ApiRequest) -> ASGIApp:
     "/products/{product_id:str}",
     opt=operation(
         TAG,
-        takes=Body(of=ProductDoc, example=PRODUCT),
-        gives={200: Body(of=ProductView, example=PRODUCT)},
-        refuses=(404, 409),
+        body=Body(of=ProductDoc, example=PRODUCT),
+        responses={200: Body(of=ProductView, example=PRODUCT)},
+        errors=(404, 409),
     ),
 )
 async def put_product(request: ApiRequest) -> ASGIApp:
     """Configure a product: its repos, share of the fleet, weights."""
     caller = await request.caller()
-    product = (await request.json_body(ProductDoc)).read(path_product(request))
+    product = (await request.json_body(ProductDoc)).to_domain(path_product(request))
     return json_response(
         views.render_product(await request.coordinator.products.put(caller, product))
     )

@@ -59,7 +59,7 @@ RECOMMENDED = {
     "/routing",
     opt=operation(
         TAG,
-        gives={
+        responses={
             200: Body(
                 of=RoutingView,
                 example={"tries": 244, "rollouts": [ROLLOUT], "recommendations": [RECOMMENDED]},
@@ -79,12 +79,12 @@ async def routing(request: ApiRequest) -> ASGIApp:
         RoutingView(
             tries=told.tries,
             rollouts=tuple(render_rollout(each) for each in told.rollouts),
-            recommendations=tuple(_recommended(each) for each in told.recommended),
+            recommendations=tuple(_recommendation(each) for each in told.recommended),
         )
     )
 
 
-@get("/routing/eval", opt=operation(TAG, gives={200: Body(of=EvaluationView)}))
+@get("/routing/eval", opt=operation(TAG, responses={200: Body(of=EvaluationView)}))
 async def evaluation(request: ApiRequest) -> ASGIApp:
     """Evaluate learned routing offline against the default rules and the best single engine.
 
@@ -97,7 +97,7 @@ async def evaluation(request: ApiRequest) -> ASGIApp:
         EvaluationView(
             episodes=told.episodes,
             estimates=tuple(_estimate(each) for each in told.estimates),
-            gain=_odds(told.gain) if told.gain is not None else None,
+            gain=_interval(told.gain) if told.gain is not None else None,
             concludes=told.is_conclusive,
             told=told.conclusion,
         )
@@ -108,9 +108,9 @@ async def evaluation(request: ApiRequest) -> ASGIApp:
     "/routing/{product_id:str}",
     opt=operation(
         TAG,
-        takes=Body(of=RolloutDoc, example=ASKED),
-        gives={200: Body(of=RolloutView, example=ROLLOUT)},
-        refuses=(404, 409),
+        body=Body(of=RolloutDoc, example=ASKED),
+        responses={200: Body(of=RolloutView, example=ROLLOUT)},
+        errors=(404, 409),
     ),
 )
 async def put_routing(request: ApiRequest) -> ASGIApp:
@@ -151,7 +151,7 @@ def _arm(arm: TrialArm) -> ArmView:
     return ArmView(tries=arm.tries, passes=arm.passes, priced=arm.priced)
 
 
-def _recommended(of: Recommendation) -> RecommendationView:
+def _recommendation(of: Recommendation) -> RecommendationView:
     return RecommendationView(
         product_id=of.product,
         repo=of.repo,
@@ -171,15 +171,15 @@ def _estimate(of: PolicyEstimate) -> EstimateView:
     return EstimateView(
         policy=of.policy,
         matches=of.matches,
-        ips=_odds(of.ips),
-        snips=_odds(of.snips),
-        doubly_robust=_odds(of.doubly_robust),
+        ips=_interval(of.ips),
+        snips=_interval(of.snips),
+        doubly_robust=_interval(of.doubly_robust),
         seconds=of.seconds,
         cost_usd=of.cost_usd,
     )
 
 
-def _odds(of: Interval) -> IntervalView:
+def _interval(of: Interval) -> IntervalView:
     return IntervalView(share=of.share, low=of.low, high=of.high)
 
 

@@ -20,9 +20,9 @@ TAG = "Tokens"
     "/tokens",
     opt=operation(
         TAG,
-        takes=Body(of=TokenDoc, example={"user": "ann", "role": "reviewer", "products": ["notes"]}),
-        gives={201: Body(of=TokenView)},
-        refuses=(409,),
+        body=Body(of=TokenDoc, example={"user": "ann", "role": "reviewer", "products": ["notes"]}),
+        responses={201: Body(of=TokenView)},
+        errors=(409,),
     ),
 )
 async def issue_token(request: ApiRequest) -> ASGIApp:
@@ -36,7 +36,7 @@ async def issue_token(request: ApiRequest) -> ASGIApp:
     return json_response(views.render_token(made.token, secret=made.secret), 201)
 
 
-@get("/tokens", opt=operation(TAG, gives={200: Body(of=TokensView)}))
+@get("/tokens", opt=operation(TAG, responses={200: Body(of=TokensView)}))
 async def list_tokens(request: ApiRequest) -> ASGIApp:
     """List all tokens of people and factories, without secrets."""
     caller = await request.caller()
@@ -47,7 +47,7 @@ async def list_tokens(request: ApiRequest) -> ASGIApp:
 @delete(
     "/tokens/{token_id:str}",
     status_code=200,
-    opt=operation(TAG, gives={200: Body(of=TokenView)}, refuses=(404, 409)),
+    opt=operation(TAG, responses={200: Body(of=TokenView)}, errors=(404, 409)),
 )
 async def revoke_token(request: ApiRequest) -> ASGIApp:
     """Revoke a token and close its open streams."""
@@ -60,9 +60,9 @@ async def revoke_token(request: ApiRequest) -> ASGIApp:
     "/jobs/{job_id:str}/token",
     opt=operation(
         TAG,
-        takes=Body(of=JobTokenDoc, example={"leaseEpoch": 1}),
-        gives={201: Body(of=JobTokenView)},
-        refuses=(404, 409),
+        body=Body(of=JobTokenDoc, example={"leaseEpoch": 1}),
+        responses={201: Body(of=JobTokenView)},
+        errors=(404, 409),
     ),
 )
 async def issue_job_token(request: ApiRequest) -> ASGIApp:

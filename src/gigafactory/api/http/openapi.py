@@ -28,26 +28,37 @@ Times are ISO 8601 in UTC with milliseconds, money is in dollars as a decimal te
 REF = "#/components/schemas/{name}"
 SCHEMA_NAMES = {
     "ActionDoc": "WishDoc",
+    "ArchiveQuery": "ArchivePage",
+    "ArtifactQuery": "Opened",
+    "ArtifactUploadQuery": "Upload",
     "AttentionItemView": "MatterView",
+    "AuditQuery": "AuditPage",
+    "ComparisonOutcome": "Outcome",
+    "DefectSource": "Source",
+    "DispatchMode": "Way",
     "DispatchModeDoc": "WayDoc",
+    "EventQuery": "EventPage",
+    "FactoryState": "State",
+    "FileNameQuery": "FileName",
     "HealthView": "Health",
     "IntervalView": "OddsView",
     "JobIncludes": "More",
+    "LogChunkQuery": "Chunk",
+    "LogQuery": "LogPart",
     "ProductDispatchView": "DispatchedView",
     "ReadyView": "Ready",
     "RefusedTicketView": "UnfitView",
     "ReportResultView": "Verdict",
     "ReportResultsView": "Verdicts",
+    "ResumeQuery": "Resume",
     "ReviewRequestDoc": "AskedDoc",
+    "RolloutMode": "Mode",
     "ScaleTargetView": "OutlookView",
     "ShapeFactoryView": "SightView",
     "TicketDoc": "ItemSent",
     "TicketUpdateDoc": "EchoDoc",
     "TicketUpdateView": "ToldView",
-    "ComparisonOutcome": "Outcome",
-    "DispatchMode": "Way",
-    "FactoryState": "State",
-    "RolloutMode": "Mode",
+    "WebhookQuery": "WebhookPage",
 }
 """Published schema names of classes that are named otherwise: clients are generated from them."""
 
@@ -62,7 +73,7 @@ def describe(app: Litestar, version: str = __version__) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for path, method, handler, operation in told:
         shown = _PARAMETER.sub(r"{\1}", path)
-        paths.setdefault(shown, {})[method.lower()] = _described(
+        paths.setdefault(shown, {})[method.lower()] = _describe_operation(
             path, method, handler, operation, schemas
         )
     return {
@@ -112,7 +123,7 @@ def _published(schema: Any) -> Any:  # noqa: ANN401 - a JSON schema
     return published
 
 
-def _described(
+def _describe_operation(
     path: str, method: str, handler: HTTPRouteHandler, operation: Operation, schemas: dict[Any, Any]
 ) -> dict[str, Any]:
     summary, _, description = inspect.cleandoc(handler.fn.__doc__ or "").partition("\n")
@@ -165,7 +176,7 @@ def _query_parameters(operation: Operation) -> Iterator[dict[str, Any]]:
 
 
 def _header_parameters(method: str, operation: Operation) -> Iterator[dict[str, Any]]:
-    names = list(operation.sends)
+    names = list(operation.headers)
     if operation.token:
         names.append("x-product-id")
     if operation.token and method not in _READS:
@@ -191,8 +202,8 @@ def _response(body: Body | None, schemas: dict[Any, Any]) -> dict[str, Any]:
     if body is None:
         return {"description": "done; there is nothing to say"}
     content = {body.media_type: _content(body, schemas)}
-    content |= {media_type: {"schema": {"type": "string"}} for media_type in body.also}
-    return {"description": body.text or "done", "content": content}
+    content |= {media_type: {"schema": {"type": "string"}} for media_type in body.other_media_types}
+    return {"description": body.description or "done", "content": content}
 
 
 def _refusal(status: int, schemas: dict[Any, Any]) -> dict[str, Any]:

@@ -18,8 +18,8 @@ class Body:
     of: Any = None
     media_type: str = "application/json"
     example: Any = None
-    text: str = ""
-    also: tuple[str, ...] = ()
+    description: str = ""
+    other_media_types: tuple[str, ...] = ()
     """Further media types, as text."""
 
     @property
@@ -41,33 +41,33 @@ class Operation:
     error_statuses: tuple[int, ...] = ()
     token: bool = True
     optional_body: bool = False
-    sends: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
     """Additional headers."""
 
 
 def operation(
     tag: str,
     *,
-    takes: Body | tuple[Body, ...] = (),
+    body: Body | tuple[Body, ...] = (),
     query: type | None = None,
-    gives: dict[int, Body | None],
-    refuses: tuple[int, ...] = (),
+    responses: dict[int, Body | None],
+    errors: tuple[int, ...] = (),
     token: bool = True,
     optional_body: bool = False,
-    sends: tuple[str, ...] = (),
+    headers: tuple[str, ...] = (),
 ) -> dict[str, Operation]:
     """Return route options with an operation; the handler's docstring is its description."""
-    bodies = takes if isinstance(takes, tuple) else (takes,)
+    bodies = body if isinstance(body, tuple) else (body,)
     common = ALWAYS if token else OPEN
-    refused = {*common, *refuses, *((413,) if bodies else ())}
+    refused = {*common, *errors, *((413,) if bodies else ())}
     told = Operation(
         tag=tag,
         request_bodies=bodies,
         query=query,
-        responses=gives,
+        responses=responses,
         error_statuses=tuple(sorted(refused)),
         token=token,
         optional_body=optional_body,
-        sends=sends,
+        headers=headers,
     )
     return {KEY: told}

@@ -23,7 +23,7 @@ TAG = "Archive"
 GZIP = "application/gzip"
 
 
-class ArchivePage(RequestDoc, frozen=True, kw_only=True):
+class ArchiveQuery(RequestDoc, frozen=True, kw_only=True):
     """Page of the archive."""
 
     limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 50
@@ -64,14 +64,14 @@ EXAMPLE = {
     "/archive",
     opt=operation(
         TAG,
-        query=ArchivePage,
-        gives={200: Body(of=ArchiveView, example={"jobs": [EXAMPLE], "nextCursor": None})},
+        query=ArchiveQuery,
+        responses={200: Body(of=ArchiveView, example={"jobs": [EXAMPLE], "nextCursor": None})},
     ),
 )
 async def list_archive(request: ApiRequest) -> ASGIApp:
     """List archived jobs, oldest first."""
     caller = await request.caller()
-    page = request.query(ArchivePage)
+    page = request.query(ArchiveQuery)
     asked = ("archive", visible_products(caller), page.limit)
     last = decode_cursor(page.cursor, asked) or ""
     found = await request.coordinator.archives.page(caller, after=last, limit=page.limit)
@@ -85,12 +85,12 @@ async def list_archive(request: ApiRequest) -> ASGIApp:
     "/archive/{job_id:str}",
     opt=operation(
         TAG,
-        gives={
-            200: Body(media_type=GZIP, text="JSON lines, compressed"),
-            206: Body(media_type=GZIP, text="the range of bytes that was asked for"),
+        responses={
+            200: Body(media_type=GZIP, description="JSON lines, compressed"),
+            206: Body(media_type=GZIP, description="the range of bytes that was asked for"),
         },
-        refuses=(404, 416),
-        sends=("Range", "If-Range"),
+        errors=(404, 416),
+        headers=("Range", "If-Range"),
     ),
 )
 async def read_archived(request: ApiRequest) -> ASGIApp:

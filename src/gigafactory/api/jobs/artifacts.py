@@ -27,7 +27,7 @@ from gigafactory.wire.files import ArtifactsView, ArtifactView, LinkDoc, LinkVie
 TAG = "Artifacts"
 
 
-class Upload(RequestDoc, frozen=True, kw_only=True):
+class ArtifactUploadQuery(RequestDoc, frozen=True, kw_only=True):
     """Description of the uploaded bytes."""
 
     name: Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
@@ -47,10 +47,10 @@ class Upload(RequestDoc, frozen=True, kw_only=True):
     "/jobs/{job_id:str}/artifacts",
     opt=operation(
         TAG,
-        takes=Body(media_type=DEFAULT_MEDIA_TYPE, example="<h1>92 % covered</h1>\n"),
-        query=Upload,
-        gives={201: Body(of=ArtifactView, example=ARTIFACT, text="it is kept")},
-        refuses=(404, 409),
+        body=Body(media_type=DEFAULT_MEDIA_TYPE, example="<h1>92 % covered</h1>\n"),
+        query=ArtifactUploadQuery,
+        responses={201: Body(of=ArtifactView, example=ARTIFACT, description="it is kept")},
+        errors=(404, 409),
     ),
 )
 async def add_artifact(request: ApiRequest) -> ASGIApp:
@@ -61,7 +61,7 @@ async def add_artifact(request: ApiRequest) -> ASGIApp:
     run, sent again, is the same artifact.
     """
     caller = await request.caller()
-    asked = request.query(Upload)
+    asked = request.query(ArtifactUploadQuery)
     offered = ArtifactUpload(
         name=asked.name,
         sha256=asked.sha256,
@@ -83,8 +83,8 @@ async def add_artifact(request: ApiRequest) -> ASGIApp:
     "/jobs/{job_id:str}/artifacts",
     opt=operation(
         TAG,
-        gives={200: Body(of=ArtifactsView, example={"artifacts": [ARTIFACT]})},
-        refuses=(404,),
+        responses={200: Body(of=ArtifactsView, example={"artifacts": [ARTIFACT]})},
+        errors=(404,),
     ),
 )
 async def list_artifacts(request: ApiRequest) -> ASGIApp:
@@ -121,8 +121,10 @@ TEXT = "text/x-diff"
     "/jobs/{job_id:str}/diff",
     opt=operation(
         TAG,
-        gives={200: Body(of=WorkDiff, example=DIFF, also=(f"{TEXT}; charset=utf-8",))},
-        refuses=(404,),
+        responses={
+            200: Body(of=WorkDiff, example=DIFF, other_media_types=(f"{TEXT}; charset=utf-8",))
+        },
+        errors=(404,),
     ),
 )
 async def read_diff(request: ApiRequest) -> ASGIApp:
@@ -144,16 +146,22 @@ async def read_diff(request: ApiRequest) -> ASGIApp:
     return HttpResponse(200, diff.text.encode(), media_type=media_type, headers=headers)
 
 
-class Opened(RequestDoc, frozen=True, kw_only=True):
+class ArtifactQuery(RequestDoc, frozen=True, kw_only=True):
     """Access without a token."""
 
     link: Word | None = None
     """The secret of a link to this artifact."""
 
 
-WHOLE = Body(media_type=DEFAULT_MEDIA_TYPE, text="the file, in its own media type", also=("*/*",))
+WHOLE = Body(
+    media_type=DEFAULT_MEDIA_TYPE,
+    description="the file, in its own media type",
+    other_media_types=("*/*",),
+)
 PART = Body(
-    media_type=DEFAULT_MEDIA_TYPE, text="the range of bytes that was asked for", also=("*/*",)
+    media_type=DEFAULT_MEDIA_TYPE,
+    description="the range of bytes that was asked for",
+    other_media_types=("*/*",),
 )
 
 
@@ -161,10 +169,10 @@ PART = Body(
     "/artifacts/{artifact_id:str}",
     opt=operation(
         TAG,
-        query=Opened,
-        gives={200: WHOLE, 206: PART},
-        refuses=(404, 416),
-        sends=("Range", "If-Range"),
+        query=ArtifactQuery,
+        responses={200: WHOLE, 206: PART},
+        errors=(404, 416),
+        headers=("Range", "If-Range"),
     ),
 )
 async def read_artifact(request: ApiRequest) -> ASGIApp:
@@ -173,7 +181,7 @@ async def read_artifact(request: ApiRequest) -> ASGIApp:
     It comes as an attachment that no browser runs on this origin. `ETag` is its SHA-256, and so is
     `Repr-Digest`: compare it when all has come. Needs a token, or the secret of a link.
     """
-    return await download(request, await _wanted(request))
+    return await download(request, await _find_artifact(request))
 
 
 async def download(request: ApiRequest, found: Artifact) -> Download:
@@ -191,9 +199,9 @@ async def download(request: ApiRequest, found: Artifact) -> Download:
     return Download(found, first, pieces, part)
 
 
-async def _wanted(request: ApiRequest) -> Artifact:
+async def _find_artifact(request: ApiRequest) -> Artifact:
     wanted = request.path_name("artifact_id", "artifact")
-    secret = request.query(Opened).link
+    secret = request.query(ArtifactQuery).link
     if secret is None:
         return await request.coordinator.artifacts.get(await request.caller(), wanted)
     async with request.authn.counting_failures(request.address):
@@ -203,7 +211,7 @@ async def _wanted(request: ApiRequest) -> Artifact:
 @delete(
     "/artifacts/{artifact_id:str}",
     status_code=200,
-    opt=operation(TAG, gives={204: None}, refuses=(404, 409)),
+    opt=operation(TAG, responses={204: None}, errors=(404, 409)),
 )
 async def delete_artifact(request: ApiRequest) -> ASGIApp:
     """Delete a file of a job; its events remain."""
@@ -216,8 +224,8 @@ async def delete_artifact(request: ApiRequest) -> ASGIApp:
     "/artifacts/{artifact_id:str}/links",
     opt=operation(
         TAG,
-        takes=Body(of=LinkDoc, example={"expiresIn": 900}),
-        gives={
+        body=Body(of=LinkDoc, example={"expiresIn": 900}),
+        responses={
             201: Body(
                 of=LinkView,
                 example={
@@ -226,7 +234,7 @@ async def delete_artifact(request: ApiRequest) -> ASGIApp:
                 },
             )
         },
-        refuses=(404, 409),
+        errors=(404, 409),
         optional_body=True,
     ),
 )

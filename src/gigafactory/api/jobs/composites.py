@@ -27,12 +27,12 @@ TAG = "DAG"
     "/jobs/{job_id:str}/children",
     opt=operation(
         TAG,
-        takes=Body(of=ChildrenDoc, example={"jobs": [MANIFEST]}),
-        gives={
-            201: Body(of=JobsView, text="taken in"),
-            200: Body(of=JobsView, text="were there already"),
+        body=Body(of=ChildrenDoc, example={"jobs": [MANIFEST]}),
+        responses={
+            201: Body(of=JobsView, description="taken in"),
+            200: Body(of=JobsView, description="were there already"),
         },
-        refuses=(404, 409),
+        errors=(404, 409),
     ),
 )
 async def add_children(request: ApiRequest) -> ASGIApp:
@@ -54,7 +54,7 @@ async def add_children(request: ApiRequest) -> ASGIApp:
 
 @get(
     "/jobs/{job_id:str}/dag",
-    opt=operation(TAG, gives={200: Body(of=DagView)}, refuses=(404,)),
+    opt=operation(TAG, responses={200: Body(of=DagView)}, errors=(404,)),
 )
 async def get_dag(request: ApiRequest) -> ASGIApp:
     """Return the tree below a job, each composite before its children."""

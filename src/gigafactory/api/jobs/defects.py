@@ -19,11 +19,11 @@ TAG = "Review"
     "/jobs/{job_id:str}/defects",
     opt=operation(
         TAG,
-        takes=Body(
+        body=Body(
             of=DefectDoc, example={"source": "revert", "reference": "4f2a91c0d3b7a86512e09f"}
         ),
-        gives={200: Body(of=JobView, example=JOB)},
-        refuses=(404, 409),
+        responses={200: Body(of=JobView, example=JOB)},
+        errors=(404, 409),
     ),
 )
 async def report_defect(request: ApiRequest) -> ASGIApp:

@@ -37,7 +37,7 @@ EVENT = {
 }
 
 
-class EventPage(RequestDoc, frozen=True, kw_only=True):
+class EventQuery(RequestDoc, frozen=True, kw_only=True):
     """Page of a job's events."""
 
     after: Number = 0
@@ -49,22 +49,22 @@ class EventPage(RequestDoc, frozen=True, kw_only=True):
     "/jobs/{job_id:str}/events",
     opt=operation(
         TAG,
-        query=EventPage,
-        gives={200: Body(of=EventsView, example={"events": [EVENT]})},
-        refuses=(404,),
+        query=EventQuery,
+        responses={200: Body(of=EventsView, example={"events": [EVENT]})},
+        errors=(404,),
     ),
 )
 async def list_events(request: ApiRequest) -> ASGIApp:
     """List a job's events: every accepted change, in order, without gaps."""
     caller = await request.caller()
-    page = request.query(EventPage)
+    page = request.query(EventQuery)
     jobs = request.coordinator.jobs
     job = await jobs.lookup(caller, request.path_name("job_id", "job"))
     events = await jobs.events(job, after=page.after, limit=page.limit)
     return json_response(EventsView(events=tuple(views.render_event(event) for event in events)))
 
 
-class Resume(RequestDoc, frozen=True, kw_only=True):
+class ResumeQuery(RequestDoc, frozen=True, kw_only=True):
     """Where to resume; the header Last-Event-ID takes precedence."""
 
     after: Number | None = None
@@ -75,7 +75,7 @@ def resume_position(request: ApiRequest) -> int | None:
 
     Raises Invalid.
     """
-    after = request.query(Resume).after
+    after = request.query(ResumeQuery).after
     last = last_event_id(request)
     return after if last is None else last
 
@@ -96,14 +96,16 @@ def last_event_id(request: ApiRequest) -> int | None:
 
 STREAM = Body(
     media_type=sse.MEDIA_TYPE,
-    text="events as they come; the last one is `dropped` or `revoked` when it is ended from here",
+    description="events as they come; the last one is `dropped` or `revoked` when it is ended from here",
     example=f'id: 1\nevent: submitted\ndata: {{"seq": 1, "jobId": "{JOB_ID}"}}\n\n',
 )
 
 
 @get(
     "/jobs/{job_id:str}/events/stream",
-    opt=operation(TAG, query=Resume, gives={200: STREAM}, refuses=(404,), sends=("Last-Event-ID",)),
+    opt=operation(
+        TAG, query=ResumeQuery, responses={200: STREAM}, errors=(404,), headers=("Last-Event-ID",)
+    ),
 )
 async def stream_job_events(request: ApiRequest) -> ASGIApp:
     """Follow one job as server-sent events; the id of each is its seq.
@@ -120,7 +122,7 @@ async def stream_job_events(request: ApiRequest) -> ASGIApp:
 
 @get(
     "/events/stream",
-    opt=operation(TAG, query=Resume, gives={200: STREAM}, sends=("Last-Event-ID",)),
+    opt=operation(TAG, query=ResumeQuery, responses={200: STREAM}, headers=("Last-Event-ID",)),
 )
 async def stream_product_events(request: ApiRequest) -> ASGIApp:
     """Follow a whole product as server-sent events; the id of each is its position.
@@ -140,7 +142,7 @@ async def stream_product_events(request: ApiRequest) -> ASGIApp:
 
 @get(
     "/jobs/{job_id:str}/runs",
-    opt=operation(TAG, gives={200: Body(of=RunsView)}, refuses=(404,)),
+    opt=operation(TAG, responses={200: Body(of=RunsView)}, errors=(404,)),
 )
 async def list_runs(request: ApiRequest) -> ASGIApp:
     """List the runs of a job, oldest first, with usage and outcome."""
@@ -152,7 +154,7 @@ async def list_runs(request: ApiRequest) -> ASGIApp:
 
 @get(
     "/jobs/{job_id:str}/explain",
-    opt=operation(TAG, gives={200: Body(of=Explanation)}, refuses=(404,)),
+    opt=operation(TAG, responses={200: Body(of=Explanation)}, errors=(404,)),
 )
 async def explain_job(request: ApiRequest) -> ASGIApp:
     """Explain a job's state, or why it does not run yet."""

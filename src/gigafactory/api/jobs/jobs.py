@@ -23,7 +23,7 @@ from gigafactory.domain.manifest.job_file import parse_job_file, parse_json_job
 from gigafactory.domain.manifest.manifest import JobFile
 from gigafactory.wire.jobs import ActionDoc, JobFilter, JobIncludes, JobsView, JobView
 from gigafactory.wire.limits import BATCH_MAX
-from gigafactory.wire.submissions import BatchDoc, FileName, JobDoc
+from gigafactory.wire.submissions import BatchDoc, FileNameQuery, JobDoc
 
 TAG = "Jobs"
 MARKDOWN = frozenset({b"text/markdown", b"text/x-markdown", b"text/plain"})
@@ -34,17 +34,17 @@ FAULTS_MAX = 100
     "/jobs",
     opt=operation(
         TAG,
-        takes=(
+        body=(
             Body(of=(JobDoc, BatchDoc), example=MANIFEST),
             Body(media_type="text/markdown", example=FILE),
         ),
-        query=FileName,
-        gives={
-            201: Body(of=(JobView, JobsView), example=JOB, text="taken in"),
-            200: Body(of=(JobView, JobsView), text="was there already"),
+        query=FileNameQuery,
+        responses={
+            201: Body(of=(JobView, JobsView), example=JOB, description="taken in"),
+            200: Body(of=(JobView, JobsView), description="was there already"),
         },
-        refuses=(409,),
-        sends=("x-file-name",),
+        errors=(409,),
+        headers=("x-file-name",),
     ),
 )
 async def submit_job(request: ApiRequest) -> ASGIApp:
@@ -65,7 +65,7 @@ async def submit_job(request: ApiRequest) -> ASGIApp:
 async def _read_submission(request: ApiRequest) -> tuple[list[JobFile], bool]:
     media_type = (request.header(b"content-type") or b"").partition(b";")[0].strip().lower()
     if media_type in MARKDOWN:
-        name = request.query(FileName).name or (request.header(b"x-file-name") or b"").decode(
+        name = request.query(FileNameQuery).name or (request.header(b"x-file-name") or b"").decode(
             "latin-1"
         )
         stem = name.rpartition("/")[2].removesuffix(".md")
@@ -113,7 +113,7 @@ def _job(given: object) -> JobFile:
 
 @get(
     "/jobs",
-    opt=operation(TAG, query=JobFilter, gives={200: Body(of=JobsView)}),
+    opt=operation(TAG, query=JobFilter, responses={200: Body(of=JobsView)}),
 )
 async def list_jobs(request: ApiRequest) -> ASGIApp:
     """List jobs, newest first, a page at a time.
@@ -162,7 +162,7 @@ def _ids_only(wanted: JobFilter) -> frozenset[str]:
 @get(
     "/jobs/{job_id:str}",
     opt=operation(
-        TAG, query=JobIncludes, gives={200: Body(of=JobView, example=JOB)}, refuses=(404,)
+        TAG, query=JobIncludes, responses={200: Body(of=JobView, example=JOB)}, errors=(404,)
     ),
 )
 async def get_job(request: ApiRequest) -> ASGIApp:
@@ -184,9 +184,9 @@ async def get_job(request: ApiRequest) -> ASGIApp:
     "/jobs/{job_id:str}/actions/{action:str}",
     opt=operation(
         TAG,
-        takes=Body(of=ActionDoc, example={"reason": "looks right", "commit": "4f2a91c"}),
-        gives={200: Body(of=JobView, example=JOB)},
-        refuses=(404, 409),
+        body=Body(of=ActionDoc, example={"reason": "looks right", "commit": "4f2a91c"}),
+        responses={200: Body(of=JobView, example=JOB)},
+        errors=(404, 409),
         optional_body=True,
     ),
 )

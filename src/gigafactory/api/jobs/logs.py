@@ -29,7 +29,7 @@ TEXT = "text/plain; charset=utf-8"
 Offset = Annotated[int, Meta(ge=0, le=LOG_BYTES_MAX, description="bytes")]
 
 
-class Chunk(RequestDoc, frozen=True, kw_only=True):
+class LogChunkQuery(RequestDoc, frozen=True, kw_only=True):
     """Position of a log chunk."""
 
     lease_epoch: Epoch
@@ -40,10 +40,10 @@ class Chunk(RequestDoc, frozen=True, kw_only=True):
     "/jobs/{job_id:str}/logs",
     opt=operation(
         TAG,
-        takes=Body(media_type="application/octet-stream", example="installing…\n"),
-        query=Chunk,
-        gives={200: Body(of=LogEnd, example={"offset": 14})},
-        refuses=(404, 409),
+        body=Body(media_type="application/octet-stream", example="installing…\n"),
+        query=LogChunkQuery,
+        responses={200: Body(of=LogEnd, example={"offset": 14})},
+        errors=(404, 409),
     ),
 )
 async def append_log(request: ApiRequest) -> ASGIApp:
@@ -52,7 +52,7 @@ async def append_log(request: ApiRequest) -> ASGIApp:
     What was sent before is harmless; after a gap, 409 `log_gap` names the `expectedOffset`.
     """
     caller = await request.caller()
-    chunk = request.query(Chunk)
+    chunk = request.query(LogChunkQuery)
     data = await request.read_body(CHUNK_BYTES_MAX)
     end = await request.coordinator.logs.append(
         caller, request.path_name("job_id", "job"), chunk.lease_epoch, chunk.offset, data
@@ -62,13 +62,13 @@ async def append_log(request: ApiRequest) -> ASGIApp:
 
 LOG = Body(
     media_type=TEXT,
-    text="the log as it is, or with `follow` its stream",
-    also=(sse.MEDIA_TYPE,),
+    description="the log as it is, or with `follow` its stream",
+    other_media_types=(sse.MEDIA_TYPE,),
 )
-PART = Body(media_type=TEXT, text="the range of bytes that was asked for")
+PART = Body(media_type=TEXT, description="the range of bytes that was asked for")
 
 
-class LogPart(RequestDoc, frozen=True, kw_only=True):
+class LogQuery(RequestDoc, frozen=True, kw_only=True):
     """Part of a run's log."""
 
     run: Word | None = None
@@ -82,7 +82,7 @@ class LogPart(RequestDoc, frozen=True, kw_only=True):
     """Follow as server-sent events until the run ends."""
 
     @property
-    def whole(self) -> bool:
+    def is_whole(self) -> bool:
         """Whether no part of the log is chosen."""
         return not self.offset and self.limit is None and self.tail is None
 
@@ -91,10 +91,10 @@ class LogPart(RequestDoc, frozen=True, kw_only=True):
     "/jobs/{job_id:str}/logs",
     opt=operation(
         TAG,
-        query=LogPart,
-        gives={200: LOG, 206: PART},
-        refuses=(404, 416),
-        sends=("Range", "Last-Event-ID"),
+        query=LogQuery,
+        responses={200: LOG, 206: PART},
+        errors=(404, 416),
+        headers=("Range", "Last-Event-ID"),
     ),
 )
 async def read_log(request: ApiRequest) -> ASGIApp:
@@ -106,28 +106,26 @@ async def read_log(request: ApiRequest) -> ASGIApp:
     heard.
     """
     caller = await request.caller_or_agent()
-    wanted = request.query(LogPart)
+    wanted = request.query(LogQuery)
     readers, streams = request.coordinator.log_readers, request.app.state.streams
     reference, after = request.path_name("job_id", "job"), last_event_id(request)
     if wanted.follow and wanted.run is None and after is None:
         job = await request.coordinator.jobs.lookup(caller, reference)
         if awaits_run(job):
-            return sse.EventStream(_from_its_beginning(request, caller, job), streams)
+            return sse.EventStream(_follow_next_run(request, caller, job), streams)
     run = await readers.find_run(caller, reference, wanted.run)
     start, end = await readers.resolve_range(
         run, offset=wanted.offset, tail=wanted.tail, limit=wanted.limit
     )
     if not wanted.follow:
-        part = parse_range(_range(request), end) if wanted.whole else None
+        part = parse_range(_range(request), end) if wanted.is_whole else None
         first, last = part or (start, end)
         return LogDownload(readers.read(run, first, last), first, last, of=end if part else None)
     start = after or start
     return sse.EventStream(log_frames(readers.follow(caller, run, start), start), streams)
 
 
-async def _from_its_beginning(
-    request: ApiRequest, caller: Caller, job: Job
-) -> AsyncIterator[bytes]:
+async def _follow_next_run(request: ApiRequest, caller: Caller, job: Job) -> AsyncIterator[bytes]:
     """Follow the log of a job's next run; only an end if there is none."""
     readers = request.coordinator.log_readers
     run = await readers.wait_for_run(caller, job.id)

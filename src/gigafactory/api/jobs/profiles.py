@@ -34,7 +34,7 @@ You write small, well tested services.
 
 @get(
     "/profiles",
-    opt=operation(TAG, gives={200: Body(of=ProfilesView, example={"profiles": [PROFILE]})}),
+    opt=operation(TAG, responses={200: Body(of=ProfilesView, example={"profiles": [PROFILE]})}),
 )
 async def list_profiles(request: ApiRequest) -> ASGIApp:
     """List the profiles of the chosen product, each in its newest version."""
@@ -47,12 +47,12 @@ async def list_profiles(request: ApiRequest) -> ASGIApp:
     "/profiles",
     opt=operation(
         TAG,
-        takes=(
+        body=(
             Body(of=dict[str, Any], example=PROFILE),
             Body(media_type="text/markdown", example=FILE),
         ),
-        gives={201: Body(of=dict[str, Any], example=PROFILE)},
-        refuses=(409,),
+        responses={201: Body(of=dict[str, Any], example=PROFILE)},
+        errors=(409,),
     ),
 )
 async def save_profile(request: ApiRequest) -> ASGIApp:
@@ -76,7 +76,7 @@ async def _read_profile(request: ApiRequest) -> Profile:
 
 @get(
     "/profiles/{name:str}",
-    opt=operation(TAG, gives={200: Body(of=dict[str, Any], example=PROFILE)}, refuses=(404,)),
+    opt=operation(TAG, responses={200: Body(of=dict[str, Any], example=PROFILE)}, errors=(404,)),
 )
 async def get_profile(request: ApiRequest) -> ASGIApp:
     """Return a profile in its newest version."""
@@ -87,7 +87,7 @@ async def get_profile(request: ApiRequest) -> ASGIApp:
 
 @get(
     "/profiles/{name:str}/{version:str}",
-    opt=operation(TAG, gives={200: Body(of=dict[str, Any], example=PROFILE)}, refuses=(404,)),
+    opt=operation(TAG, responses={200: Body(of=dict[str, Any], example=PROFILE)}, errors=(404,)),
 )
 async def get_profile_version(request: ApiRequest) -> ASGIApp:
     """Return one version of a profile."""

@@ -15,7 +15,7 @@ from gigafactory.wire.reviews import ReviewDoc, ReviewRequestDoc, ReviewsView
 TAG = "Review"
 
 
-@get("/reviews", opt=operation(TAG, gives={200: Body(of=ReviewsView)}))
+@get("/reviews", opt=operation(TAG, responses={200: Body(of=ReviewsView)}))
 async def list_reviews(request: ApiRequest) -> ASGIApp:
     """List jobs that wait for the caller's review."""
     caller = await request.caller()
@@ -27,12 +27,12 @@ async def list_reviews(request: ApiRequest) -> ASGIApp:
     "/jobs/{job_id:str}/review",
     opt=operation(
         TAG,
-        takes=Body(
+        body=Body(
             of=ReviewDoc,
             example={"decision": "approve", "comment": "looks right", "commit": "4f2a91c"},
         ),
-        gives={200: Body(of=JobView, example=JOB)},
-        refuses=(404, 409),
+        responses={200: Body(of=JobView, example=JOB)},
+        errors=(404, 409),
     ),
 )
 async def review_job(request: ApiRequest) -> ASGIApp:
@@ -55,12 +55,12 @@ async def review_job(request: ApiRequest) -> ASGIApp:
     "/jobs/{job_id:str}/review/request",
     opt=operation(
         TAG,
-        takes=Body(
+        body=Body(
             of=ReviewRequestDoc,
             example={"reviewers": ["ann", "bob"], "quorum": 2, "comment": "the schema changed"},
         ),
-        gives={200: Body(of=JobView, example=JOB)},
-        refuses=(404, 409),
+        responses={200: Body(of=JobView, example=JOB)},
+        errors=(404, 409),
         optional_body=True,
     ),
 )

@@ -32,9 +32,9 @@ TAG = "Tracker"
     "/tracker/ingest",
     opt=operation(
         TAG,
-        takes=Body(of=IngestDoc, example={"itemId": "ITEM-789"}),
-        gives={200: Body(of=TicketsView), 201: Body(of=TicketsView)},
-        refuses=(404, 409),
+        body=Body(of=IngestDoc, example={"itemId": "ITEM-789"}),
+        responses={200: Body(of=TicketsView), 201: Body(of=TicketsView)},
+        errors=(404, 409),
         optional_body=True,
     ),
 )
@@ -64,9 +64,9 @@ async def ingest(request: ApiRequest) -> ASGIApp:
     status_code=200,
     opt=operation(
         TAG,
-        takes=Body(of=TicketUpdateDoc, example={"jobId": JOB_ID}),
-        gives={200: Body(of=TicketUpdateView)},
-        refuses=(404, 409),
+        body=Body(of=TicketUpdateDoc, example={"jobId": JOB_ID}),
+        responses={200: Body(of=TicketUpdateView)},
+        errors=(404, 409),
     ),
 )
 async def echo(request: ApiRequest) -> ASGIApp:
@@ -81,7 +81,7 @@ async def echo(request: ApiRequest) -> ASGIApp:
     return json_response(shown)
 
 
-class WebhookPage(RequestDoc, frozen=True, kw_only=True):
+class WebhookQuery(RequestDoc, frozen=True, kw_only=True):
     """The product whose tracker sends the webhook."""
 
     product: ProductId | None = None
@@ -93,12 +93,12 @@ class WebhookPage(RequestDoc, frozen=True, kw_only=True):
     status_code=202,
     opt=operation(
         TAG,
-        takes=Body(of=dict[str, Any], example={"item": {"id": "X-1", "title": "Say hello"}}),
-        query=WebhookPage,
-        gives={202: Body(of=TicketsView)},
-        refuses=(401, 404, 409),
+        body=Body(of=dict[str, Any], example={"item": {"id": "X-1", "title": "Say hello"}}),
+        query=WebhookQuery,
+        responses={202: Body(of=TicketsView)},
+        errors=(401, 404, 409),
         token=False,
-        sends=("X-Hub-Signature-256", "X-GitHub-Delivery", "X-Delivery-Id"),
+        headers=("X-Hub-Signature-256", "X-GitHub-Delivery", "X-Delivery-Id"),
     ),
 )
 async def webhook(request: ApiRequest) -> ASGIApp:
@@ -107,7 +107,7 @@ async def webhook(request: ApiRequest) -> ASGIApp:
     Signed with HMAC-SHA256 over the body in `X-Hub-Signature-256`, as GitHub does it; 401
     otherwise, 409 for a delivery that was here before.
     """
-    page = request.query(WebhookPage)
+    page = request.query(WebhookQuery)
     async with request.authn.counting_failures(request.address):
         made = await request.coordinator.webhooks.receive(
             await request.read_body(REQUEST_BYTES_MAX),
@@ -133,11 +133,11 @@ def _view(request: ApiRequest, taken: ImportResult) -> TicketsView:
     flagged = request.coordinator.jobs.with_fleet_flags
     return TicketsView(
         jobs=tuple(views.render_job(flagged(job)) for job in taken.jobs),
-        refused=tuple(_unfit(each) for each in taken.refused),
+        refused=tuple(_refused_ticket(each) for each in taken.refused),
     )
 
 
-def _unfit(unfit: RejectedItem) -> RefusedTicketView:
+def _refused_ticket(unfit: RejectedItem) -> RefusedTicketView:
     return RefusedTicketView(item_id=unfit.item_id, code=unfit.code, detail=unfit.detail)
 
 

@@ -132,7 +132,7 @@ def render_attention_item(of: AttentionItem) -> AttentionItemView:
     )
 
 
-def message(of: Message) -> dict[str, Any]:
+def render_message(of: Message) -> dict[str, Any]:
     """Render the data of an offer or command."""
     return {
         key: timestamp(value) if isinstance(value, datetime) else value

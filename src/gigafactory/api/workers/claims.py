@@ -39,9 +39,9 @@ FENCING = (404, 409)
     "/claim",
     opt=operation(
         TAG,
-        takes=Body(of=ClaimDoc, example={"factoryId": "mac-1", "wait": 20}),
-        gives={200: Body(of=(GrantView, GrantsView), example=GRANT), 204: None},
-        refuses=(404, 409),
+        body=Body(of=ClaimDoc, example={"factoryId": "mac-1", "wait": 20}),
+        responses={200: Body(of=(GrantView, GrantsView), example=GRANT), 204: None},
+        errors=(404, 409),
     ),
 )
 async def claim(request: ApiRequest) -> ASGIApp:
@@ -72,11 +72,11 @@ async def claim(request: ApiRequest) -> ASGIApp:
     "/accept",
     opt=operation(
         TAG,
-        takes=Body(
+        body=Body(
             of=AcceptDoc, example={"factoryId": "mac-1", "jobId": JOB_ID, "offerId": f"{JOB_ID}.1"}
         ),
-        gives={200: Body(of=(GrantView, JobView), example=GRANT)},
-        refuses=(404, 409, 423),
+        responses={200: Body(of=(GrantView, JobView), example=GRANT)},
+        errors=(404, 409, 423),
     ),
 )
 async def accept(request: ApiRequest) -> ASGIApp:
@@ -106,9 +106,9 @@ async def accept(request: ApiRequest) -> ASGIApp:
     "/jobs/{job_id:str}",
     opt=operation(
         TAG,
-        takes=Body(of=ReportDoc, example={"leaseEpoch": 1, "stage": "building"}),
-        gives={200: Body(of=JobView, example=JOB)},
-        refuses=FENCING,
+        body=Body(of=ReportDoc, example={"leaseEpoch": 1, "stage": "building"}),
+        responses={200: Body(of=JobView, example=JOB)},
+        errors=FENCING,
     ),
 )
 async def report(request: ApiRequest) -> ASGIApp:
@@ -119,7 +119,7 @@ async def report(request: ApiRequest) -> ASGIApp:
     caller = await request.caller()
     told = await request.json_body(ReportDoc)
     job = await request.coordinator.reports.report(
-        caller, told.read(request.path_name("job_id", "job"))
+        caller, told.to_domain(request.path_name("job_id", "job"))
     )
     return json_response(views.render_job(job))
 
@@ -128,7 +128,7 @@ async def report(request: ApiRequest) -> ASGIApp:
     "/fail",
     opt=operation(
         TAG,
-        takes=Body(
+        body=Body(
             of=FailDoc,
             example={
                 "jobId": JOB_ID,
@@ -137,8 +137,8 @@ async def report(request: ApiRequest) -> ASGIApp:
                 "reason": "exit code 137",
             },
         ),
-        gives={200: Body(of=JobView, example=JOB)},
-        refuses=FENCING,
+        responses={200: Body(of=JobView, example=JOB)},
+        errors=FENCING,
     ),
 )
 async def fail(request: ApiRequest) -> ASGIApp:
@@ -149,7 +149,7 @@ async def fail(request: ApiRequest) -> ASGIApp:
     caller = await request.caller()
     told = await request.json_body(FailDoc)
     return json_response(
-        views.render_job(await request.coordinator.reports.report(caller, told.read()))
+        views.render_job(await request.coordinator.reports.report(caller, told.to_domain()))
     )
 
 
@@ -157,11 +157,13 @@ async def fail(request: ApiRequest) -> ASGIApp:
     "/reports",
     opt=operation(
         TAG,
-        takes=Body(
+        body=Body(
             of=ReportsDoc,
             example={"reports": [{"jobId": JOB_ID, "leaseEpoch": 1, "stage": "building"}]},
         ),
-        gives={200: Body(of=ReportResultsView, example={"results": [{"status": 200, "job": JOB}]})},
+        responses={
+            200: Body(of=ReportResultsView, example={"results": [{"status": 200, "job": JOB}]})
+        },
     ),
 )
 async def report_many(request: ApiRequest) -> ASGIApp:
@@ -171,15 +173,17 @@ async def report_many(request: ApiRequest) -> ASGIApp:
     """
     caller = await request.caller()
     told = await request.json_body(ReportsDoc, bytes_max=BATCH_BYTES_MAX)
-    reports = [each.read(each.job_id) for each in told.reports]
+    reports = [each.to_domain(each.job_id) for each in told.reports]
     verdicts = await request.coordinator.reports.report_many(caller, reports)
     request_id = request_id_of(request)
     return json_response(
-        ReportResultsView(results=tuple(_verdict(verdict, request_id) for verdict in verdicts))
+        ReportResultsView(
+            results=tuple(_report_result(verdict, request_id) for verdict in verdicts)
+        )
     )
 
 
-def _verdict(verdict: Job | Refused, request_id: str | None) -> ReportResultView:
+def _report_result(verdict: Job | Refused, request_id: str | None) -> ReportResultView:
     if isinstance(verdict, Refused):
         return ReportResultView(status=status_of(verdict), problem=to_problem(verdict, request_id))
     return ReportResultView(status=200, job=views.render_job(verdict))
@@ -189,9 +193,9 @@ def _verdict(verdict: Job | Refused, request_id: str | None) -> ReportResultView
     "/jobs/{job_id:str}/lease/renew",
     opt=operation(
         TAG,
-        takes=Body(of=RenewDoc, example={"leaseEpoch": 1}),
-        gives={200: Body(of=RenewedView)},
-        refuses=FENCING,
+        body=Body(of=RenewDoc, example={"leaseEpoch": 1}),
+        responses={200: Body(of=RenewedView)},
+        errors=FENCING,
     ),
 )
 async def renew(request: ApiRequest) -> ASGIApp:
@@ -208,9 +212,9 @@ async def renew(request: ApiRequest) -> ASGIApp:
     "/jobs/{job_id:str}/lease/release",
     opt=operation(
         TAG,
-        takes=Body(of=ReleaseDoc, example={"leaseEpoch": 1, "reason": "draining"}),
-        gives={200: Body(of=JobView, example=JOB)},
-        refuses=FENCING,
+        body=Body(of=ReleaseDoc, example={"leaseEpoch": 1, "reason": "draining"}),
+        responses={200: Body(of=JobView, example=JOB)},
+        errors=FENCING,
     ),
 )
 async def release(request: ApiRequest) -> ASGIApp:

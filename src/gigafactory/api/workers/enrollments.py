@@ -21,13 +21,13 @@ TAG = "Enrollments"
     "/enrollments",
     opt=operation(
         TAG,
-        takes=Body(of=InviteDoc, example={"products": ["notes"], "expiresIn": 3600}),
-        gives={
+        body=Body(of=InviteDoc, example={"products": ["notes"], "expiresIn": 3600}),
+        responses={
             201: Body(
                 of=InvitationView, example={"id": JOB_ID, "secret": "gfe_…", "expiresAt": NOON}
             )
         },
-        refuses=(409,),
+        errors=(409,),
     ),
 )
 async def invite(request: ApiRequest) -> ASGIApp:
@@ -47,7 +47,7 @@ async def invite(request: ApiRequest) -> ASGIApp:
     return json_response(shown, 201)
 
 
-@get("/enrollments", opt=operation(TAG, gives={200: Body(of=EnrollmentsView)}))
+@get("/enrollments", opt=operation(TAG, responses={200: Body(of=EnrollmentsView)}))
 async def list_enrollments(request: ApiRequest) -> ASGIApp:
     """List the invitations that there are, without their secrets."""
     caller = await request.caller()
@@ -60,7 +60,7 @@ async def list_enrollments(request: ApiRequest) -> ASGIApp:
 @delete(
     "/enrollments/{enrollment_id:str}",
     status_code=200,
-    opt=operation(TAG, gives={204: None}, refuses=(404, 409)),
+    opt=operation(TAG, responses={204: None}, errors=(404, 409)),
 )
 async def withdraw_enrollment(request: ApiRequest) -> ASGIApp:
     """Withdraw an enrollment."""

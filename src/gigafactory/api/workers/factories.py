@@ -34,9 +34,9 @@ TAG = "Factories"
     "/factories/enroll",
     opt=operation(
         TAG,
-        takes=Body(of=EnrollDoc, example={"secret": "gfe_…", "factoryId": "mac-1", "os": "mac"}),
-        gives={201: Body(of=Membership, example={"factoryId": "mac-1", "token": "gff_…"})},
-        refuses=(401, 409),
+        body=Body(of=EnrollDoc, example={"secret": "gfe_…", "factoryId": "mac-1", "os": "mac"}),
+        responses={201: Body(of=Membership, example={"factoryId": "mac-1", "token": "gff_…"})},
+        errors=(401, 409),
         token=False,
     ),
 )
@@ -50,7 +50,7 @@ async def enroll(request: ApiRequest) -> ASGIApp:
     return json_response(member, 201)
 
 
-@get("/factories", opt=operation(TAG, gives={200: Body(of=FactoriesView)}))
+@get("/factories", opt=operation(TAG, responses={200: Body(of=FactoriesView)}))
 async def list_factories(request: ApiRequest) -> ASGIApp:
     """List the factories that the caller may see, by id."""
     caller = await request.caller()
@@ -61,7 +61,7 @@ async def list_factories(request: ApiRequest) -> ASGIApp:
 
 @get(
     "/factories/{factory_id:str}",
-    opt=operation(TAG, gives={200: Body(of=FactoryView)}, refuses=(404,)),
+    opt=operation(TAG, responses={200: Body(of=FactoryView)}, errors=(404,)),
 )
 async def get_factory(request: ApiRequest) -> ASGIApp:
     """Return one factory with the jobs it holds."""
@@ -85,7 +85,7 @@ def _render(coordinator: Coordinator, factory: Factory) -> FactoryView:
 @delete(
     "/factories/{factory_id:str}",
     status_code=200,
-    opt=operation(TAG, gives={204: None}, refuses=(404, 409)),
+    opt=operation(TAG, responses={204: None}, errors=(404, 409)),
 )
 async def deregister_factory(request: ApiRequest) -> ASGIApp:
     """Remove a factory and its tokens; its leases expire."""
@@ -100,9 +100,9 @@ async def deregister_factory(request: ApiRequest) -> ASGIApp:
     "/factories/{factory_id:str}/drain",
     opt=operation(
         TAG,
-        takes=Body(of=DrainDoc, example={"draining": True}),
-        gives={200: Body(of=FactoryView)},
-        refuses=(404, 409),
+        body=Body(of=DrainDoc, example={"draining": True}),
+        responses={200: Body(of=FactoryView)},
+        errors=(404, 409),
         optional_body=True,
     ),
 )
@@ -118,7 +118,7 @@ async def drain_factory(request: ApiRequest) -> ASGIApp:
 
 @post(
     "/factories/{factory_id:str}/token/rotate",
-    opt=operation(TAG, gives={200: Body(of=Membership)}, refuses=(404, 409)),
+    opt=operation(TAG, responses={200: Body(of=Membership)}, errors=(404, 409)),
 )
 async def rotate_factory_token(request: ApiRequest) -> ASGIApp:
     """Rotate a factory's token; the new one is shown once, the old one ends."""
@@ -131,7 +131,7 @@ async def rotate_factory_token(request: ApiRequest) -> ASGIApp:
 
 @post(
     "/factories/{factory_id:str}/token/revoke",
-    opt=operation(TAG, gives={200: Body(of=RevokedView)}, refuses=(404, 409)),
+    opt=operation(TAG, responses={200: Body(of=RevokedView)}, errors=(404, 409)),
 )
 async def revoke_factory_token(request: ApiRequest) -> ASGIApp:
     """Revoke a factory's token and close its open streams."""
@@ -145,14 +145,14 @@ async def revoke_factory_token(request: ApiRequest) -> ASGIApp:
     "/factories/{factory_id:str}/offers",
     opt=operation(
         TAG,
-        gives={
+        responses={
             200: Body(
                 media_type=sse.MEDIA_TYPE,
-                text="`event: offer` and `event: command`, for as long as the connection lasts",
+                description="`event: offer` and `event: command`, for as long as the connection lasts",
                 example=f'event: offer\ndata: {{"offerId": "{JOB_ID}.1", "jobId": "{JOB_ID}"}}\n\n',
             )
         },
-        refuses=(404, 409),
+        errors=(404, 409),
     ),
 )
 async def stream_offers(request: ApiRequest) -> ASGIApp:
@@ -175,7 +175,7 @@ async def _offers(
 ) -> AsyncIterator[bytes]:
     yield b": open\n\n"
     async for message in messages:
-        yield sse.frame(views.message(message), event=message.event)
+        yield sse.frame(views.render_message(message), event=message.event)
     if not await coordinator.tokens.is_valid(caller):
         yield sse.frame({"reason": "revoked"}, event="revoked")
     else:

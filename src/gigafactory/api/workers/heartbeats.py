@@ -36,8 +36,8 @@ HEARTBEAT = {
     "/factories/heartbeat",
     opt=operation(
         TAG,
-        takes=Body(of=HeartbeatDoc, example=HEARTBEAT),
-        gives={
+        body=Body(of=HeartbeatDoc, example=HEARTBEAT),
+        responses={
             200: Body(
                 of=HeartbeatView,
                 example={
@@ -47,7 +47,7 @@ HEARTBEAT = {
                 },
             )
         },
-        refuses=(404, 409),
+        errors=(404, 409),
     ),
 )
 async def heartbeat(request: ApiRequest) -> ASGIApp:
@@ -56,7 +56,7 @@ async def heartbeat(request: ApiRequest) -> ASGIApp:
     told = await request.json_body(HeartbeatDoc)
     coordinator = request.coordinator
     commands = await coordinator.factories.heartbeat(
-        caller, told.read(coordinator.clock.now()), told.pressure, told.running
+        caller, told.to_domain(coordinator.clock.now()), told.pressure, told.running
     )
     settings = coordinator.settings
     return json_response(

@@ -40,7 +40,7 @@ class ScalingQuery(ShapeDoc, frozen=True, kw_only=True):
         Raises Invalid, Malformed.
         """
         if self.shapes is None:
-            return [self.read()] if described else []
+            return [self.to_domain()] if described else []
         if self != msgspec.structs.replace(ScalingQuery(), shapes=self.shapes):
             wrong = "describes several shapes; leave the other parameters away"
             raise Invalid("the query", [Fault("shapes", wrong)])
@@ -98,7 +98,9 @@ EXAMPLE = {
 
 @get(
     "/scaling",
-    opt=operation("Fleet", query=ScalingQuery, gives={200: Body(of=ScalingView, example=EXAMPLE)}),
+    opt=operation(
+        "Fleet", query=ScalingQuery, responses={200: Body(of=ScalingView, example=EXAMPLE)}
+    ),
 )
 async def scaling(request: ApiRequest) -> ASGIApp:
     """Return the demand by job class and the number of factories wanted for each shape.
@@ -118,7 +120,7 @@ def _scaling(told: ScalingSnapshot, *, asked: bool) -> ScalingView:
     return ScalingView(
         at=timestamp(told.at),
         classes=tuple(_demand(one) for one in told.survey.demands),
-        shapes=tuple(_outlook(one) for one in told.outlooks),
+        shapes=tuple(_scale_target(one) for one in told.outlooks),
         wanted=sum(one.wanted for one in told.outlooks) if asked else UNSET,
     )
 
@@ -145,7 +147,7 @@ def _demand(of: Demand) -> DemandView:
     )
 
 
-def _outlook(of: ScaleTarget) -> ScaleTargetView:
+def _scale_target(of: ScaleTarget) -> ScaleTargetView:
     return ScaleTargetView(
         name=of.shape.name,
         wanted=of.wanted,
@@ -153,11 +155,11 @@ def _outlook(of: ScaleTarget) -> ScaleTargetView:
         more=of.more,
         waiting=of.waiting,
         late=of.late,
-        factories=tuple(_sight(one) for one in of.factories),
+        factories=tuple(_shape_factory(one) for one in of.factories),
     )
 
 
-def _sight(of: ShapeFactory) -> ShapeFactoryView:
+def _shape_factory(of: ShapeFactory) -> ShapeFactoryView:
     return ShapeFactoryView(
         id=of.id,
         state=of.state,

@@ -5,7 +5,7 @@ import click
 from gigafactory.cli.output.text import say
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import defects
-from gigafactory.domain.tracker.defect import Source
+from gigafactory.domain.tracker.defect import DefectSource
 
 
 @click.command()
@@ -22,7 +22,7 @@ def defect(
     It counts against the objective of escaped defects, once per job. Reverts of shipped work and
     bug tickets that name a job by id are found automatically.
     """
-    given = {Source.REVERT: revert, Source.TICKET: ticket, Source.PERSON: message}
+    given = {DefectSource.REVERT: revert, DefectSource.TICKET: ticket, DefectSource.PERSON: message}
     named = [(source, words) for source, words in given.items() if words]
     if len(named) != 1:
         raise click.UsageError("name one of --revert, --ticket and --message")

@@ -138,13 +138,13 @@ def _link(session: Session, wanted: ArtifactView) -> None:
 
 
 def _add(session: Session, job: str, file: Path) -> None:
-    from gigafactory.client.transport.upload import File, look_at, media_type_of
+    from gigafactory.client.transport.upload import HashedFile, hash_file, media_type_of
 
-    class FileWithProgress(File, frozen=True):
+    class FileWithProgress(HashedFile, frozen=True):
         def pieces(self) -> Iterator[bytes]:
             return with_progress(super().pieces(), self.path.name, self.size)
 
-    upload = FileWithProgress(*msgspec.structs.astuple(look_at(file)))
+    upload = FileWithProgress(*msgspec.structs.astuple(hash_file(file)))
     call = calls.add(job, upload, name=file.name, media_type=media_type_of(file.name))
     session.answer(call, lambda made: show((made,), job))
 

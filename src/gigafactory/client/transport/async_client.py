@@ -16,7 +16,7 @@ from gigafactory.client.transport.call import (
     Wait,
     call_steps,
 )
-from gigafactory.client.transport.headers import is_here
+from gigafactory.client.transport.headers import is_this_machine
 from gigafactory.client.transport.problems import ConnectionBroken, Unreachable
 from gigafactory.client.transport.sse import SILENCE_S, ServerEvent, SseParser
 from gigafactory.domain.errors import Unauthenticated
@@ -52,7 +52,7 @@ class AsyncClient:
         self._latest = latest
         self._patience = patience
         # A proxy that the surroundings name does not lead back to this machine.
-        outside = not is_here(urlsplit(url).hostname or "")
+        outside = not is_this_machine(urlsplit(url).hostname or "")
         self._http = httpx.AsyncClient(
             timeout=TIMEOUT_S, transport=transport, trust_env=outside, verify=tls_context()
         )
@@ -94,12 +94,12 @@ class AsyncClient:
         while True:
             used = self._token
             try:
-                return await self._fetched(call)
+                return await self._send_with_retries(call)
             except Unauthenticated:
-                if not await self._rotated(used):
+                if not await self._find_newer_token(used):
                     raise
 
-    async def _rotated(self, used: str | None) -> bool:
+    async def _find_newer_token(self, used: str | None) -> bool:
         """Return whether a newer token than the refused one was found."""
         for pause in ROTATED_WITHIN_S:
             await asyncio.sleep(pause)
@@ -109,22 +109,22 @@ class AsyncClient:
                 return True
         return False
 
-    async def _fetched(self, call: ApiCall[T]) -> Reply:
+    async def _send_with_retries(self, call: ApiCall[T]) -> Reply:
         going = call_steps(call, self._patience)
         step = next(going)
         while True:
             try:
-                step = going.send(await self._take(call, step))
+                step = going.send(await self._do_step(call, step))
             except StopIteration as end:
                 reply: Reply = end.value
                 return reply
 
-    async def _take(self, call: ApiCall[T], step: str | Wait) -> Reply | ConnectionBroken | None:
+    async def _do_step(self, call: ApiCall[T], step: str | Wait) -> Reply | ConnectionBroken | None:
         if isinstance(step, Wait):
             await asyncio.sleep(step.seconds)
             return None
         headers = call.headers(self._token, self.product, step)
-        content = call.body if call.file is None else _read(call.file)
+        content = call.body if call.file is None else _read_in_thread(call.file)
         try:
             response = await self._http.request(
                 call.method, self.url + call.target, content=content, headers=headers
@@ -132,7 +132,7 @@ class AsyncClient:
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise Unreachable(f"cannot reach {self.url}: {error}") from None
         except httpx.TransportError as error:
-            return _lost(self.url, error)
+            return _connection_broken(self.url, error)
         # A response and its stream know each other: what was sent would stay in memory with them
         # until the garbage is looked for, and that is seldom.
         response.stream = httpx.ByteStream(b"")
@@ -156,7 +156,7 @@ class AsyncClient:
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise Unreachable(f"cannot reach {self.url}: {error}") from None
         except httpx.TransportError as error:
-            raise _lost(self.url, error) from None
+            raise _connection_broken(self.url, error) from None
 
     async def follow(
         self, call: ApiCall[T], *, after: str | None = None
@@ -174,7 +174,7 @@ class AsyncClient:
             except httpx.TransportError as error:
                 broke = str(error) or type(error).__name__
             except Unauthenticated:
-                if not await self._rotated(used):
+                if not await self._find_newer_token(used):
                     raise
                 continue
             await asyncio.sleep(reader.pause(f"the stream from {self.url} broke: {broke}"))
@@ -196,12 +196,12 @@ class AsyncClient:
                     yield sent
 
 
-async def _read(file: UploadSource) -> AsyncIterator[bytes]:
+async def _read_in_thread(file: UploadSource) -> AsyncIterator[bytes]:
     """Read a file's chunks in a thread."""
     pieces = file.pieces()
     while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
         yield piece
 
 
-def _lost(url: str, error: httpx.TransportError) -> ConnectionBroken:
+def _connection_broken(url: str, error: httpx.TransportError) -> ConnectionBroken:
     return ConnectionBroken(f"the connection to {url} broke: {str(error) or type(error).__name__}")

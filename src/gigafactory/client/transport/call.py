@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from gigafactory.client.transport.headers import ROOT, introduction
+from gigafactory.client.transport.headers import ROOT, common_headers
 from gigafactory.client.transport.problems import ConnectionBroken, parse_refusal
 from gigafactory.domain.errors import Refused, Unavailable
 
@@ -66,7 +66,7 @@ class ApiCall(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
     def headers(self, token: str | None, product: str | None, key: str) -> dict[str, str]:
         """Return the request headers for a token, product and idempotency key."""
-        headers = introduction(token, self.product or product)
+        headers = common_headers(token, self.product or product)
         if self.body is not None or self.file is not None:
             headers["content-type"] = self.content_type
         if self.file is not None:
@@ -118,7 +118,7 @@ def call_steps(call: ApiCall[T], patience: Sequence[float] = RETRY_DELAYS_S) -> 
     for delay in (*patience, None):
         reply = yield key
         assert reply is not None, "an attempt has an outcome"
-        failure = _passing(reply)
+        failure = _transient_failure(reply)
         if failure is None and isinstance(reply, Reply):
             return reply.require_ok()
         if delay is None or not call.repeatable:
@@ -128,7 +128,7 @@ def call_steps(call: ApiCall[T], patience: Sequence[float] = RETRY_DELAYS_S) -> 
     raise AssertionError
 
 
-def _passing(reply: Reply | ConnectionBroken) -> Refused | None:
+def _transient_failure(reply: Reply | ConnectionBroken) -> Refused | None:
     """Return the refusal that a retry may solve, or None."""
     if isinstance(reply, ConnectionBroken):
         return reply

@@ -19,12 +19,12 @@ class Unsendable(ValueError):  # noqa: N818 - named after what happened
         super().__init__(f"{name}: {self.why}")
 
 
-def is_here(host: str) -> bool:
+def is_this_machine(host: str) -> bool:
     """Return whether a host is this machine, which needs no proxy."""
     return host.lower().startswith(THIS_MACHINE)
 
 
-def introduction(token: str | None, product: str | None) -> dict[str, str]:
+def common_headers(token: str | None, product: str | None) -> dict[str, str]:
     """Return the headers that every request has: token, product, user agent."""
     headers = {"accept": "application/json"}
     if token:
@@ -34,7 +34,7 @@ def introduction(token: str | None, product: str | None) -> dict[str, str]:
     return headers
 
 
-def head(first: str, headers: Mapping[str, str]) -> bytes:
+def encode_head(first: str, headers: Mapping[str, str]) -> bytes:
     """Return the request line and headers as bytes.
 
     Raises Unsendable.
@@ -47,7 +47,7 @@ def head(first: str, headers: Mapping[str, str]) -> bytes:
     return "\r\n".join(lines).encode("ascii")
 
 
-def opened(host: str, port: int, timeout_s: float) -> socket.socket:
+def open_socket(host: str, port: int, timeout_s: float) -> socket.socket:
     """A socket to a server whose name is ASCII, which must say something every so often.
 
     Raises OSError.

@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
-from gigafactory.client.transport.headers import Unsendable, head, opened
+from gigafactory.client.transport.headers import Unsendable, encode_head, open_socket
 from gigafactory.client.transport.problems import Unreachable
 from gigafactory.domain.errors import Fault, Invalid
 
@@ -35,7 +35,7 @@ class SocketResponse:
         self.reusable = False
         """Whether the connection can be reused."""
 
-    def begin(self) -> None:
+    def read_headers(self) -> None:
         """Read as far as the end of the headers."""
         while not self._begun:
             self._receive()
@@ -114,7 +114,7 @@ class Connection:
         self._path = path
         self._headers = headers
 
-    def ask(
+    def send_request(
         self,
         method: str,
         target: str,
@@ -131,12 +131,12 @@ class Connection:
         told = {"host": self._host, "accept-encoding": "identity", **self._headers, **headers}
         if body is not None:
             told["content-length"] = str(len(body))
-        first = _first(f"{method} {self._path}{target} HTTP/1.1", told)
+        first = _encode_head(f"{method} {self._path}{target} HTTP/1.1", told)
         self._wire.sendall(first + (body or b""))
         for piece in pieces:
             self._wire.sendall(piece)
         answer = SocketResponse(self._wire)
-        answer.begin()
+        answer.read_headers()
         return answer
 
     def close(self) -> None:
@@ -156,13 +156,13 @@ def connect(url: str, timeout_s: float) -> Connection:
     try:
         named = _ascii(at.netloc.rpartition("@")[2])
         at_first = _ascii(proxy.host if proxy else host)
-        wire = opened(at_first, proxy.port if proxy else port, timeout_s)
+        wire = open_socket(at_first, proxy.port if proxy else port, timeout_s)
         if proxy is not None and at.scheme == "https":
             _tunnel(wire, f"{_ascii(host)}:{port}", proxy.headers)
         elif proxy is not None:
             path, headers = f"http://{named}{path}", proxy.headers
         if at.scheme == "https":
-            wire = _secured(wire, host)
+            wire = _start_tls(wire, host)
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         through = f" through the proxy {proxy.host}:{proxy.port}" if proxy else ""
@@ -181,10 +181,10 @@ def _proxy(scheme: str, host: str, port: int) -> "HttpProxy | None":
 def _tunnel(wire: socket.socket, authority: str, headers: Mapping[str, str]) -> None:
     """Open a tunnel to a server through a proxy."""
     told = {"host": authority, **headers}
-    first = _first(f"CONNECT {authority} HTTP/1.1", told)
+    first = _encode_head(f"CONNECT {authority} HTTP/1.1", told)
     try:
         wire.sendall(first)
-        answer = _head(wire)
+        answer = _read_status_line(wire)
     except OSError:
         wire.close()
         raise
@@ -193,7 +193,7 @@ def _tunnel(wire: socket.socket, authority: str, headers: Mapping[str, str]) -> 
         raise ConnectionError(f"it says {answer or 'nothing'!r}")
 
 
-def _head(wire: socket.socket) -> str:
+def _read_status_line(wire: socket.socket) -> str:
     """The first line of an answer, of which no more than the head is read."""
     head = b""
     while not head.endswith(b"\r\n\r\n") and len(head) < PIECE_BYTES and (piece := wire.recv(1)):
@@ -216,7 +216,7 @@ def _ascii(host: str) -> str:
     return host if host.isascii() else host.encode("idna").decode()
 
 
-def _secured(wire: socket.socket, host: str) -> socket.socket:
+def _start_tls(wire: socket.socket, host: str) -> socket.socket:
     from gigafactory.system.tls import tls_context
 
     try:
@@ -226,8 +226,8 @@ def _secured(wire: socket.socket, host: str) -> socket.socket:
         raise
 
 
-def _first(line: str, headers: Mapping[str, str]) -> bytes:
+def _encode_head(line: str, headers: Mapping[str, str]) -> bytes:
     try:
-        return head(line, headers)
+        return encode_head(line, headers)
     except Unsendable as wrong:
         raise Invalid("the request", [Fault(wrong.name, wrong.why)]) from None

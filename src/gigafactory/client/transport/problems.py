@@ -68,11 +68,11 @@ def parse_refusal(status: int, body: bytes) -> Refused:
     # The constructors build sentences out of parts; here the sentence is what has arrived.
     refused = kind.__new__(kind, detail)
     Exception.__init__(refused, detail)
-    refused.__dict__.update(_carried(kind, problem.code, members))
+    refused.__dict__.update(_attributes(kind, problem.code, members))
     return refused
 
 
-def _carried(kind: type[Refused], code: str, members: dict[str, Any]) -> dict[str, object]:
+def _attributes(kind: type[Refused], code: str, members: dict[str, Any]) -> dict[str, object]:
     """The attributes that handlers of this refusal read."""
     carried: dict[str, object] = {} if kind.code == code or not code else {"code": code}
     if issubclass(kind, Invalid):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from gigafactory.client.transport.headers import is_here
+from gigafactory.client.transport.headers import is_this_machine
 from gigafactory.client.transport.problems import Unreachable
 
 
@@ -24,7 +24,11 @@ def proxy_for(scheme: str, host: str, port: int, environ: Mapping[str, str]) -> 
     """
     told = {name.lower(): value for name, value in environ.items() if value}
     address = told.get(f"{scheme}_proxy") or told.get("all_proxy")
-    if address is None or is_here(host) or _spared(host, port, told.get("no_proxy", "")):
+    if (
+        address is None
+        or is_this_machine(host)
+        or _bypasses_proxy(host, port, told.get("no_proxy", ""))
+    ):
         return None
     try:
         at = urlsplit(address if "://" in address else f"http://{address}")
@@ -43,11 +47,11 @@ def _headers(user: str | None, password: str | None) -> dict[str, str]:
     return {"proxy-authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
 
 
-def _spared(host: str, port: int, listed: str) -> bool:
-    return any(_means(each.strip(), host.lower(), port) for each in listed.lower().split(","))
+def _bypasses_proxy(host: str, port: int, listed: str) -> bool:
+    return any(_matches(each.strip(), host.lower(), port) for each in listed.lower().split(","))
 
 
-def _means(spared: str, host: str, port: int) -> bool:
+def _matches(spared: str, host: str, port: int) -> bool:
     name, _, its_port = spared.lstrip("*").lstrip(".").partition(":")
     if its_port not in {"", str(port)} or not spared:
         return False

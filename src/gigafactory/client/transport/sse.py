@@ -33,16 +33,16 @@ class SseParser:
         self.after = after
         self._patience = tuple(patience)
         self._failures = 0
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._event = "message"
         self._data: list[str] = []
         self._id: str | None = None
 
     def headers(self) -> dict[str, str]:
         """Return the headers that resume after the last event."""
-        self._begin()
+        self._reset()
         resumed = {"last-event-id": self.after} if self.after is not None else {}
         return {"accept": "text/event-stream", "cache-control": "no-store"} | resumed
 
@@ -69,7 +69,7 @@ class SseParser:
         sent = ServerEvent(self._event, "\n".join(self._data), self._id) if told else None
         if self._id is not None:
             self.after = self._id
-        self._begin()
+        self._reset()
         return sent
 
     def pause(self, broke: str) -> float:

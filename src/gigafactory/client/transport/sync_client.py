@@ -67,12 +67,12 @@ class Client:
         step = next(going)
         while True:
             try:
-                step = going.send(self._take(call, step))
+                step = going.send(self._do_step(call, step))
             except StopIteration as end:
                 reply: Reply = end.value
                 return reply.body
 
-    def _take(self, call: ApiCall[T], step: str | Wait) -> Reply | ConnectionBroken | None:
+    def _do_step(self, call: ApiCall[T], step: str | Wait) -> Reply | ConnectionBroken | None:
         if isinstance(step, Wait):
             time.sleep(step.seconds)
             return None
@@ -80,11 +80,11 @@ class Client:
         pieces = call.file.pieces() if call.file is not None else ()
         try:
             connection = self._connection(TIMEOUT_S)
-            answer = connection.ask(call.method, call.target, call.body, headers, pieces)
+            answer = connection.send_request(call.method, call.target, call.body, headers, pieces)
             reply = Reply(answer.status, answer.read(), answer.headers)
         except OSError as error:
             self.close()
-            return _lost(self.url, error)
+            return _connection_broken(self.url, error)
         if not answer.reusable:
             self.close()
         return reply
@@ -97,12 +97,14 @@ class Client:
         headers = call.headers(self._token, self.product, "")
         self.close()
         try:
-            answer = self._connection(TIMEOUT_S).ask(call.method, call.target, None, headers)
+            answer = self._connection(TIMEOUT_S).send_request(
+                call.method, call.target, None, headers
+            )
             if answer.status != OK:
                 Reply(answer.status, answer.read(), answer.headers).require_ok()
             yield from answer.pieces()
         except OSError as error:
-            raise _lost(self.url, error) from None
+            raise _connection_broken(self.url, error) from None
         finally:
             self.close()
 
@@ -125,7 +127,9 @@ class Client:
     def _stream(self, call: ApiCall[T], reader: SseParser) -> Iterator[ServerEvent]:
         headers = call.headers(self._token, self.product, "") | reader.headers()
         self.close()
-        answer = self._connection(SILENCE_S).ask(call.method, call.target, call.body, headers)
+        answer = self._connection(SILENCE_S).send_request(
+            call.method, call.target, call.body, headers
+        )
         if answer.status != OK:
             Reply(answer.status, answer.read(), answer.headers).require_ok()
             return
@@ -140,5 +144,5 @@ class Client:
         return self._open
 
 
-def _lost(url: str, error: OSError) -> ConnectionBroken:
+def _connection_broken(url: str, error: OSError) -> ConnectionBroken:
     return ConnectionBroken(f"the connection to {url} broke: {str(error) or type(error).__name__}")

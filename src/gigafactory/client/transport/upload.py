@@ -10,7 +10,7 @@ PIECE_BYTES = 1 << 18
 ANY_BYTES = "application/octet-stream"
 
 
-class File(msgspec.Struct, frozen=True):
+class HashedFile(msgspec.Struct, frozen=True):
     """A file with its size and hash at one time."""
 
     path: Path
@@ -25,7 +25,7 @@ class File(msgspec.Struct, frozen=True):
                 yield piece
 
 
-def look_at(path: Path) -> File:
+def hash_file(path: Path) -> HashedFile:
     """Read a file once and return its size and hash.
 
     Raises OSError.
@@ -35,7 +35,7 @@ def look_at(path: Path) -> File:
         while piece := source.read(PIECE_BYTES):
             digest.update(piece)
             size += len(piece)
-    return File(path, size, digest.hexdigest())
+    return HashedFile(path, size, digest.hexdigest())
 
 
 def media_type_of(name: str) -> str:

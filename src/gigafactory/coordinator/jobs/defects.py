@@ -8,7 +8,7 @@ from gigafactory.coordinator.jobs.queries import JobQueries
 from gigafactory.domain.errors import Refused, Unavailable
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.tenancy.access import Caller, Role
-from gigafactory.domain.tracker.defect import Defect, Source, job_ids_in_ticket, report_defect
+from gigafactory.domain.tracker.defect import Defect, DefectSource, job_ids_in_ticket, report_defect
 from gigafactory.domain.tracker.ticket import Ticket
 
 WHO = "system:tracker"
@@ -48,7 +48,7 @@ class Defects:
         """
         by = Caller(actor=WHO, role=Role.OPERATOR, products=(product,), product=product)
         for job_id in job_ids_in_ticket(item):
-            defect = Defect(source=Source.TICKET, reference=item.id)
+            defect = Defect(source=DefectSource.TICKET, reference=item.id)
             try:
                 await self.report(by, job_id, defect)
             except Unavailable:

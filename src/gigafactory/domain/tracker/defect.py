@@ -22,7 +22,7 @@ BUG = "bug"
 _JOB_ID = re.compile(r"(?<![0-9a-z])[0-7][0-9a-hjkmnp-tv-z]{25}(?![0-9a-z])")
 
 
-class Source(StrEnum):
+class DefectSource(StrEnum):
     """How a defect became known."""
 
     REVERT = "revert"
@@ -35,7 +35,7 @@ class Source(StrEnum):
 class Defect(msgspec.Struct, frozen=True, kw_only=True):
     """One defect; reports with the same reference are the same defect."""
 
-    source: Source
+    source: DefectSource
     reference: str
     """The commit, the ticket, or a short text."""
 

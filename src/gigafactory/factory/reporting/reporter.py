@@ -19,7 +19,7 @@ from gigafactory.domain.errors import (
 from gigafactory.domain.job.artifact import Purpose
 from gigafactory.domain.job.job import Step
 from gigafactory.domain.job.worker_report import Report
-from gigafactory.domain.tracker.defect import Source
+from gigafactory.domain.tracker.defect import DefectSource
 from gigafactory.factory.core.assignment import Assignment
 from gigafactory.factory.reporting.fleet_access import FleetAccess
 from gigafactory.factory.reporting.log_sender import LogSender, RunLog
@@ -107,7 +107,7 @@ class FleetReporter:
             self._end_reported.set()
         log = None if self._log_sent or not last else self._run_id
         self._sender.send(
-            self._job_id, self._epoch, ReportDoc.of(report).fields, last=last, log=log
+            self._job_id, self._epoch, ReportDoc.from_domain(report).fields, last=last, log=log
         )
 
     async def confirm_lease(self) -> bool:
@@ -144,7 +144,7 @@ class FleetReporter:
 
     async def report_revert(self, job_id: str, commit: str) -> None:
         try:
-            await self._client.send(defects.report(job_id, Source.REVERT, commit))
+            await self._client.send(defects.report(job_id, DefectSource.REVERT, commit))
         except Refused as refused:
             log.info("revert not noted", job=job_id, commit=commit, reason=refused.detail)
 

@@ -28,12 +28,12 @@ def snapshot(
     state: State, claims: Iterable[Claim], draining: frozenset[int], *, now: datetime
 ) -> Snapshot:
     """Return a snapshot of the whole folder."""
-    runners = tuple(_runner(claim, draining=claim.pid in draining) for claim in claims)
+    runners = tuple(_render_runner(claim, draining=claim.pid in draining) for claim in claims)
     return Snapshot(
         jobs=tuple(map(render_job, state.jobs)),
         counts=Counter(line.job.stage for line in state.jobs),
         factories=runners,
-        matters=(*_asked(state), *_wrong(state, runners, now)),
+        matters=(*_decision_items(state), *_problem_items(state, runners, now)),
         why={line.job.id: line.waits for line in state.jobs if line.waits},
     )
 
@@ -43,7 +43,7 @@ def runner_name(pid: int) -> str:
     return f"runner {pid}"
 
 
-def _runner(claim: Claim, *, draining: bool) -> FactoryView:
+def _render_runner(claim: Claim, *, draining: bool) -> FactoryView:
     alive = claim.alive
     return FactoryView(
         id=runner_name(claim.pid),
@@ -81,7 +81,7 @@ def render_runs(kept: Kept) -> tuple[RunView, ...]:
     return tuple(map(render.render_run, kept.runs))
 
 
-def why(line: Line) -> str:
+def explain(line: Line) -> str:
     """Explain a job's state, or why it does not run yet."""
     if line.waits:
         return line.waits
@@ -95,42 +95,42 @@ def why(line: Line) -> str:
     return words.get(line.job.stage, line.job.reason or "")
 
 
-def _asked(state: State) -> Iterator[AttentionItemView]:
+def _decision_items(state: State) -> Iterator[AttentionItemView]:
     """Attention items that need a decision."""
     if state.halted is not None:
         title, since = "the folder is halted", state.halted.at
-        yield _note("halted", "*", title, state.halted.told, since, ("resume",))
+        yield _item("halted", "*", title, state.halted.told, since, ("resume",))
     for stage, kind, usual in (
         (Stage.REVIEW, "review", "waits for a review"),
         (Stage.TESTING, "ship", "ready to ship"),
     ):
         for line in state.jobs:
             if line.job.stage is stage and line.job.ship is None:
-                yield _matter(line, kind, line.job.reason or usual)
+                yield _job_item(line, kind, line.job.reason or usual)
 
 
-def _wrong(
+def _problem_items(
     state: State, runners: Iterable[FactoryView], now: datetime
 ) -> Iterator[AttentionItemView]:
     """Attention items about failures and stuck jobs."""
     for line in state.jobs:
         if line.job.stage in {Stage.FAILED, Stage.DEAD_LETTER}:
-            yield _matter(line, "failed", line.job.reason or "failed")
+            yield _job_item(line, "failed", line.job.reason or "failed")
         elif line.job.stage in WAITING and line.job.flags:
             kind = DEP_FAILED if DEP_FAILED in line.job.flags else line.job.flags[0]
-            yield _matter(line, kind, line.waits or "")
+            yield _job_item(line, kind, line.waits or "")
     for file in state.invalid:
         name, reason = file.file.removesuffix(".md"), "; ".join(file.errors)
-        yield _note("invalid", name, f"{file.file} is no job", reason, now, ("requeue",))
+        yield _item("invalid", name, f"{file.file} is no job", reason, now, ("requeue",))
     for runner in runners:
         if not runner.online:
-            yield _note("factory_offline", runner.id, runner.id, DIED, runner.enrolled_at)
+            yield _item("factory_offline", runner.id, runner.id, DIED, runner.enrolled_at)
     if state.new:
         names = f"{', '.join(state.new)}: `aq run` takes them in"
-        yield _note("new", "inbox", f"{len(state.new)} new in the inbox", names, now)
+        yield _item("new", "inbox", f"{len(state.new)} new in the inbox", names, now)
 
 
-def _matter(line: Line, kind: str, reason: str) -> AttentionItemView:
+def _job_item(line: Line, kind: str, reason: str) -> AttentionItemView:
     job = line.job
     return AttentionItemView(
         kind=kind,
@@ -143,7 +143,7 @@ def _matter(line: Line, kind: str, reason: str) -> AttentionItemView:
     )
 
 
-def _note(
+def _item(
     kind: str, subject: str, title: str, reason: str, since: datetime, can: tuple[str, ...] = ()
 ) -> AttentionItemView:
     return AttentionItemView(

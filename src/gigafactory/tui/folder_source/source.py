@@ -23,7 +23,7 @@ from gigafactory.tui.folder_source.rendering import (
     render_runs,
     runner_name,
     snapshot,
-    why,
+    explain,
 )
 from gigafactory.tui.model.fleet_source import done
 from gigafactory.tui.model.source import NO_WISH, Detail, Hints, LogPart, Snapshot, Wish
@@ -31,7 +31,7 @@ from gigafactory.wiring.folder_process import open_runner
 
 T = TypeVar("T")
 
-LOOKS_EVERY_S = 0.5
+POLL_INTERVAL_S = 0.5
 LOG_TAIL_BYTES = 256 * 1024
 CHUNK_BYTES_MAX = 256 * 1024
 
@@ -95,7 +95,7 @@ class FolderSource:
     async def changes(self) -> AsyncGenerator[None, None]:
         before = await self._in_thread(self._modification_times)
         while True:
-            await asyncio.sleep(LOOKS_EVERY_S)
+            await asyncio.sleep(POLL_INTERVAL_S)
             now = await self._in_thread(self._modification_times)
             if now != before:
                 before = now
@@ -105,7 +105,7 @@ class FolderSource:
         """Modification times of the folders; replacing a record changes its folder's."""
         board = self._queue.board
         places = (board.state, *(board.column(name) for name in ("inbox", "building", "failed")))
-        return {place.name: _changed(place) for place in places}
+        return {place.name: _modification_time(place) for place in places}
 
     async def detail(self, job_id: str) -> Detail:
         return await self._in_thread(lambda: self._detail(job_id))
@@ -119,7 +119,7 @@ class FolderSource:
         edited = "its file was changed after its first run had begun, which counts for nothing"
         return Detail(
             job=render_job(found),
-            why=why(found),
+            why=explain(found),
             reasons=(edited,) if found.edited else (),
             runs=render_runs(kept) if kept else (),
         )
@@ -133,10 +133,10 @@ class FolderSource:
         offset = max(0, size - LOG_TAIL_BYTES) if after is None else int(after)
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         while True:
-            while chunk := await self._in_thread(partial(_read, path, offset)):
+            while chunk := await self._in_thread(partial(_read_chunk, path, offset)):
                 offset += len(chunk)
                 yield LogPart(decoder.decode(chunk), str(offset - len(decoder.getstate()[0])))
-            await asyncio.sleep(LOOKS_EVERY_S)
+            await asyncio.sleep(POLL_INTERVAL_S)
 
     async def act(self, job_id: str, action: str, wish: Wish = NO_WISH) -> str:
         said = actions.Wish(reason=wish.reason, commit=wish.commit)
@@ -189,14 +189,14 @@ class FolderSource:
         self._thread.shutdown(wait=False)
 
 
-def _changed(place: Path) -> int:
+def _modification_time(place: Path) -> int:
     try:
         return place.stat().st_mtime_ns
     except OSError:
         return 0
 
 
-def _read(path: Path, offset: int) -> bytes:
+def _read_chunk(path: Path, offset: int) -> bytes:
     try:
         with path.open("rb") as log:
             log.seek(offset)

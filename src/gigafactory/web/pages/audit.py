@@ -9,7 +9,7 @@ from litestar import get
 from litestar.types import ASGIApp
 from msgspec import Meta
 
-from gigafactory.api.admin.audit import AuditPage, find_audit_events
+from gigafactory.api.admin.audit import AuditQuery, find_audit_events
 from gigafactory.api.http.request import ApiRequest
 from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.job.job import Event
@@ -66,7 +66,7 @@ def _json(value: object) -> str:
 
 async def _part(request: ApiRequest, session: WebSession, query: AuditPageQuery) -> Part:
     events, next_cursor = await find_audit_events(
-        request, session.caller, AuditPage(cursor=query.cursor)
+        request, session.caller, AuditQuery(cursor=query.cursor)
     )
     html = render(
         "_audit.html",

@@ -13,7 +13,7 @@ from gigafactory.domain.composite.composite import EXTENDABLE
 from gigafactory.domain.job.job import Job, Stage
 from gigafactory.domain.job.lifecycle import actions_of
 from gigafactory.domain.tenancy.access import ROLES_BY_VERB, Caller
-from gigafactory.domain.tracker.defect import REFERENCE_CHARS_MAX, Defect, Source
+from gigafactory.domain.tracker.defect import REFERENCE_CHARS_MAX, Defect, DefectSource
 from gigafactory.web.pages.artifact import is_readable
 from gigafactory.web.presenters.dag_layout import draw_dag
 from gigafactory.web.site.live import Part, PartKey, current_part, stream_part
@@ -138,7 +138,7 @@ class DefectForm(WebForm, frozen=True, kw_only=True):
 async def report_defect(request: ApiRequest) -> ASGIApp:
     """Report a defect of a shipped job."""
     session, form = await read_form(request, DefectForm)
-    defect = Defect(source=Source.PERSON, reference=form.words)
+    defect = Defect(source=DefectSource.PERSON, reference=form.words)
     job = await request.coordinator.defects.report(
         session.caller, request.path_name("job_id", "job"), defect
     )

@@ -160,7 +160,7 @@ class ProductForm(WebForm, frozen=True, kw_only=True):
             document = convert(fields, ProductDoc, strict=False)
         except ValidationError as error:
             raise Invalid("the product", [parse_fault(str(error))]) from None
-        return document.read(before.id)
+        return document.to_domain(before.id)
 
 
 def _parse_pairs(text: str) -> dict[str, str]:

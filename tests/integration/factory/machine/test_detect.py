@@ -89,7 +89,7 @@ async def test_what_was_detected_is_a_heartbeat_without_a_secret(tmp_path: Path)
     }
     heartbeat = msgspec.json.encode(told)
     assert b"hush" not in heartbeat
-    factory = msgspec.json.decode(heartbeat, type=HeartbeatDoc).read(NOON)
+    factory = msgspec.json.decode(heartbeat, type=HeartbeatDoc).to_domain(NOON)
     assert factory.repos == ("notes",)
     assert factory.engines["claude"].seats == 3
     assert factory.engines["claude"].is_ready(NOON)

@@ -9,7 +9,7 @@ from gigafactory.domain.tracker.defect import (
     NAMED_MAX,
     REFERENCE_CHARS_MAX,
     Defect,
-    Source,
+    DefectSource,
     job_ids_in,
     job_ids_in_ticket,
     report_defect,
@@ -18,7 +18,7 @@ from gigafactory.domain.tracker.ticket import Ticket
 from tests.support.builders import NOON, a_job, after
 
 ONE, TWO = "01m7j9fdf3fc15awewhz9cxbmq", "01m7j9fg47m2pwrkr5t7kdfkaz"
-REVERT = Defect(source=Source.REVERT, reference="4f2a91c")
+REVERT = Defect(source=DefectSource.REVERT, reference="4f2a91c")
 
 
 @pytest.mark.parametrize(
@@ -82,6 +82,6 @@ def test_defects_without_end_are_refused() -> None:
 
 @pytest.mark.parametrize("reference", ["", "  ", "x" * (REFERENCE_CHARS_MAX + 1)])
 def test_a_reference_refers_to_something(reference: str) -> None:
-    defect = Defect(source=Source.PERSON, reference=reference)
+    defect = Defect(source=DefectSource.PERSON, reference=reference)
     with pytest.raises(Invalid, match="expected 1 to"):
         report_defect(a_job(stage=Stage.SHIPPED), defect, "user:ann", now=NOON)
