@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from gigafactory.cli.output.tables import show_attention, show_jobs
 from gigafactory.client.transport.headers import (
     ROOT,
-    encode_head,
     common_headers,
+    encode_head,
     is_this_machine,
     open_socket,
 )

@@ -19,11 +19,11 @@ from gigafactory.folder.queue.claim import Claim, read_claim
 from gigafactory.folder.queue.status import Line, State, state_of
 from gigafactory.folder.queue.store import Queue
 from gigafactory.tui.folder_source.rendering import (
+    explain,
     render_job,
     render_runs,
     runner_name,
     snapshot,
-    explain,
 )
 from gigafactory.tui.model.fleet_source import done
 from gigafactory.tui.model.source import NO_WISH, Detail, Hints, LogPart, Snapshot, Wish
