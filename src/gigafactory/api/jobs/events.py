@@ -96,7 +96,7 @@ def last_event_id(request: ApiRequest) -> int | None:
 
 STREAM = Body(
     media_type=sse.MEDIA_TYPE,
-    description="events as they come; the last one is `dropped` or `revoked` when it is ended from here",
+    description="events as they happen; if the server ends it, the last is `dropped` or `revoked`",
     example=f'id: 1\nevent: submitted\ndata: {{"seq": 1, "jobId": "{JOB_ID}"}}\n\n',
 )
 

@@ -148,7 +148,7 @@ async def revoke_factory_token(request: ApiRequest) -> ASGIApp:
         responses={
             200: Body(
                 media_type=sse.MEDIA_TYPE,
-                description="`event: offer` and `event: command`, for as long as the connection lasts",
+                description="`event: offer` and `event: command`, while the connection is open",
                 example=f'event: offer\ndata: {{"offerId": "{JOB_ID}.1", "jobId": "{JOB_ID}"}}\n\n',
             )
         },
