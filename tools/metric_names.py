@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import Metric
 
-from gigafactory.api.admin.metric_catalogue import MetricsCollector
+from gigafactory.api.admin.metric_catalogue import PrometheusCollector
 from gigafactory.coordinator.core.counters import Counters
 from gigafactory.coordinator.insights.gauges import Gauges
 from gigafactory.coordinator.insights.metrics import MetricsSnapshot
@@ -23,7 +23,7 @@ IDLE = FleetMetrics(
 def families() -> list[Metric]:
     """Return every metric family of an idle fleet."""
     moment = MetricsSnapshot(counters=Counters(), gauges=Gauges(), fleet=IDLE, feed_behind=0)
-    return list(MetricsCollector(moment, streams=0).collect())
+    return list(PrometheusCollector(moment, streams=0).collect())
 
 
 def names() -> Iterator[str]:

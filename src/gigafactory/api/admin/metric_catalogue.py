@@ -21,7 +21,7 @@ SHOWN_AT_ZERO = ("assigned", "fenced", "lease_expired", "dead_lettered", "shippe
 """Events exported even at zero: alerts on rates need the zero."""
 
 
-class MetricsCollector:
+class PrometheusCollector:
     """Prometheus collector of one metrics snapshot."""
 
     def __init__(self, moment: MetricsSnapshot, *, streams: int) -> None:

@@ -6,7 +6,7 @@ from litestar import get
 from litestar.types import ASGIApp
 from prometheus_client import CollectorRegistry, generate_latest
 
-from gigafactory.api.admin.metric_catalogue import MetricsCollector
+from gigafactory.api.admin.metric_catalogue import PrometheusCollector
 from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import ApiRequest
 from gigafactory.api.http.response import HttpResponse
@@ -38,7 +38,7 @@ async def prometheus(request: ApiRequest) -> ASGIApp:
             raise Forbidden("these numbers are of all products, and the token covers only some")
     moment = await request.coordinator.metrics.snapshot()
     registry = CollectorRegistry()
-    registry.register(MetricsCollector(moment, streams=len(request.app.state.streams)))
+    registry.register(PrometheusCollector(moment, streams=len(request.app.state.streams)))
     return HttpResponse(200, generate_latest(registry), media_type=PROMETHEUS.encode())
 
 

@@ -44,7 +44,7 @@ SCHEMA_NAMES = {
     "IntervalView": "OddsView",
     "JobIncludes": "More",
     "LogChunkQuery": "Chunk",
-    "LogQuery": "LogPart",
+    "LogReadQuery": "LogPart",
     "ProductDispatchView": "DispatchedView",
     "ReadyView": "Ready",
     "RefusedTicketView": "UnfitView",

@@ -68,7 +68,7 @@ LOG = Body(
 PART = Body(media_type=TEXT, description="the range of bytes that was asked for")
 
 
-class LogQuery(RequestDoc, frozen=True, kw_only=True):
+class LogReadQuery(RequestDoc, frozen=True, kw_only=True):
     """Part of a run's log."""
 
     run: Word | None = None
@@ -91,7 +91,7 @@ class LogQuery(RequestDoc, frozen=True, kw_only=True):
     "/jobs/{job_id:str}/logs",
     opt=operation(
         TAG,
-        query=LogQuery,
+        query=LogReadQuery,
         responses={200: LOG, 206: PART},
         errors=(404, 416),
         headers=("Range", "Last-Event-ID"),
@@ -106,7 +106,7 @@ async def read_log(request: ApiRequest) -> ASGIApp:
     heard.
     """
     caller = await request.caller_or_agent()
-    wanted = request.query(LogQuery)
+    wanted = request.query(LogReadQuery)
     readers, streams = request.coordinator.log_readers, request.app.state.streams
     reference, after = request.path_name("job_id", "job"), last_event_id(request)
     if wanted.follow and wanted.run is None and after is None:
