@@ -63,7 +63,7 @@ async def test_job_page_draws_dependencies_and_dependents(
         }
         ids[name] = (await submitted(admin, document))["id"]
     text = await ann.page(f"/jobs/{ids['pour']}")
-    assert "Waits for 1. 1 wait for this job." in text
+    assert "Waits for: 1. Dependents: 1." in text
     drawn = text[text.index('class="dag"') : text.index("</svg>")]
     assert [name in drawn for name in ("dig it", "pour it", "build it")] == [True] * 3
     assert drawn.count('class="arrow dep"') == 2
