@@ -49,18 +49,18 @@ class FileBlobs:
     async def put_stream(self, key: str, pieces: AsyncIterator[bytes]) -> None:
         path = self._path(key)
         await asyncio.to_thread(path.parent.mkdir, parents=True, exist_ok=True)
-        begun = path.with_name(f".{path.name}{PARTIAL_SUFFIX}")
+        partial = path.with_name(f".{path.name}{PARTIAL_SUFFIX}")
         try:
-            with await open_in_thread(begun.open, "xb") as file:
+            with await open_in_thread(partial.open, "xb") as file:
                 async for piece in pieces:
                     await asyncio.to_thread(file.write, piece)
                 await asyncio.to_thread(_fsync, file)
-            await asyncio.to_thread(self._publish, begun, path)
+            await asyncio.to_thread(self._publish, partial, path)
         finally:
-            begun.unlink(missing_ok=True)
+            partial.unlink(missing_ok=True)
 
-    def _publish(self, begun: Path, path: Path) -> None:
-        os.link(begun, path)
+    def _publish(self, partial: Path, path: Path) -> None:
+        os.link(partial, path)
         root = self._root.resolve()
         for folder in (above for above in path.parents if above.is_relative_to(root)):
             sync_folder(folder)
@@ -103,9 +103,9 @@ class FileBlobs:
 
 def _remove_partial(path: Path) -> None:
     """Remove files that a crash left unfinished."""
-    for begun in path.parent.glob(f".*{PARTIAL_SUFFIX}"):
-        if begun.name[1:].startswith(path.name):
-            begun.unlink(missing_ok=True)
+    for partial in path.parent.glob(f".*{PARTIAL_SUFFIX}"):
+        if partial.name[1:].startswith(path.name):
+            partial.unlink(missing_ok=True)
 
 
 def _fsync(file: IO[bytes]) -> None:

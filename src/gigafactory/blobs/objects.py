@@ -63,18 +63,18 @@ class ObjectBlobs:
         return True
 
     async def put_stream(self, key: str, pieces: AsyncIterator[bytes]) -> None:
-        begun = bytearray()
-        ended = True
+        head = bytearray()
+        complete = True
         async for piece in pieces:
-            begun += piece
-            if len(begun) >= PART_BYTES:
-                ended = False
+            head += piece
+            if len(head) >= PART_BYTES:
+                complete = False
                 break
         with self._map_errors():
-            if ended:
-                await self._objects.put_async(key, bytes(begun), use_multipart=False)
+            if complete:
+                await self._objects.put_async(key, bytes(head), use_multipart=False)
             else:
-                await self._put_parts(key, begun, pieces)
+                await self._put_parts(key, head, pieces)
 
     async def _put_parts(self, key: str, head: bytearray, pieces: AsyncIterator[bytes]) -> None:
         async def everything() -> AsyncIterator[bytes]:

@@ -1,4 +1,4 @@
-"""The shared store while its database is away, and after it has come back."""
+"""The shared store while its database is unavailable, and afterwards."""
 
 import asyncio
 
@@ -30,7 +30,7 @@ async def stored(store: PostgresStore, job_id: str) -> None:
 async def test_a_database_that_refuses_connections_is_away(private_postgres: Server) -> None:
     dsn = private_postgres.dsn()
     private_postgres.stop()
-    with pytest.raises(Unavailable, match=r"the database at 127\.0\.0\.1:.* is away"):
+    with pytest.raises(Unavailable, match=r"the database at 127\.0\.0\.1:.* is unavailable"):
         async with PostgresStore.open(dsn):
             pass
 

@@ -67,7 +67,7 @@ async def test_a_file_of_a_newer_program_is_refused_and_left_alone(tmp_path: Pat
     newer = sqlite3.connect(path)
     newer.execute("PRAGMA user_version = 999")
     newer.close()
-    with pytest.raises(Unavailable, match="has schema 999, and this program knows"):
+    with pytest.raises(Unavailable, match="has schema 999, but this program supports"):
         async with SqliteStore.open(path):
             pass
 
@@ -112,8 +112,8 @@ async def test_a_second_coordinator_on_the_same_file_is_refused(tmp_path: Path) 
     async with SqliteStore.open(path) as store:
         run = await asyncio.to_thread(second)
         assert (run.stdout, run.returncode) == ("", 1)
-        assert "belongs to a coordinator that is running; stop that one" in run.stderr
-        with pytest.raises(Unavailable, match="belongs to a coordinator that is running"):
+        assert "belongs to a running coordinator; stop that" in run.stderr
+        with pytest.raises(Unavailable, match="belongs to a running coordinator"):
             async with SqliteStore.open(path):
                 pass
         assert isinstance(await store.commit(a_submission(a_job())), Stored)
@@ -124,7 +124,7 @@ async def test_a_second_coordinator_on_the_same_file_is_refused(tmp_path: Path) 
 async def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
     path.write_bytes(b"a letter to somebody, not a database\n" * 100)
-    with pytest.raises(Unavailable, match="not a database of this program"):
+    with pytest.raises(Unavailable, match="not a Gigafactory database"):
         async with SqliteStore.open(path):
             pass
     assert path.read_bytes().startswith(b"a letter to somebody")
@@ -187,7 +187,7 @@ def test_when_the_disk_takes_no_more_the_caller_hears_it_and_nothing_is_lost(
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     sentence, went_on = run.stdout.splitlines()
-    assert re.search(r"fleet\.db is away: the disk (is full|failed)", sentence)
+    assert re.search(r"fleet\.db is unavailable: the disk (is full|failed)", sentence)
     assert went_on == "and on"
 
 

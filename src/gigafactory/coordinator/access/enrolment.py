@@ -44,7 +44,6 @@ class Enrolment:
         index: Index,
         tokens: Tokens,
     ) -> None:
-        """Enroll factories into this store."""
         self._store = store
         self._committer = committer
         self._clock = clock
@@ -121,21 +120,19 @@ class Enrolment:
     ) -> Membership:
         """Exchange a one-time secret for the factory's own token.
 
-        Raises Unauthenticated for a secret that opens nothing; Conflict for a taken id.
+        Raises Unauthenticated for an invalid secret, Conflict if the id is taken.
         """
         now = self._clock.now()
         enrollment = await self._store.record(Enrollment, hash_secret(secret))
         if enrollment is None or enrollment.used_by is not None or enrollment.expires_at <= now:
-            message = (
-                "this enrollment secret is not known, was used or has expired; ask for a new one"
-            )
+            message = "this enrollment secret is unknown, used or expired; ask for a new one"
             raise Unauthenticated(message)
         if await self._store.record(Factory, factory_id) is not None:
             raise Conflict(
-                f"there is a factory {factory_id!r} already; choose another id, or deregister it"
+                f"the factory {factory_id!r} already exists; choose another id, or deregister it"
             )
         actor = f"factory:{factory_id}"
-        made = self._tokens.build(
+        issued = self._tokens.build(
             TokenKind.FACTORY,
             factory_id,
             by=actor,
@@ -144,7 +141,7 @@ class Enrolment:
         )
         factory = Factory(
             id=factory_id,
-            token_id=made.token.id,
+            token_id=issued.token.id,
             products=enrollment.products,
             capabilities_allowed=enrollment.capabilities,
             os=os,
@@ -157,7 +154,7 @@ class Enrolment:
             actor,
             "enroll",
             RecordChange(before=enrollment, after=used),
-            RecordChange(before=None, after=made.token),
+            RecordChange(before=None, after=issued.token),
             RecordChange(before=None, after=factory, events=(event,)),
         )
         require_stored(
@@ -165,34 +162,34 @@ class Enrolment:
             "another request used the secret or the id at the same time; ask for a new secret",
         )
         await self._index.refresh(Factory, factory_id)
-        return Membership(factory_id=factory_id, token=made.secret)
+        return Membership(factory_id=factory_id, token=issued.secret)
 
     async def rotate(self, caller: Caller, factory_id: str) -> Membership:
         """Give a factory a new token and end the old one, in one step.
 
-        Raises Forbidden for anybody but an admin or the factory itself, NotFound.
+        Raises Forbidden unless the caller is an admin or the factory itself, NotFound.
         """
 
         async def decide() -> Plan[Membership]:
             factory = await self._require_factory(caller, factory_id)
-            made = self._tokens.build(
+            issued = self._tokens.build(
                 TokenKind.FACTORY,
                 factory_id,
                 by=caller.actor,
                 products=factory.products,
                 capabilities=factory.capabilities_allowed,
             )
-            after = replace(factory, token_id=made.token.id, rev=factory.rev + 1)
+            after = replace(factory, token_id=issued.token.id, rev=factory.rev + 1)
             now = self._clock.now()
             event = audit_event(
                 event_types.TOKEN_ROTATED, caller.actor, now, {"factoryId": factory_id}
             )
             writes = (
                 *await self._revoke_all(factory),
-                RecordChange(before=None, after=made.token),
+                RecordChange(before=None, after=issued.token),
                 RecordChange(before=factory, after=after, events=(event,)),
             )
-            return Plan(Membership(factory_id=factory_id, token=made.secret), writes)
+            return Plan(Membership(factory_id=factory_id, token=issued.secret), writes)
 
         return await self._execute(caller, "rotate", decide, Membership)
 

@@ -37,7 +37,7 @@ class Factories:
     ) -> Sequence[Command]:
         """Record a heartbeat, and return the commands for the factory.
 
-        Raises Forbidden for another's factory, NotFound.
+        Raises Forbidden for the factory of another token, NotFound.
         """
         known = await self._workers.find_factory(caller, report.id)
         now = self._clock.now()
@@ -176,10 +176,10 @@ class Factories:
         return await self._store.find_jobs(JobQuery(factory_id=factory_id, limit=500))
 
     async def save_last_seen(self) -> None:
-        """Store all signs of life seen here in one write, and read those seen by others."""
-        signs, self._workers.unsaved_last_seen = self._workers.unsaved_last_seen, {}
-        if signs:
-            await self._store.commit(FactoriesSeen(signs))
+        """Store the last-seen times of this coordinator, and load those of the others."""
+        unsaved, self._workers.unsaved_last_seen = self._workers.unsaved_last_seen, {}
+        if unsaved:
+            await self._store.commit(FactoriesSeen(unsaved))
         for factory_id, at in (await self._store.last_seen()).items():
             self._index.record_sign_of_life(factory_id, at)
 

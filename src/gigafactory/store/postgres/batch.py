@@ -1,4 +1,4 @@
-"""Groups of writes as the parameters of `commit_batch`, and its answer as their verdicts."""
+"""Translate groups of writes to the parameters of `commit_batch`, and its output to verdicts."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -28,7 +28,7 @@ from gigafactory.store.group_commit import BatchResult
 Row = tuple[object, ...]
 
 WORD_MAX = 500
-"""Characters of a word that count in a search: PostgreSQL refuses words of more than 2 kB."""
+"""Search words are truncated to this many characters: PostgreSQL rejects words above 2 kB."""
 
 SECTIONS = (
     *("job_checks", "record_checks", "expiries", "renewals", "takes", "frees"),
@@ -36,11 +36,11 @@ SECTIONS = (
     *("ended", "granted", "kept", "prolonged", "deps_gone", "deps_new"),
     *("added", "replaced", "removed", "heard", "events"),
 )
-"""The parameters of `commit_batch`, in order; each is a list of rows, or nothing."""
+"""The parameters of `commit_batch`, in order; each is a list of rows, or NULL."""
 
 
 class BatchOutput(NamedTuple):
-    """What `commit_batch` answers."""
+    """The output row of `commit_batch`."""
 
     base: int
     refused: Sequence[int]
@@ -49,19 +49,18 @@ class BatchOutput(NamedTuple):
 
 
 class GroupRows:
-    """One group of writes as rows, under a number that no other group has."""
+    """The rows of one group of writes, under a unique group number."""
 
     def __init__(self, number: int, writes: tuple[Write, ...]) -> None:
-        """Translate the writes."""
         self.number = number
         self.rows: list[tuple[str, Row]] = []
         self.events: list[tuple[Event, Job | None]] = []
         self.refusal: StaleRevision | KeyTaken | None = None
-        """What is wrong with the group by itself, whatever the database holds."""
+        """The verdict on a group that contradicts itself, independent of the database."""
         self.deletions: list[tuple[int, JobDeletion]] = []
-        """Jobs that go, each with the number of its check; `commit_batch` has no part in it."""
+        """Job deletions, each with the number of its check; `commit_batch` does not handle them."""
         self._check_subjects: list[str] = []
-        # The database prolongs first, so what is written before that is written longer.
+        # `commit_batch` extends leases first: add the extension to expiries written before it.
         self._extension_ms = sum(
             _millis_of(write) for write in writes if isinstance(write, LeaseExtension)
         )
@@ -71,12 +70,12 @@ class GroupRows:
         self.refusal = rows.find_duplicate(writes) or self.refusal
 
     def verdict_for_check(self, check: int, owner: str | None) -> StaleRevision | KeyTaken:
-        """The verdict when this check is the first that is broken."""
+        """Return the verdict if this check is the first one that fails."""
         key = self._check_subjects[check]
         return StaleRevision(key) if owner is None else KeyTaken(key, owner)
 
     def entries(self, after: int) -> Iterator[FeedEntry]:
-        """The events as the feed shows them, placed after a position."""
+        """Return the feed entries of the group, numbered after a position."""
         for position, (event, job) in enumerate(self.events, after + 1):
             yield FeedEntry(msgspec.structs.replace(event, position=position), job)
 
@@ -139,27 +138,27 @@ class GroupRows:
 
     def _add_leases(self, change: JobChange) -> None:
         known = {lease.epoch for lease in rows.leases_of(change.before)}
-        steps = rows.lease_changes(change)
-        for epoch in steps.ended:
+        changes = rows.lease_changes(change)
+        for epoch in changes.ended:
             self._add_row("ended", change.after.id, epoch)
-        for lease in steps.written:
+        for lease in changes.written:
             until = lease.expires_at + self._extension_ms
             self._add_row("kept" if lease.epoch in known else "granted", *lease[:-1], until)
-        for lease in steps.revoked:
+        for lease in changes.revoked:
             self._add_row("kept", *lease[:-1], None)
 
-    def _add_record_change(self, saved: RecordChange) -> None:
-        record = saved.record
+    def _add_record_change(self, change: RecordChange) -> None:
+        record = change.record
         kind, key = record.kind, record.key
-        rev = saved.before.rev if saved.before else 0
-        self._add_check("record_checks", rows.subject(saved), kind, key, rev)
-        self._add_guards(saved.guards)
-        if saved.after is None:
+        rev = change.before.rev if change.before else 0
+        self._add_check("record_checks", rows.subject(change), kind, key, rev)
+        self._add_guards(change.guards)
+        if change.after is None:
             self._add_row("removed", kind, key)
         else:
-            section = "replaced" if saved.before else "added"
-            self._add_row(section, *rows.record_row(saved.after))
-        self._add_events(saved.events, None)
+            section = "replaced" if change.before else "added"
+            self._add_row(section, *rows.record_row(change.after))
+        self._add_events(change.events, None)
 
     def _add_guards(self, guards: tuple[Guard, ...]) -> None:
         for guard in guards:
@@ -167,14 +166,14 @@ class GroupRows:
                 lease = (guard.job_id, guard.epoch, rows.to_millis(guard.at))
                 self._add_check("expiries", guard.job_id, *lease)
                 continue
-            told = f"{guard.kind}/{guard.key}"
+            subject = f"{guard.kind}/{guard.key}"
             if guard.kind == "job":
-                self._add_check("job_checks", told, guard.key, guard.rev, None)
+                self._add_check("job_checks", subject, guard.key, guard.rev, None)
             else:
-                self._add_check("record_checks", told, guard.kind, guard.key, guard.rev)
+                self._add_check("record_checks", subject, guard.kind, guard.key, guard.rev)
 
     def _add_keys(self, changes: Iterable[JobChange]) -> None:
-        """Put the keys last: that something has moved is told before that a key is held."""
+        """Add the checks of keys last: a stale revision is reported before a taken key."""
         taken: dict[str, str] = {}
         for change in changes:
             job_id = change.after.id
@@ -205,12 +204,12 @@ def _job_row(job: Job) -> rows.JobRow:
 
 
 def truncate_words(words: Iterable[str]) -> list[str]:
-    """The words, none too long for PostgreSQL."""
+    """Truncate words that are too long for PostgreSQL."""
     return [word[:WORD_MAX] for word in words]
 
 
 def parameters(groups: Sequence[GroupRows]) -> list[list[Row] | None]:
-    """All groups as the parameters of one call."""
+    """Merge the rows of all groups into the parameters of one call."""
     merged: dict[str, list[Row]] = {}
     for group in groups:
         for section, row in group.rows:
@@ -218,12 +217,12 @@ def parameters(groups: Sequence[GroupRows]) -> list[list[Row] | None]:
     return [merged.get(section) for section in SECTIONS]
 
 
-def batch_result(groups: Sequence[GroupRows], answer: BatchOutput) -> BatchResult:
-    """What became of each group, and the events of those that were kept, in commit order."""
-    broken = dict(
+def batch_result(groups: Sequence[GroupRows], output: BatchOutput) -> BatchResult:
+    """Return the verdict on each group, and the feed entries of the stored groups in order."""
+    failed = dict(
         zip(
-            answer.refused,
-            zip(answer.numbers or (), answer.owners or (), strict=True),
+            output.refused,
+            zip(output.numbers or (), output.owners or (), strict=True),
             strict=True,
         )
     )
@@ -232,9 +231,9 @@ def batch_result(groups: Sequence[GroupRows], answer: BatchOutput) -> BatchResul
     for group in groups:
         if group.refusal is not None:
             verdicts.append(group.refusal)
-        elif group.number in broken:
-            verdicts.append(group.verdict_for_check(*broken[group.number]))
+        elif group.number in failed:
+            verdicts.append(group.verdict_for_check(*failed[group.number]))
         else:
-            entries += group.entries(answer.base + len(entries))
+            entries += group.entries(output.base + len(entries))
             verdicts.append(Stored(entries[-1].event.position if group.events else 0))
     return BatchResult(verdicts, entries)

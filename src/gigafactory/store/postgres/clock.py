@@ -1,4 +1,4 @@
-"""The database's time, which coordinators with different clocks agree on."""
+"""The clock of the database, shared by coordinators whose own clocks differ."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -10,19 +10,18 @@ MILLISECOND_US = 1_000
 
 
 def seconds_since_boot() -> float:
-    """Return seconds of a clock that is never set and that counts while the machine sleeps."""
+    """Return the seconds since boot, by a clock that is never set and counts during sleep."""
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
 
 
 class DatabaseClock:
-    """Tells the database's time by this machine's steady clock and the offset between the two."""
+    """The database's time, computed from this machine's steady clock and a measured offset."""
 
     def __init__(
         self, offset: Callable[[SteadyClock], Awaitable[float]], steady: SteadyClock
     ) -> None:
-        """Stand on a measurement that `started` makes first."""
         self._measure = offset
         self._steady = steady
         self._offset = 0.0
@@ -35,7 +34,7 @@ class DatabaseClock:
         *,
         steady: SteadyClock = seconds_since_boot,
     ) -> "DatabaseClock":
-        """A clock that `offset` has been measured for; it is to be measured again every so often.
+        """Return a clock with a measured offset; call `measure_offset` from time to time.
 
         Raises Unavailable.
         """
@@ -46,13 +45,13 @@ class DatabaseClock:
     async def measure_offset(self) -> None:
         """Measure the offset again.
 
-        Raises Unavailable, and goes on with the last one.
+        Raises Unavailable and keeps the last offset.
         """
         self._offset = await self._measure(self._steady)
 
     def now(self) -> datetime:
-        """This moment in UTC, to the millisecond, never going back."""
-        told = datetime.fromtimestamp(self._steady() + self._offset, UTC)
-        whole = told.replace(microsecond=told.microsecond // MILLISECOND_US * MILLISECOND_US)
+        """Return the current time in UTC, in whole milliseconds, never going back."""
+        exact = datetime.fromtimestamp(self._steady() + self._offset, UTC)
+        whole = exact.replace(microsecond=exact.microsecond // MILLISECOND_US * MILLISECOND_US)
         self._last = max(self._last, whole)
         return self._last

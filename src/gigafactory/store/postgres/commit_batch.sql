@@ -1,4 +1,4 @@
--- Keep a batch of groups of writes, each group whole or not at all; the promise is the function's.
+-- Commit a batch of groups of writes, each atomically; see the function in schema.sql.
 SELECT base, refused, numbers, owners
   FROM commit_batch(
         $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,

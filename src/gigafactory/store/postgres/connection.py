@@ -11,19 +11,19 @@ import asyncpg
 from gigafactory.domain.errors import Fault, Invalid, Unavailable
 from gigafactory.store.postgres.queries import MIGRATIONS
 
-# At run time, connections do not know what their rows are.
+# A string, because asyncpg.Connection takes no type parameter at run time.
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 CONNECT_MAX_S = 10.0
 ANSWER_MAX_S = 30.0
-"""A database that does not answer for so long counts as unavailable."""
+"""A database that does not answer within this time counts as unavailable."""
 MIGRATION_LOCK = 0x6769_6761
-"""Any number that other programs in the same database are not likely to lock."""
+"""An arbitrary number that other programs in the same database are unlikely to lock."""
 
-# By SQLSTATE: connection lost, not let in, no such database, out of resources, shut down, its disk,
-# a server that may only be read, and one that is at a loss itself.
+# SQLSTATE prefixes: connection lost, access denied, no such database, out of resources, shut down,
+# disk error, read-only server, internal error.
 _UNAVAILABLE = ("08", "28", "3D", "53", "57", "58", "25006", "XX000")
-# A text with NUL in it, a number beyond all columns, a key that is too long for an index.
+# SQLSTATE prefixes: text with NUL, number out of range, key too long for an index.
 _UNSTORABLE = ("22", "54")
 
 _CONNECTION_ERRORS = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
@@ -44,35 +44,38 @@ def is_unstorable(fault: BaseException) -> bool:
 
 
 class Database:
-    """An address, and the schema in it that is ours."""
+    """The address of a database, and our schema in it."""
 
     def __init__(self, dsn: str, schema: str) -> None:
-        """Refuse a schema whose name would have to be quoted."""
+        """Accept only a schema name that needs no quotes.
+
+        Raises Invalid.
+        """
         if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema):
             fault = Fault("schema", f"is {schema!r}; expected lower-case letters, digits and _")
-            raise Invalid("the store's address", [fault])
+            raise Invalid("the address of the store", [fault])
         self._dsn = dsn
         self.schema = schema
 
     def __str__(self) -> str:
-        """Where it is, without the password."""
+        """Return host, port and database, without the password."""
         parts = urlsplit(self._dsn)
         return f"{parts.hostname or 'localhost'}:{parts.port or 5432}{parts.path}"
 
     async def connect(self, **settings: str) -> Connection:
-        """A connection that finds our tables by their plain names; call it under `told`."""
-        ours = {"search_path": self.schema, "application_name": "gigafactory", "jit": "off"}
+        """Open a connection with our schema as search path; call it inside `map_db_errors`."""
+        defaults = {"search_path": self.schema, "application_name": "gigafactory", "jit": "off"}
         connection: Connection = await asyncpg.connect(
             self._dsn,
             timeout=CONNECT_MAX_S,
             command_timeout=ANSWER_MAX_S,
-            server_settings={**ours, **settings},
+            server_settings={**defaults, **settings},
         )
         return connection
 
     @contextmanager
     def map_db_errors(self) -> Iterator[None]:
-        """Turn faults into a sentence for the caller.
+        """Map database errors to a message for the caller.
 
         Raises Unavailable, or Invalid for a value that no column can hold.
         """
@@ -80,23 +83,26 @@ class Database:
             yield
         except (asyncpg.PostgresError, *_CONNECTION_ERRORS) as fault:
             if is_unavailable(fault):
-                said = str(fault) or type(fault).__name__
-                message = f"the database at {self} is away: {said}; ask again with the same key"
+                cause = str(fault) or type(fault).__name__
+                message = (
+                    f"the database at {self} is unavailable: {cause};"
+                    " retry with the same idempotency key"
+                )
                 raise Unavailable(message) from fault
             if is_unstorable(fault):
-                raise Invalid("what is to be kept", [Fault("", str(fault))]) from fault
+                raise Invalid("the value to store", [Fault("", str(fault))]) from fault
             raise
 
 
 async def migrate(connection: Connection, schema: str) -> None:
-    """Bring the schema up to date; coordinators that start together do it one after the other.
+    """Bring the schema up to date; coordinators that start together take turns.
 
-    A schema from a newer program is left as it is: it was made so that this one can live with it.
-    Raises Unavailable when the database cannot hold every text.
+    A newer schema is left as it is, because migrations stay compatible with older programs.
+    Raises Unavailable if the encoding of the database is not UTF-8.
     """
     encoding = await connection.fetchval("SHOW server_encoding")
     if encoding != "UTF8":
-        message = f"the database has encoding {encoding}; create one with ENCODING 'UTF8'"
+        message = f"the database has encoding {encoding}; create it with ENCODING 'UTF8'"
         raise Unavailable(message)
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)

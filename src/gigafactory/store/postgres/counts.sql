@@ -1,4 +1,4 @@
--- How many jobs of these products (NULL for all) stand in each stage.
+-- Return the number of jobs in each stage, of these products (NULL for all).
 SELECT stage, sum(jobs)::bigint
   FROM tally
  WHERE $1::text[] IS NULL OR product_id = ANY ($1)

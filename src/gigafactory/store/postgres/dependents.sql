@@ -1,4 +1,4 @@
--- The unfinished jobs that wait for this one.
+-- Return the unfinished jobs that wait for a job.
 SELECT job.doc,
        (SELECT json_object_agg(epoch, expires_at) FROM lease WHERE lease.job_id = job.id)
   FROM dep

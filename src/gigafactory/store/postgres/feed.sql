@@ -1,4 +1,4 @@
--- Events above a position in commit order; the last one of each job brings the job as it is now.
+-- Return events above a position in commit order; the last event of each job has its current state.
 SELECT event.position, event.job_id, event.seq, event.product_id, event.type, event.at,
        event.actor, event.stage, event.data, job.doc,
        CASE

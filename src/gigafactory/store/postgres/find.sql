@@ -1,7 +1,7 @@
--- One page of jobs in the order of their ids, read along each way: a product with a stage, or one of
--- the two, or everything; each way has an index in that order, so that few jobs more are looked at.
--- Words lead by their index ($11), or are looked for in the jobs that come first ($16).
--- A condition whose value is NULL is no condition: the plan is made for the values of each call.
+-- Return one page of jobs in the order of their ids, read along access paths ("ways"): each a product
+-- with a stage, one of the two, or everything. Each has an index in id order, so few jobs are read.
+-- Words use their index ($11), or are checked on the first jobs of the list ($16). A condition is
+-- skipped if its value is NULL; the plan is made for the values of each call.
 SELECT job.doc,
        (SELECT json_object_agg(epoch, expires_at) FROM lease WHERE lease.job_id = job.id)
   FROM (

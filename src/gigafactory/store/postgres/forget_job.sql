@@ -1,5 +1,5 @@
--- Remove a finished job with its spec, its events and its keys, from the state that was read.
--- No row back: it has moved, or an unfinished job waits for it; nothing has changed.
+-- Delete a finished job with its spec, events and keys, if it is still in the state that was read.
+-- Returns no row and changes nothing if the job has changed or an unfinished job waits for it.
 WITH gone AS (
     DELETE FROM job
      WHERE id = $1

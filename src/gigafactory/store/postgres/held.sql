@@ -1,4 +1,4 @@
--- All unique keys in a range, with their owners.
+-- Return the unique keys in a range, with the jobs that own them.
 SELECT key, job_id
   FROM hold
  WHERE key >= $1

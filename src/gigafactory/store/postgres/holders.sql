@@ -1,4 +1,4 @@
--- Which jobs own these unique keys.
+-- Return the jobs that own these unique keys.
 SELECT key, job_id
   FROM hold
  WHERE key = ANY ($1)

@@ -1,4 +1,4 @@
-"""Which ways a list is read along, and the values that its query binds."""
+"""Choose the access paths of a job list, and build its statement and parameters."""
 
 from collections.abc import Sequence
 
@@ -9,12 +9,12 @@ from gigafactory.store.postgres.queries import SQL
 from gigafactory.store.rows import split_words
 
 PATHS_MAX = 500
-"""So many pairs of product and stage are read side by side; of more, the stages alone."""
+"""Read at most this many (product, stage) pairs in parallel; with more, read by stage only."""
 
 SCANNED_MAX = 2_000
-"""So many jobs are looked at for words before the index of words is: common ones are in there."""
+"""Check this many jobs for the words before using the word index: enough for common words."""
 
-# Whether a condition leads the list: the operators of the order that its index has.
+# By whether an index on a condition provides the order: the comparison operators of that index.
 _OPERATORS = {True: ("~<~", "~>~"), False: ("<", ">")}
 
 _BY_PRODUCT = "listing.product_id = way.product_id"
@@ -30,11 +30,11 @@ _ALL: AccessPaths = ("true", [(None, None)])
 
 
 def statements_for(query: JobQuery) -> list[Statement]:
-    """The queries that serve a list, with their values: the first that fills the page will do."""
+    """Return the statements for a list, to run until one of them fills the page."""
     text = " & ".join(f"'{word}':*" for word in truncate_words(split_words(query.text or "")))
     if not text:
         return [_statement(query, query.limit)]
-    # Of a common word the index has too much to sort, and of a rare one the list has too little.
+    # The word index has too many matches of a common word to sort; the list too few of a rare one.
     return [
         _statement(query, max(SCANNED_MAX, query.limit), late=text),
         _statement(query, query.limit, text),
@@ -46,7 +46,7 @@ def _statement(
 ) -> Statement:
     products = None if query.products is None else list(dict.fromkeys(query.products))
     stages = [stage.value for stage in dict.fromkeys(query.stages)] or None
-    along, ways = (
+    along, paths = (
         _ALL if text is not None or _is_selective(query) else _access_paths(query, products, stages)
     )
     less, more = _OPERATORS[along != _ALL[0] or _has_ordered_index(query)]
@@ -58,8 +58,8 @@ def _statement(
         order="ASC" if query.oldest_first else "DESC",
     )
     return statement, [
-        [product for product, _ in ways],
-        [stage for _, stage in ways],
+        [product for product, _ in paths],
+        [stage for _, stage in paths],
         None if along in {_BY_PRODUCT_AND_STAGE, _BY_PRODUCT} else products,
         None if along in {_BY_PRODUCT_AND_STAGE, _BY_STAGE} else stages,
         query.engine,
@@ -81,7 +81,7 @@ def _statement(
 def _access_paths(
     query: JobQuery, products: Sequence[str] | None, stages: Sequence[str] | None
 ) -> AccessPaths:
-    """Product and stage lead where nothing narrower does, or product and priority."""
+    """Return the paths by product and stage, by product and priority, or by stage."""
     if products and query.priority and not stages:
         return _BY_PRODUCT, [(product, None) for product in products]
     if products:
@@ -94,17 +94,17 @@ def _access_paths(
 
 
 def _is_selective(query: JobQuery) -> bool:
-    """Whether few jobs are left by one condition: which one leads is left to the planner."""
+    """Return whether one condition leaves few jobs; the planner then chooses the index."""
     return _has_ordered_index(query) or bool(query.factory_id)
 
 
 def _has_ordered_index(query: JobQuery) -> bool:
-    """Whether a condition has an index that is in the order of the ids."""
+    """Return whether a condition has an index that is ordered by job id."""
     return _filters_listing(query) or query.engine is not None
 
 
 def _filters_listing(query: JobQuery) -> bool:
-    """Whether one of these is a condition on what hardly ever changes."""
+    """Return whether a condition is on a column of `listing`, whose rows rarely change."""
     names = (query.name, query.repo, query.profile, query.parent_id)
     if query.parents or any(name is not None for name in names):
         return True

@@ -1,4 +1,4 @@
--- Those of these jobs that exist, with the newest expiry of each lease.
+-- Return the existing jobs among these, with the current expiry of each lease.
 SELECT job.doc,
        (SELECT json_object_agg(epoch, expires_at) FROM lease WHERE lease.job_id = job.id)
   FROM job

@@ -1,4 +1,4 @@
-"""Listens for commits of other coordinators on a connection of its own."""
+"""Listen for commits of other coordinators on a separate connection."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,15 +13,15 @@ POLL_EVERY_S = 30.0
 
 
 class Listener:
-    """Says which position the feed has reached, and by whose commit, as the database tells."""
+    """Reports the position of the feed after every commit, from database notifications."""
 
     def __init__(self, database: Database, on_position: Callable[[int, int], None]) -> None:
-        """Tell `heard` of every backend that commits, and of its position."""
+        """Call `on_position` with the backend process that committed and the new position."""
         self._database = database
         self._on_position = on_position
 
     async def run(self) -> None:
-        """Listen until cancelled; while the database is away nothing is heard."""
+        """Listen until cancelled; reconnect while the database is unavailable."""
         while True:
             try:
                 with self._database.map_db_errors():
@@ -36,8 +36,7 @@ class Listener:
             connection.add_termination_listener(lambda _: lost.set())
             await connection.add_listener(self._database.schema, self._on_notification)
             while not lost.is_set():
-                # What was committed before we listened has to be asked for; later, whether the
-                # other side is still there.
+                # First catch up with earlier commits; later calls check the connection.
                 position = await connection.fetchval(SQL["position"])
                 self._on_position(connection.get_server_pid(), position)
                 with suppress(TimeoutError):

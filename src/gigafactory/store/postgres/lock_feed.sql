@@ -1,4 +1,4 @@
--- Wait for the batches before this transaction, and keep those after it waiting.
+-- Wait for earlier batches, and block later ones until this transaction ends.
 SELECT position
   FROM feed
    FOR UPDATE

@@ -1,4 +1,4 @@
-"""The SQL of the shared store: one query a file, named after what it does."""
+"""The SQL of the PostgreSQL store: one query per file, by file name."""
 
 from collections.abc import Mapping
 from importlib import resources
@@ -10,14 +10,14 @@ SQL: Mapping[str, str] = {
     for file in _FOLDER.iterdir()
     if file.name.endswith(".sql") and file.name != "schema.sql"
 }
-"""Every query by its name."""
+"""All queries by name."""
 
 SCHEMA: str = _FOLDER.joinpath("schema.sql").read_text(encoding="utf-8")
-"""What the migrations add up to."""
+"""The schema after all migrations."""
 
 MIGRATIONS: tuple[str, ...] = tuple(
     file.read_text(encoding="utf-8")
     for file in sorted(_FOLDER.joinpath("migrations").iterdir(), key=lambda file: file.name)
     if file.name.endswith(".sql")
 )
-"""The steps from an empty schema to the newest one, in order, forward only."""
+"""The steps from an empty schema to the current one, in order."""

@@ -1,4 +1,4 @@
-"""Reader connections; a lost one is replaced."""
+"""A pool of reader connections that replaces lost ones, and coalesced reads."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,27 +14,26 @@ V = TypeVar("V")
 
 
 class CoalescedReads(Generic[K, V]):
-    """Coalesces reads of the same turn of the event loop into one query.
+    """Combines the reads of one turn of the event loop into one query.
 
-    No read joins a query that is under way: it might miss what was stored before the read.
+    A read never joins a running query, which might miss data stored just before the read.
     """
 
     def __init__(self, fetch: Callable[[list[K]], Awaitable[Mapping[K, V]]]) -> None:
-        """Ask by this, for the keys that were gathered."""
         self._fetch = fetch
         self._next: tuple[dict[K, None], asyncio.Task[Mapping[K, V]]] | None = None
 
     async def get(self, key: K) -> V | None:
-        """What is stored under a key; None without it.
+        """Return the value of a key; None if it does not exist.
 
         Raises Unavailable.
         """
         if self._next is None:
             keys: dict[K, None] = {}
-            self._next = (keys, asyncio.create_task(self._fetch_keys(keys), name="gathered-reads"))
+            self._next = (keys, asyncio.create_task(self._fetch_keys(keys), name="coalesced-reads"))
         keys, found = self._next
         keys[key] = None
-        # Whoever leaves must not take the answer from the others.
+        # A cancelled caller must not cancel the query of the others.
         return (await asyncio.shield(found)).get(key)
 
     async def _fetch_keys(self, keys: dict[K, None]) -> Mapping[K, V]:
@@ -43,14 +42,13 @@ class CoalescedReads(Generic[K, V]):
 
 
 UNSENDABLE = {asyncpg.DataError, asyncpg.CharacterNotInRepertoireError}
-"""What driver and server say of a value that no column can hold, such as a text with NUL in it."""
+"""Errors for a value that no column can hold, such as text with NUL."""
 
 
 class PostgresReaders:
-    """Answers queries, so many at a time; each sees all that was committed before it began."""
+    """A bounded pool of reader connections; a query sees all commits before its start."""
 
     def __init__(self, database: Database, connections_max: int, **settings: str) -> None:
-        """Connect when there is something to ask."""
         self._database = database
         self._settings = settings
         self._turn = asyncio.Semaphore(connections_max)
@@ -58,23 +56,23 @@ class PostgresReaders:
         self._closed = False
 
     async def fetch(self, query: str, *values: object) -> list[asyncpg.Record]:
-        """The rows of a query; none for a value that no column can hold.
+        """Return the rows of a query; none if a value fits no column.
 
         Raises Unavailable.
         """
         async with self._turn:
             if self._closed:
-                message = f"the store at {self._database} is closed; start the coordinator again"
+                message = f"the store at {self._database} is closed; restart the coordinator"
                 raise Unavailable(message)
             with self._database.map_db_errors():
                 while self._idle:
-                    known = self._idle.pop()
-                    if known.is_closed():
+                    idle = self._idle.pop()
+                    if idle.is_closed():
                         continue
                     try:
-                        return await self._fetch(known, query, values)
+                        return await self._fetch(idle, query, values)
                     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as fault:
-                        # It may have been lost while it was idle, so a new one is worth a try.
+                        # The connection may have been lost while idle: try a new one.
                         if isinstance(fault, TimeoutError) or not is_unavailable(fault):
                             raise
                 fresh = await self._database.connect(**self._settings)
@@ -86,26 +84,26 @@ class PostgresReaders:
         query: str,
         values: tuple[object, ...],
     ) -> list[asyncpg.Record]:
-        answered = False
+        finished = False
         try:
             found = await connection.fetch(query, *values)
-            answered = True
+            finished = True
         except asyncpg.DataError as fault:
-            answered = True
+            finished = True
             if type(fault) not in UNSENDABLE:
                 raise
             return []
         else:
             return found
         finally:
-            if answered and not self._closed:
+            if finished and not self._closed:
                 self._idle.append(connection)
             else:
-                # A cancelled query leaves an unread answer on the connection: drop both.
+                # A cancelled query leaves an unread response on the connection: drop both.
                 connection.terminate()
 
     async def close(self) -> None:
-        """Close the connections; queries under way are still answered."""
+        """Close the idle connections; running queries still finish."""
         self._closed = True
         for connection in self._idle:
             connection.terminate()

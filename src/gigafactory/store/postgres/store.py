@@ -1,4 +1,4 @@
-"""The shared store: a PostgreSQL database, with one writing connection for each coordinator."""
+"""The store in a PostgreSQL database, shared by any number of coordinators."""
 
 import asyncio
 import itertools
@@ -26,10 +26,10 @@ from gigafactory.store.recent_feed import RecentFeed
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 LANES = 2
-"""Batches under way at once: the next one is made and read while the database writes one."""
+"""Concurrent batches: the next one is prepared while the database writes one."""
 READERS = 4
 READER_SETTINGS = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
-"""Plans are kept while tables grow a thousandfold, so they have to be over indexes."""
+"""Plans are cached while tables grow a thousandfold, so they must use indexes."""
 FINDERS = 2
 FINDER_SETTINGS = {
     "plan_cache_mode": "force_custom_plan",
@@ -37,7 +37,7 @@ FINDER_SETTINGS = {
     "enable_mergejoin": "off",
     "max_parallel_workers_per_gather": "0",
 }
-"""A page is short, so that going along an index beats whatever has to read all of something."""
+"""A page is short, so reading along an index beats every plan that reads a whole table."""
 LAST_POSITION = 2**63 - 1
 OFFSET_SAMPLES = 5
 
@@ -46,9 +46,9 @@ class PostgresStore:
     """A store in one schema; concurrent commits share a round trip and a sync."""
 
     def __init__(self, database: Database, position: int) -> None:
-        """Stand on a schema that `open` has brought up to date."""
+        """Use a migrated schema; call `open` instead."""
         self._readers = PostgresReaders(database, READERS, **READER_SETTINGS)
-        # A search can be slow, and its best plan depends on what is searched for.
+        # A search can be slow, and its best plan depends on the search values.
         self._finders = PostgresReaders(database, FINDERS, **FINDER_SETTINGS)
         self._feed = RecentFeed(position)
         self._writers = [Writer(database) for _ in range(LANES)]
@@ -64,7 +64,7 @@ class PostgresStore:
     @classmethod
     @asynccontextmanager
     async def open(cls, dsn: str, *, schema: str = "gigafactory") -> AsyncIterator["PostgresStore"]:
-        """The store in this database, made or brought up to date where needed, for this block.
+        """Open the store in a database for the block; create or migrate the schema if needed.
 
         Raises Unavailable.
         """
@@ -94,21 +94,21 @@ class PostgresStore:
         await self._finders.close()
 
     def _on_position(self, backend: int, position: int) -> None:
-        # What our own writers have committed comes with its events, without a detour.
+        # Commits of our own writers reach the feed directly, with their events.
         if all(writer.backend != backend for writer in self._writers):
             self._feed.advance(position)
 
     async def measure_offset(self, steady: Callable[[], float]) -> float:
-        """How many seconds the database's time is ahead of a clock, by the quickest answer of some.
+        """Return how many seconds the database's time is ahead of a clock, by the fastest sample.
 
         Raises Unavailable.
         """
         measured: list[tuple[float, float]] = []
         for _ in range(OFFSET_SAMPLES):
             asked = steady()
-            [(told,)] = await self._readers.fetch(SQL["time"])
+            [(database_s,)] = await self._readers.fetch(SQL["time"])
             answered = steady()
-            measured.append((answered - asked, told - (asked + answered) / 2))
+            measured.append((answered - asked, database_s - (asked + answered) / 2))
         return min(measured)[1]
 
     async def commit(self, *writes: Write) -> CommitResult:
@@ -158,7 +158,7 @@ class PostgresStore:
     async def wait_for_change(self, after: int) -> None:
         await self._feed.wait(after)
         if self._feed.position <= after:
-            # A notification may be lost, with the connection that would have brought it.
+            # A notification may be lost together with its connection.
             with suppress(Unavailable):
                 await self.position()
 
@@ -221,7 +221,7 @@ class PostgresStore:
 
 
 def _storable(keys: Iterable[str]) -> list[str]:
-    """Return the keys that a column can hold; no row can have any other key."""
+    """Return the keys without NUL; no row can have another key."""
     return [key for key in keys if "\0" not in key]
 
 
@@ -238,7 +238,7 @@ def _events(found: Iterable[Row]) -> list[Event]:
 
 
 def _entries(found: Sequence[Row]) -> list[FeedEntry]:
-    """Entries of the feed; of all events of a job, the last one brings the job."""
+    """Return the entries of the feed; only the last row of each job contains the job."""
     jobs = {row["job_id"]: _job(row["doc"], row["expiries"]) for row in found if row["doc"]}
     return [
         FeedEntry(rows.event_from_row(rows.EventRow(*row[:-2])), jobs.get(row["job_id"]))

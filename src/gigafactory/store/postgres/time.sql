@@ -1,2 +1,2 @@
--- The database's time, in seconds since 1970.
+-- Return the database's time, in seconds since 1970.
 SELECT extract(epoch FROM clock_timestamp())::float8

@@ -13,33 +13,33 @@ from gigafactory.store.postgres.queries import SQL
 
 
 async def commit_with_deletions(connection: Connection, group: GroupRows) -> BatchOutput:
-    """Keep a group with its removals, whole or not at all; the answer is that of `commit_batch`."""
+    """Commit a group with its job deletions atomically; return the output of `commit_batch`."""
     transaction = connection.transaction()
     await transaction.start()
-    kept = False
+    stored = False
     try:
-        answer = await _delete_and_commit(connection, group)
-        kept = not answer.refused
+        output = await _delete_and_commit(connection, group)
+        stored = not output.refused
     finally:
-        await (transaction.commit() if kept else transaction.rollback())
-    return answer
+        await (transaction.commit() if stored else transaction.rollback())
+    return output
 
 
 async def _delete_and_commit(connection: Connection, group: GroupRows) -> BatchOutput:
     await connection.execute(SQL["lock_feed"])
-    for check, gone in group.deletions:
-        job = gone.job
-        wanted = (job.id, job.rev, job.seq, list(gone.free), list(job.deps))
+    for check, deletion in group.deletions:
+        job = deletion.job
+        wanted = (job.id, job.rev, job.seq, list(deletion.free), list(job.deps))
         if await connection.fetchval(SQL["forget_job"], *wanted) is None:
             return BatchOutput(0, [group.number], [check], [None])
     row = await connection.fetchrow(SQL["commit_batch"], *parameters([group]))
-    assert row is not None, "a function answers with one row"
+    assert row is not None, "`commit_batch` returns one row"
     return BatchOutput(*row)
 
 
 EMPTY = BatchOutput(0, (), (), ())
 
-# Plans are made once. Tables may grow a thousandfold after that, so they have to be over indexes.
+# Plans are made once, and tables may grow a thousandfold later, so the plans must use indexes.
 WRITER_SETTINGS = {
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
@@ -52,55 +52,54 @@ class Writer:
     """Writes one batch at a time; after an error it reconnects for the next one."""
 
     def __init__(self, database: Database) -> None:
-        """Connect to this database with the first batch."""
         self._database = database
         self._connection: Connection | None = None
         self._numbers = itertools.count(1)
 
     @property
     def backend(self) -> int | None:
-        """The process of the server that the connection talks to."""
+        """The process id of the server side of the connection; None while disconnected."""
         if self._connection is None or self._connection.is_closed():
             return None
         return self._connection.get_server_pid()
 
     async def apply(self, batch: list[Group]) -> BatchResult:
-        """Keep those of these groups that hold; no two may share a key that one of them writes.
+        """Commit the valid groups; no two groups may share a key that one of them writes.
 
-        Raises Unavailable when it is not known what was kept; after anything else, nothing was.
+        Raises Unavailable if the outcome is unknown; after any other error nothing was stored.
         """
         groups = [GroupRows(next(self._numbers), writes) for writes in batch]
-        sound = [group for group in groups if group.refusal is None]
-        answer = await self._call(sound) if sound else EMPTY
-        return batch_result(groups, answer)
+        valid = [group for group in groups if group.refusal is None]
+        output = await self._call(valid) if valid else EMPTY
+        return batch_result(groups, output)
 
     async def _call(self, groups: Sequence[GroupRows]) -> BatchOutput:
-        alone = any(group.deletions for group in groups)
-        assert not alone or len(groups) == 1, "a deletion has a batch of its own"
+        deletes = any(group.deletions for group in groups)
+        assert not deletes or len(groups) == 1, "a deletion is the only group of its batch"
         values = parameters(groups)
         with self._database.map_db_errors():
             connection = await self._connect()
-            answered = False
+            finished = False
             try:
-                if alone:
-                    answer = await commit_with_deletions(connection, groups[0])
+                if deletes:
+                    output = await commit_with_deletions(connection, groups[0])
                 else:
                     row = await connection.fetchrow(SQL["commit_batch"], *values)
-                    assert row is not None, "a function answers with one row"
-                    answer = BatchOutput(*row)
-                answered = True
+                    assert row is not None, "`commit_batch` returns one row"
+                    output = BatchOutput(*row)
+                finished = True
             except asyncpg.PostgresError as fault:
-                answered = not is_unavailable(fault)
-                # Batches follow each other: another program is in the way. A group alone may pass.
+                finished = not is_unavailable(fault)
+                # Our batches do not conflict, so another program does. A single group may succeed.
                 if isinstance(fault, asyncpg.TransactionRollbackError) and len(groups) == 1:
-                    message = f"the database at {self._database} is busy: {fault}"
+                    message = f"the database at {self._database} is busy: {fault}; retry"
                     raise Unavailable(message) from fault
                 raise
             finally:
-                if not answered:
-                    # Nobody must read an answer that comes late.
+                if not finished:
+                    # A late response must not be read by the next batch.
                     connection.terminate()
-        return answer
+        return output
 
     async def _connect(self) -> Connection:
         if self._connection is None or self._connection.is_closed():

@@ -1,3 +1,3 @@
--- Remember the position of the newest event.
+-- Set the position of the newest event.
 UPDATE feed
    SET position = ?

@@ -1,4 +1,4 @@
--- Events that concern no job, newest first, of these products (a JSON list, or NULL for all).
+-- Return events that concern no job, newest first, of these products (a JSON list, or NULL for all).
 SELECT position, job_id, seq, product_id, type, at, actor, stage, data
   FROM event
  WHERE job_id IS NULL

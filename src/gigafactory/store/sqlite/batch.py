@@ -1,4 +1,4 @@
-"""One transaction of many groups: each is checked in turn, and all are written together."""
+"""A transaction of many groups of writes: check one by one, write all together."""
 
 import sqlite3
 from collections import Counter
@@ -37,14 +37,14 @@ NEVER = (0, 0)
 
 
 class Unread:
-    """A marker for a record that was not read yet."""
+    """A marker for a record that is not in the cache."""
 
 
 UNREAD = Unread()
 
 
 class Overlay(Generic[K, V]):
-    """What a batch has read and written of one table; None where there is no row."""
+    """The rows of one table that a batch has read or written; None where there is no row."""
 
     def __init__(self, load: Callable[[K], V | None]) -> None:
         self._load = load
@@ -52,23 +52,23 @@ class Overlay(Generic[K, V]):
         self.written: dict[K, V | None] = {}
 
     def get(self, key: K) -> V | None:
-        """The value under a key, as the groups before this one leave it."""
+        """Return the value of a key after the groups so far."""
         known = self._known
         if key not in known:
             known[key] = self._load(key)
         return known[key]
 
     def preload(self, keys: Iterable[K], found: Iterable[tuple[K, V]]) -> None:
-        """Know in advance what is there under these keys."""
+        """Set the stored values of these keys; keys without a value do not exist."""
         self._known.update(dict.fromkeys(keys))
         self._known.update(found)
 
     def put(self, key: K, value: V | None) -> None:
-        """Leave a value under a key, or nothing."""
+        """Write a value, or None to delete the key."""
         self._known[key] = self.written[key] = value
 
     def reset(self) -> None:
-        """Start over, after everything has been written."""
+        """Forget everything, after a flush."""
         self._known.clear()
         self.written.clear()
 
@@ -82,10 +82,7 @@ class Batch:
     """Checks groups one after the other, and writes their result in few statements."""
 
     def __init__(self, connection: sqlite3.Connection, cache: RowCache) -> None:
-        """Begin inside a transaction that the caller has begun and will commit.
-
-        `newest` is what is known of how things are before it.
-        """
+        """Work inside the caller's open transaction; `cache` holds rows as they were before it."""
         self._connection = connection
         self._cache = cache
         self._fetch = connection.execute
@@ -104,17 +101,17 @@ class Batch:
         self.entries: list[FeedEntry] = []
 
     def preload(self, groups: Sequence[Sequence[Write]]) -> None:
-        """Read at once what the verdicts on these groups will mostly ask for."""
+        """Read most rows that the checks of these groups need, in few queries."""
         changes = [w for writes in groups for w in writes if isinstance(w, JobChange)]
         known = self._cache.jobs
         ids = [change.after.id for change in changes if change.after.id not in known]
-        owned = self._cache.holds
-        held = [key for c in changes for key in (*c.take, *c.free) if key not in owned]
+        cached = self._cache.holds
+        keys = [key for c in changes for key in (*c.take, *c.free) if key not in cached]
         if ids:
             found = self._fetch(SQL["revs_of_jobs"], (rows.json_list(ids),))
             self._jobs.preload(ids, ((id_, (rev, seq)) for id_, rev, seq in found))
-        if held:
-            self._holds.preload(held, self._fetch(SQL["holders"], (rows.json_list(held),)))
+        if keys:
+            self._holds.preload(keys, self._fetch(SQL["holders"], (rows.json_list(keys),)))
         saved = (w.record for writes in groups for w in writes if isinstance(w, RecordChange))
         places = [(record.kind, record.key) for record in saved]
         places = [place for place in places if place not in self._cache.records]
@@ -123,7 +120,7 @@ class Batch:
             self._revs.preload(places, (((kind, key), rev) for kind, key, rev in found))
 
     def apply(self, writes: Sequence[Write]) -> CommitResult:
-        """The verdict on one group, which the groups after it find in place."""
+        """Check one group and return its verdict; later groups see its writes."""
         if (
             refused := self._find_stale(writes)
             or rows.find_duplicate(writes)
@@ -156,8 +153,8 @@ class Batch:
             if not fits:
                 return StaleRevision(rows.subject(write))
             guards = () if isinstance(write, JobDeletion) else write.guards
-            if guards and (broken := self._find_failed_guard(guards)):
-                return broken
+            if guards and (failed := self._find_failed_guard(guards)):
+                return failed
         return None
 
     def _find_failed_guard(self, guards: tuple[Guard, ...]) -> StaleRevision | None:
@@ -209,7 +206,7 @@ class Batch:
                 self._delete_job(write)
 
     def _is_deletable(self, job: Job) -> bool:
-        # Whoever came to wait for it earlier in this batch must be found.
+        # Dependents that this batch added must be found too.
         self._flush_so_far()
         same = (self._jobs.get(job.id) or NEVER) == (job.rev, job.seq)
         return same and self._fetch(SQL["dependents"], (job.id,)).fetchone() is None
@@ -226,8 +223,10 @@ class Batch:
     def _apply_job_change(self, change: JobChange) -> None:
         after = change.after
         self._jobs.put(after.id, (after.rev, after.seq))
-        moving = self._net_changes.get(after.id)
-        self._net_changes[after.id] = _NetChange(moving.before if moving else change.before, after)
+        earlier = self._net_changes.get(after.id)
+        self._net_changes[after.id] = _NetChange(
+            earlier.before if earlier else change.before, after
+        )
         if change.spec is not None:
             self._specs.append(rows.spec_row(change.spec))
         self._apply_leases(change)
@@ -244,12 +243,12 @@ class Batch:
 
     def _apply_leases(self, change: JobChange) -> None:
         job_id = change.after.id
-        steps = rows.lease_changes(change)
-        for epoch in steps.ended:
+        changes = rows.lease_changes(change)
+        for epoch in changes.ended:
             self._leases.put((job_id, epoch), None)
-        for lease in steps.written:
+        for lease in changes.written:
             self._leases.put((job_id, lease.epoch), lease)
-        for lease in steps.revoked:
+        for lease in changes.revoked:
             known = self._leases.get((job_id, lease.epoch))
             until = known.expires_at if known else lease.expires_at
             self._leases.put((job_id, lease.epoch), lease._replace(expires_at=until))
@@ -262,7 +261,7 @@ class Batch:
             self._leases.put(key, lease._replace(expires_at=until))
 
     def _append(self, writes: Sequence[Write]) -> int:
-        begun_at = self._position
+        before = self._position
         for write in writes:
             if isinstance(write, JobChange | RecordChange):
                 job = write.after if isinstance(write, JobChange) else None
@@ -271,10 +270,10 @@ class Batch:
                     self._events.append(rows.event_row(event, self._position))
                     placed = msgspec.structs.replace(event, position=self._position)
                     self.entries.append(FeedEntry(placed, job))
-        return self._position if self._position > begun_at else 0
+        return self._position if self._position > before else 0
 
     def flush(self) -> None:
-        """Write all that the groups leave behind: the end of the batch."""
+        """Write the result of all groups."""
         self._flush_jobs()
         self._execute_rows("insert_spec", self._specs)
         self._execute_rows("insert_event", self._events)
@@ -297,7 +296,7 @@ class Batch:
             self._fetch(SQL["advance_feed"], (self._position,))
 
     def _flush_so_far(self) -> None:
-        """Write the result of the groups so far, and start over."""
+        """Write the result of the groups so far, so that queries see it."""
         self.flush()
         self._reset()
 
@@ -325,10 +324,10 @@ class Batch:
         self._execute_rows("relist_job", relisted)
         self._execute_rows("count_jobs", [(*place, jobs) for place, jobs in tally.items() if jobs])
 
-    def _flush_keyed(self, remove: str, write: str, left: dict[str, str | None]) -> None:
-        self._execute_rows(remove, [(key,) for key, value in left.items() if value is None])
+    def _flush_keyed(self, remove: str, write: str, written: dict[str, str | None]) -> None:
+        self._execute_rows(remove, [(key,) for key, value in written.items() if value is None])
         self._execute_rows(
-            write, [(key, value) for key, value in left.items() if value is not None]
+            write, [(key, value) for key, value in written.items() if value is not None]
         )
 
     def _execute_rows(self, query: str, values: Sequence[tuple[object, ...]]) -> None:
@@ -350,7 +349,7 @@ class Batch:
         self._specs.clear()
         self._events.clear()
         self._seen.clear()
-        # What was known before this batch says nothing about what has been written by now.
+        # The cache does not have the rows that were just written.
         self._cache = RowCache()
 
     def _load_job(self, job_id: str) -> tuple[int, int] | None:

@@ -11,12 +11,12 @@ from gigafactory.store.sqlite.queries import MIGRATIONS
 WRITER_CACHE_KIB = 64 * 1024
 READER_CACHE_KIB = 16 * 1024
 CHECKPOINT_PAGES = 16_000
-"""With large bodies the log grows sooner than by the count of writes that usually ends it."""
+"""Large bodies can grow the log faster than the number of writes suggests: limit its size too."""
 STATEMENTS_KEPT = 512
 BUSY_S = 1.0
 """How long to wait for another program's lock; the event loop blocks meanwhile."""
 
-# `fullfsync` matters on macOS alone, where a plain sync does not reach the disk.
+# `fullfsync` matters only on macOS, where a plain sync does not reach the disk.
 _SETTINGS = f"""
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = FULL;
@@ -27,12 +27,12 @@ PRAGMA temp_store = MEMORY;
 """
 
 _ADVICE = {
-    "SQLITE_FULL": "the disk is full; free some space, then ask again with the same key",
-    "SQLITE_READONLY": "it cannot be written; check who owns the file and its folder",
-    "SQLITE_CANTOPEN": "it cannot be opened; check that the folder exists and may be written",
+    "SQLITE_FULL": "the disk is full; free some space, then retry with the same idempotency key",
+    "SQLITE_READONLY": "it is not writable; check the owner of the file and its folder",
+    "SQLITE_CANTOPEN": "it cannot be opened; check that the folder exists and is writable",
     "SQLITE_CORRUPT": "the file is damaged; stop the coordinator and restore a backup",
-    "SQLITE_NOTADB": "the file is not a database of this program; name another one",
-    "SQLITE_IOERR": "the disk failed; check it, then ask again with the same key",
+    "SQLITE_NOTADB": "the file is not a Gigafactory database; choose another file",
+    "SQLITE_IOERR": "the disk failed; check it, then retry with the same idempotency key",
 }
 
 
@@ -54,8 +54,8 @@ def map_db_errors(path: Path) -> Iterator[None]:
 
 def _describe(path: Path, fault: sqlite3.Error) -> str:
     name = getattr(fault, "sqlite_errorname", "")
-    meaning = next((text for start, text in _ADVICE.items() if name.startswith(start)), None)
-    return f"the store {path} is away: {meaning or fault}"
+    advice = next((text for start, text in _ADVICE.items() if name.startswith(start)), None)
+    return f"the store {path} is unavailable: {advice or fault}"
 
 
 def create_file(path: Path) -> None:
@@ -64,15 +64,15 @@ def create_file(path: Path) -> None:
     Raises Unavailable.
     """
     try:
-        # An existing file is not opened: closing it again would end the locks of this process.
+        # Do not open an existing file: closing it would release the locks of this process.
         path.touch(mode=0o600)
     except OSError as fault:
-        message = f"the store {path} is away: {_ADVICE['SQLITE_CANTOPEN']} ({fault.strerror})"
-        raise Unavailable(message) from fault
+        advice = f"{_ADVICE['SQLITE_CANTOPEN']} ({fault.strerror})"
+        raise Unavailable(f"the store {path} is unavailable: {advice}") from fault
 
 
 def connect(path: Path, *, cache_kib: int) -> sqlite3.Connection:
-    """Open a connection with manual transactions, usable from any single thread."""
+    """Open a connection with manual transactions; use it from one thread at a time."""
     connection = sqlite3.connect(
         path,
         timeout=BUSY_S,
@@ -93,21 +93,21 @@ def connect(path: Path, *, cache_kib: int) -> sqlite3.Connection:
 def open_transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """Write inside a transaction that stays open; roll back if the block fails."""
     connection.execute("BEGIN IMMEDIATE")
-    whole = False
+    complete = False
     try:
         yield
-        whole = True
+        complete = True
     finally:
-        if connection.in_transaction and not whole:
+        if connection.in_transaction and not complete:
             connection.execute("ROLLBACK")
 
 
 def take_ownership(path: Path) -> sqlite3.Connection:
-    """Take ownership of the store; closing the connection releases it.
+    """Take ownership of the store; closing the returned connection releases it.
 
-    Raises Unavailable when another one has it.
+    Raises Unavailable if another coordinator owns the store.
     """
-    # A SQLite lock ends with its process on every system, however the process ends.
+    # Every system releases a SQLite lock when its process ends, even after a crash.
     file = path.with_name(path.name + ".owner")
     create_file(file)
     owner = sqlite3.connect(file, timeout=0, isolation_level=None, check_same_thread=False)
@@ -119,23 +119,23 @@ def take_ownership(path: Path) -> sqlite3.Connection:
         if getattr(fault, "sqlite_errorname", "") != "SQLITE_BUSY":
             raise
         message = (
-            f"the store {path} belongs to a coordinator that is running; stop that one,"
-            " or give this one a data folder of its own (AQ_DATA)"
+            f"the store {path} belongs to a running coordinator; stop that coordinator,"
+            " or give this one its own data folder (AQ_DATA)"
         )
         raise Unavailable(message) from fault
     return owner
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Bring the schema up to date, one whole step at a time.
+    """Bring the schema up to date, one transaction per migration.
 
-    Raises Unavailable when the file is from a newer program.
+    Raises Unavailable if a newer program has migrated the file.
     """
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > len(MIGRATIONS):
         message = (
-            f"the store {path} has schema {version}, and this program knows {len(MIGRATIONS)};"
-            " install the newer program again"
+            f"the store {path} has schema {version}, but this program supports up to"
+            f" {len(MIGRATIONS)}; install the newer program again"
         )
         raise Unavailable(message)
     for number, step in enumerate(MIGRATIONS[version:], start=version + 1):

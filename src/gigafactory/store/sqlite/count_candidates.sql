@@ -1,3 +1,3 @@
--- How many jobs some conditions leave, counted no further than a limit.
+-- Count the jobs that match some conditions, up to a limit.
 SELECT count(*)
   FROM (SELECT 1 FROM ({arms}) LIMIT ?)

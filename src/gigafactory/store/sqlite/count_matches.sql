@@ -1,3 +1,3 @@
--- How many jobs match a search, counted no further than a limit.
+-- Count the jobs that match a search, up to a limit.
 SELECT count(*)
   FROM (SELECT 1 FROM search WHERE search MATCH ? LIMIT ?)

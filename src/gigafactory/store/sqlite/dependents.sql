@@ -1,4 +1,4 @@
--- The unfinished jobs that wait for this one.
+-- Return the unfinished jobs that wait for a job.
 SELECT job.doc,
        (SELECT json_group_object(epoch, expires_at) FROM lease WHERE lease.job_id = job.id)
   FROM dep

@@ -1,4 +1,4 @@
--- Jobs no longer wait for others.
+-- Delete dependencies.
   WITH given (dep_id, job_id) AS (
        VALUES (?, ?)
        )

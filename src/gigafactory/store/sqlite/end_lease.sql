@@ -1,4 +1,4 @@
--- Forget leases that have ended.
+-- Delete leases that have ended.
   WITH given (job_id, epoch) AS (
        VALUES (?, ?)
        )

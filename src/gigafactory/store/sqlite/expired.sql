@@ -1,4 +1,4 @@
--- Jobs with a lease that ran out by a moment, the longest gone first.
+-- Return jobs with a lease that has expired by a time, earliest expiry first.
 SELECT job.doc,
        (SELECT json_group_object(epoch, expires_at) FROM lease WHERE lease.job_id = job.id)
   FROM (

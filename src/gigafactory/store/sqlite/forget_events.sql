@@ -1,3 +1,3 @@
--- Remove the story of a job that goes.
+-- Delete the events of a job.
 DELETE FROM event
  WHERE job_id = ?

@@ -1,4 +1,4 @@
--- Free keys that are a job's.
+-- Free unique keys if this job owns them.
   WITH given (key, job_id) AS (
        VALUES (?, ?)
        )

@@ -1,3 +1,3 @@
--- Remove a job, whose state was looked at in this transaction.
+-- Delete a job; its state was checked in this transaction.
 DELETE FROM job
  WHERE id = ?

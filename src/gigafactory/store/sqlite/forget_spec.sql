@@ -1,3 +1,3 @@
--- Remove what was asked for of a job that goes.
+-- Delete the spec of a job.
 DELETE FROM spec
  WHERE job_id = ?

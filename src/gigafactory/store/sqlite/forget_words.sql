@@ -1,4 +1,4 @@
--- Take a job out of the search, by the words that it is in there with.
+-- Remove a job from the search index, which needs the indexed words.
 INSERT INTO search (search, rowid, words)
 SELECT 'delete', n, words
   FROM job

@@ -1,3 +1,3 @@
--- A job waits for another.
+-- Insert dependencies: a job waits for another.
 INSERT INTO dep (dep_id, job_id)
 VALUES (?, ?)

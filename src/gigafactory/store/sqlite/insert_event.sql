@@ -1,3 +1,3 @@
--- Add events to the end of the feed.
+-- Append events to the feed.
 INSERT INTO event (position, job_id, seq, product_id, type, at, actor, stage, data)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)

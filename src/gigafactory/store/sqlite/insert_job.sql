@@ -1,4 +1,4 @@
--- Keep new jobs.
+-- Insert new jobs.
 INSERT INTO job (
     id, product_id, name, stage, priority, repo, profile, engine, parent_id, rev, seq, words, doc
 )

@@ -1,3 +1,3 @@
--- Keep what was asked for, once and for all.
+-- Insert the specs of new jobs; a spec never changes.
 INSERT INTO spec (job_id, manifest, body)
 VALUES (?, ?, ?)

@@ -1,4 +1,4 @@
--- Those of these jobs (a JSON list of ids) that exist, with the newest expiry of each lease.
+-- Return the existing jobs among these (a JSON list of ids), with the current expiry of each lease.
 SELECT job.doc,
        (SELECT json_group_object(epoch, expires_at) FROM lease WHERE lease.job_id = job.id)
   FROM job

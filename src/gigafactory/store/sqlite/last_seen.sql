@@ -1,3 +1,3 @@
--- When each factory was last heard of.
+-- Return when each factory was last seen.
 SELECT factory_id, at
   FROM seen

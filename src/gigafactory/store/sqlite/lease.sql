@@ -1,4 +1,4 @@
--- One lease as it is now.
+-- Return the current state of one lease.
 SELECT job_id, epoch, factory_id, live, expires_at
   FROM lease
  WHERE job_id = ?

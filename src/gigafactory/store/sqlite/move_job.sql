@@ -1,4 +1,4 @@
--- Keep the next state of jobs that are listed under another stage or engine.
+-- Write the next state of jobs whose stage or engine has changed.
   WITH given (stage, engine, rev, seq, doc, id) AS (
        VALUES (?, ?, ?, ?, ?, ?)
        )

@@ -1,4 +1,4 @@
--- Records of a kind that may be forgotten by a moment, the longest gone first.
+-- Return records of a kind that have expired by a time, earliest expiry first.
 SELECT doc
   FROM record
  WHERE kind = ?

@@ -1,4 +1,4 @@
--- Which job owns a unique key.
+-- Return the job that owns a unique key.
 SELECT job_id
   FROM hold
  WHERE key = ?

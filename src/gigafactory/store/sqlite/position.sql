@@ -1,3 +1,3 @@
--- The position of the newest event.
+-- Return the position of the newest event.
 SELECT position
   FROM feed

@@ -1,3 +1,3 @@
--- Let every lease last longer by this many milliseconds.
+-- Extend every lease by this many milliseconds.
 UPDATE lease
    SET expires_at = expires_at + ?

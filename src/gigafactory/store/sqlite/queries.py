@@ -1,4 +1,4 @@
-"""The SQL of the embedded store: one query a file, named after what it does."""
+"""The SQL of the SQLite store: one query per file, by file name."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,32 +13,32 @@ SQL: Mapping[str, str] = {
     for file in _FOLDER.iterdir()
     if file.name.endswith(".sql") and file.name != "schema.sql"
 }
-"""Every query by its name."""
+"""All queries by name."""
 
 SCHEMA: str = _FOLDER.joinpath("schema.sql").read_text(encoding="utf-8")
-"""What the migrations add up to."""
+"""The schema after all migrations."""
 
 MIGRATIONS: tuple[str, ...] = tuple(
     file.read_text(encoding="utf-8")
     for file in sorted(_FOLDER.joinpath("migrations").iterdir(), key=lambda file: file.name)
     if file.name.endswith(".sql")
 )
-"""The steps from an empty file to the newest schema, in order, forward only."""
+"""The steps from an empty file to the current schema, in order."""
 
 Row = Sequence[object]
 
 ROWS_MAX = 64
 ROWS_EXACT = 16
-"""Fewer rows than this go into one statement, whatever their number; more, in few sizes."""
+"""Up to this many rows go into a statement of exactly their number."""
 
 _ROW = re.compile(r"(?<=VALUES )\(\?(?:, \?)*\)")
 
 
 def for_rows(query: str, rows: Sequence[Row]) -> Iterator[tuple[str, list[object]]]:
-    """Statements that write all of these rows, each with the values of its share of them.
+    """Return statements that write all rows, each with the values of its rows.
 
-    A statement runs beside Python's other threads as long as it lasts: many rows in one leave the
-    event loop alone for longer than one row in each, and the database does less for each.
+    A statement runs without Python's global lock: one statement with many rows leaves more time
+    to other threads than many statements, and costs the database less per row.
     """
     start = 0
     while (left := len(rows) - start) > 0:
@@ -50,6 +50,5 @@ def for_rows(query: str, rows: Sequence[Row]) -> Iterator[tuple[str, list[object
 
 @cache
 def _repeat_row(query: str, count: int) -> str:
-    """A query with its one row of parameters repeated."""
     [row] = _ROW.findall(SQL[query])
     return _ROW.sub(", ".join([row] * count), SQL[query])

@@ -1,4 +1,4 @@
-"""A few connections that read beside the writer, one a thread."""
+"""Reader connections beside the writer, one per thread."""
 
 import asyncio
 import sqlite3
@@ -15,47 +15,45 @@ T = TypeVar("T")
 
 
 class SqliteReaders:
-    """Answers questions in threads; each begins after all that was committed before it."""
+    """Runs reads in threads; a read sees all commits before its start."""
 
     def __init__(self, path: Path, threads_max: int) -> None:
-        """Ask at most so many questions at once."""
         self._path = path
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
         self._threads = ThreadPoolExecutor(threads_max, thread_name_prefix="sqlite-reader")
         self._closed = False
 
-    async def read(self, question: Callable[[sqlite3.Connection], T]) -> T:
-        """The answer that this question finds in the newest committed state.
+    async def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a query function in a thread, on the newest committed state.
 
         Raises Unavailable.
         """
         self.require_open()
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads, self._read, question)
+        return await loop.run_in_executor(self._threads, self._read, query)
 
-    def read_inline(self, question: Callable[[sqlite3.Connection], T]) -> T:
-        """The answer to a question that is sooner answered than handed to a thread.
+    def read_inline(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a query function at once: a thread would take longer for few rows.
 
         Raises Unavailable.
         """
         self.require_open()
-        return self._read(question)
+        return self._read(query)
 
     def require_open(self) -> None:
-        """Refuse what is asked of a store that is closed.
+        """Check that the store is open.
 
         Raises Unavailable.
         """
         if self._closed:
-            raise Unavailable(f"the store {self._path} is closed; start the coordinator again")
+            raise Unavailable(f"the store {self._path} is closed; restart the coordinator")
 
-    def _read(self, question: Callable[[sqlite3.Connection], T]) -> T:
+    def _read(self, query: Callable[[sqlite3.Connection], T]) -> T:
         with map_db_errors(self._path):
-            return question(self._connection())
+            return query(self._connection())
 
     def _connection(self) -> sqlite3.Connection:
-        """The connection of the thread that asks."""
         known: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if known is None:
             known = self._local.connection = connect(self._path, cache_kib=READER_CACHE_KIB)
@@ -64,7 +62,7 @@ class SqliteReaders:
         return known
 
     def close(self) -> None:
-        """Answer what was asked, and close the connections."""
+        """Finish the requested reads, and close the connections."""
         self._closed = True
         self._threads.shutdown()
         for connection in self._connections:

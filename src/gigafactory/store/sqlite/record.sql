@@ -1,4 +1,4 @@
--- One record of a kind.
+-- Return one record of a kind.
 SELECT doc
   FROM record
  WHERE kind = ?

@@ -1,4 +1,4 @@
--- Records of a kind in the order of their keys: within a range, after a key.
+-- Return records of a kind in the order of their keys: within a range, after a key.
 SELECT doc
   FROM record
  WHERE kind = ?

@@ -1,4 +1,4 @@
--- Keep the next state of jobs that are listed under another name, priority or the like.
+-- Write the next state of jobs whose name, priority or other listed columns have changed.
   WITH given (
        id, product_id, name, stage, priority, repo, profile, engine, parent_id, rev, seq, words, doc
        ) AS (

@@ -1,4 +1,4 @@
--- Forget records; their revisions were checked in this transaction.
+-- Delete records; their revisions were checked in this transaction.
   WITH given (kind, key) AS (
        VALUES (?, ?)
        )

@@ -1,4 +1,4 @@
--- How far a job is: its revision, and the number of its newest event.
+-- Return the revision of a job and the sequence number of its newest event.
 SELECT rev, seq
   FROM job
  WHERE id = ?

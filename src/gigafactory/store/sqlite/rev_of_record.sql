@@ -1,4 +1,4 @@
--- How often a record was written.
+-- Return the revision of a record.
 SELECT rev
   FROM record
  WHERE kind = ?

@@ -1,4 +1,4 @@
--- How often each of these records (a JSON list of kinds with keys) was written.
+-- Return the revision of each of these records (a JSON list of kinds with keys).
 SELECT record.kind, record.key, record.rev
   FROM json_each(?) AS wanted
   JOIN record ON record.kind = json_extract(wanted.value, '$[0]')

@@ -21,7 +21,7 @@ RECORDS_MAX = 10_000
 HOLDS_MAX = 20_000
 SPECS_MAX = 1_000
 SPEC_BYTES_MAX = 4_096
-"""Longer bodies are read when they are asked for: so all that is kept has a few megabytes."""
+"""Longer specs are not cached, so that the cache stays at a few megabytes."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -30,10 +30,9 @@ V = TypeVar("V")
 class RowCache:
     """Jobs, specs, records and unique keys as they are stored.
 
-    A record that is known not to be there is None, and so is the owner of a key that is free.
-
-    Only this process writes the file, and every stored write passes through here before its caller
-    hears of it, so that what is found here is what a query would find.
+    None stands for a record that does not exist, and for the owner of a free key. Only this process
+    writes the file, and every stored write is applied here before its caller gets the verdict, so
+    the cache returns the same as a query.
     """
 
     def __init__(self) -> None:
@@ -43,15 +42,15 @@ class RowCache:
         self.holds: dict[str, str | None] = {}
 
     def put_job(self, job: Job) -> None:
-        """Know a job as it was just read, or written."""
+        """Cache a job that was just read or written."""
         _put(self.jobs, job.id, job, JOBS_MAX)
 
     def put_record(self, kind: str, key: str, record: Record | None) -> None:
-        """Know a record as it was just read, or written."""
+        """Cache a record that was just read or written."""
         _put(self.records, (kind, key), record, RECORDS_MAX)
 
     def apply(self, writes: tuple[Write, ...]) -> None:
-        """Follow a group of writes that was stored."""
+        """Apply a group of writes that was stored."""
         for write in writes:
             match write:
                 case JobChange():
@@ -73,7 +72,7 @@ class RowCache:
                     pass
 
     def _apply_job(self, change: JobChange) -> None:
-        """A lease that a change keeps has the expiry of its renewals, not the one read."""
+        """Cache the new job; a lease that it keeps has the expiry of the renewals since."""
         job, known = change.after, self.jobs.get(change.after.id)
         kept = set(_expiries(change.before)) & set(_expiries(job))
         if not kept:
@@ -87,12 +86,12 @@ class RowCache:
             self.put_job(replace(job, lease=replace(job.lease, expires_at=live.expires_at)))
 
     def _put_spec(self, spec: JobSpec | None) -> None:
-        """What a new job asks for: on a fleet with free seats it is wanted in a moment."""
+        """Cache the spec of a new job: with free seats, it is read in a moment."""
         if spec is not None and len(spec.body) + len(bytes(spec.manifest)) <= SPEC_BYTES_MAX:
             _put(self.specs, spec.job_id, spec, SPECS_MAX)
 
     def _apply_holds(self, change: JobChange) -> None:
-        """The seats of a factory change hands all day long, and every grant asks who has them."""
+        """Cache the owners of keys: every lease grant checks the seat keys of a factory."""
         for key in change.free:
             if self.holds.get(key) == change.after.id:
                 _put(self.holds, key, None, HOLDS_MAX)
@@ -108,7 +107,7 @@ class RowCache:
 
 
 def _expiries(job: Job | None) -> Iterator[tuple[int, object]]:
-    """Every lease of a job by epoch, with the expiry that the job's own document names."""
+    """Return epoch and expiry of every lease, by the job document."""
     if job is None:
         return
     for lease in (*job.ending, job.lease):
@@ -116,8 +115,8 @@ def _expiries(job: Job | None) -> Iterator[tuple[int, object]]:
             yield lease.epoch, lease.expires_at
 
 
-def _put(shelf: dict[K, V], key: K, value: V, most: int) -> None:
-    shelf.pop(key, None)
-    shelf[key] = value
-    if len(shelf) > most:
-        del shelf[next(iter(shelf))]
+def _put(cache: dict[K, V], key: K, value: V, size_max: int) -> None:
+    cache.pop(key, None)
+    cache[key] = value
+    if len(cache) > size_max:
+        del cache[next(iter(cache))]

@@ -1,4 +1,4 @@
-"""The embedded store: a SQLite file that belongs to one coordinator."""
+"""The store in a SQLite file, owned by one coordinator."""
 
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
@@ -13,7 +13,6 @@ from gigafactory.domain.job.job import Event, Job, JobSpec, Stage
 from gigafactory.store import rows
 from gigafactory.store.group_commit import BatchResult, Group, GroupCommit
 from gigafactory.store.recent_feed import RecentFeed
-from gigafactory.store.sqlite import job_query as finding
 from gigafactory.store.sqlite.batch import Batch
 from gigafactory.store.sqlite.commit_sync import CommitSync
 from gigafactory.store.sqlite.connection import (
@@ -25,27 +24,28 @@ from gigafactory.store.sqlite.connection import (
     open_transaction,
     take_ownership,
 )
+from gigafactory.store.sqlite.job_query import find_rows
 from gigafactory.store.sqlite.queries import SQL
 from gigafactory.store.sqlite.readers import SqliteReaders
 from gigafactory.store.sqlite.row_cache import RowCache
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 T = TypeVar("T")
-# What a column holds is known to its query alone.
+# Only the query knows the types of its columns.
 Row = tuple[Any, ...]
 
 READERS = 3
 FINDERS = 2
 LAST_POSITION = 2**63 - 1
 FEW = 100
-"""Up to so many rows are read on the event loop: a thread would take longer."""
+"""Up to this many rows are read on the event loop: a thread would take longer."""
 
 
 class SqliteStore:
     """A store in one SQLite file: one sync per batch of commits, separate reader connections."""
 
     def __init__(self, path: Path, writer: sqlite3.Connection) -> None:
-        """Stand on a connection that `open` has made, and will close."""
+        """Use a migrated connection; call `open` instead."""
         self._path = path
         self._writer = writer
         self._syncs = CommitSync(writer)
@@ -60,9 +60,9 @@ class SqliteStore:
     @classmethod
     @asynccontextmanager
     async def open(cls, path: Path | str) -> AsyncIterator["SqliteStore"]:
-        """The store in this file, made or brought up to date where needed, until the block ends.
+        """Open the store in a file for the block; create or migrate the file if needed.
 
-        Raises Unavailable when the file belongs to another coordinator, or cannot be used.
+        Raises Unavailable if another coordinator owns the file, or the file cannot be used.
         """
         path = Path(path)
         with ExitStack() as stack:
@@ -88,15 +88,15 @@ class SqliteStore:
         return await self._group.commit(writes)
 
     async def _apply(self, groups: list[Group]) -> BatchResult:
-        kept = False
+        stored = False
         try:
             with map_db_errors(self._path):
                 applied = self._write(groups)
                 await self._syncs.commit(sum(map(len, groups)))
-            kept = True
+            stored = True
         finally:
-            if not kept:
-                # Nobody knows whether it was kept.
+            if not stored:
+                # The outcome is unknown.
                 self._cache = RowCache()
         for writes, verdict in zip(groups, applied.verdicts, strict=True):
             if isinstance(verdict, Stored):
@@ -104,7 +104,7 @@ class SqliteStore:
         return applied
 
     def _write(self, groups: list[Group]) -> BatchResult:
-        """Judge the groups, and write what they leave into a transaction that is still open."""
+        """Check the groups and write the valid ones; the transaction stays open."""
         with open_transaction(self._writer):
             batch = Batch(self._writer, self._cache)
             batch.preload(groups)
@@ -124,20 +124,20 @@ class SqliteStore:
 
     async def jobs(self, job_ids: Collection[str]) -> Mapping[str, Job]:
         self._readers.require_open()
-        newest = self._cache.jobs
-        known = {job_id: newest[job_id] for job_id in job_ids if job_id in newest}
+        cache = self._cache.jobs
+        known = {job_id: cache[job_id] for job_id in job_ids if job_id in cache}
         if len(known) == len(job_ids):
             return known
         others = [job_id for job_id in job_ids if job_id not in known]
         return known | {job.id: job for job in await self._read_keys("jobs", _jobs, others)}
 
     async def find_jobs(self, query: JobQuery) -> Sequence[Job]:
-        return await self._finders.read(lambda reader: _jobs(finding.find_rows(reader, query)))
+        return await self._finders.read(lambda reader: _jobs(find_rows(reader, query)))
 
     async def specs(self, job_ids: Collection[str]) -> Mapping[str, JobSpec]:
         self._readers.require_open()
-        newest = self._cache.specs
-        known = {job_id: newest[job_id] for job_id in job_ids if job_id in newest}
+        cache = self._cache.specs
+        known = {job_id: cache[job_id] for job_id in job_ids if job_id in cache}
         if len(known) == len(job_ids):
             return known
         others = [job_id for job_id in job_ids if job_id not in known]
@@ -185,17 +185,17 @@ class SqliteStore:
         if (of.kind, key) in self._cache.records:
             self._readers.require_open()
             known = self._cache.records[of.kind, key]
-            assert known is None or isinstance(known, of), "one kind, one type"
+            assert known is None or isinstance(known, of), "every record kind has one type"
             return known
         found = self._read_inline("record", _records(of), of.kind, key)
-        newest = found[0] if found else None
-        self._cache.put_record(of.kind, key, newest)
-        return newest
+        record = found[0] if found else None
+        self._cache.put_record(of.kind, key, record)
+        return record
 
     async def records_by_key(
         self, of: type[AnyRecord], keys: Collection[str]
     ) -> Mapping[str, AnyRecord]:
-        # What was lately written is in memory, and the rest is seldom asked for.
+        # Recent records are cached, and others are rarely read.
         found = [await self.record(of, key) for key in keys]
         return {record.key: record for record in found if record is not None}
 
@@ -203,10 +203,10 @@ class SqliteStore:
         self, of: type[AnyRecord], *, prefix: str = "", after: str = "", limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:
         bounds = (prefix, rows.after_prefix(prefix), after)
-        asked = (of.kind, *bounds, limit)
+        values = (of.kind, *bounds, limit)
         if limit <= FEW:
-            return self._read_inline("records", _records(of), *asked)
-        return await self._read("records", _records(of), *asked)
+            return self._read_inline("records", _records(of), *values)
+        return await self._read("records", _records(of), *values)
 
     async def expired_records(
         self, of: type[AnyRecord], now: datetime, *, limit: int = PAGE_MAX
@@ -223,13 +223,12 @@ class SqliteStore:
         return {stage: found.get(stage.value, 0) for stage in Stage}
 
     def _read_inline(self, query: str, read: Callable[[list[Row]], T], *values: object) -> T:
-        """What `read` makes of the few rows of a query, at once: a thread would take longer."""
+        """Run a query for few rows on the event loop: a thread would take longer."""
         return self._readers.read_inline(lambda reader: read(_rows(reader, query, values)))
 
     async def _read_keys(
         self, query: str, read: Callable[[list[Row]], T], keys: Collection[str]
     ) -> T:
-        """What `read` makes of the rows with these keys."""
         listed = rows.json_list(keys)
         few = len(keys) <= FEW
         return (
@@ -237,7 +236,7 @@ class SqliteStore:
         )
 
     async def _read(self, query: str, read: Callable[[list[Row]], T], *values: object) -> T:
-        """What `read` makes of the rows of a query, all of it beside the event loop."""
+        """Run a query in a reader thread, and convert its rows there with `read`."""
         return await self._readers.read(lambda reader: read(_rows(reader, query, values)))
 
 

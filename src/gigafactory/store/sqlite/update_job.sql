@@ -1,4 +1,4 @@
--- Keep the next state of jobs that stay where they are listed.
+-- Write the next state of jobs whose listed columns stay the same.
   WITH given (rev, seq, doc, id) AS (
        VALUES (?, ?, ?, ?)
        )

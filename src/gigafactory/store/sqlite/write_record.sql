@@ -1,4 +1,4 @@
--- Keep a record as it is now; its revision was checked in this transaction.
+-- Insert or replace records; their revisions were checked in this transaction.
 INSERT INTO record (kind, key, product_id, rev, expires_at, doc)
 VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT (kind, key) DO UPDATE

@@ -1,7 +1,7 @@
--- Where everything is kept.
--- Text is compared by code point, as Python does; times are milliseconds since 1970.
+-- The tables of the store.
+-- Text is compared by code point, as in Python. Times are milliseconds since 1970.
 
--- The one row that every batch takes first: batches follow each other, so positions are in commit order.
+-- One row, which every batch locks first: batches are serialized, so positions are in commit order.
 CREATE TABLE feed (
     one      boolean PRIMARY KEY DEFAULT true CHECK (one),
     position bigint  NOT NULL
@@ -9,7 +9,7 @@ CREATE TABLE feed (
 
 INSERT INTO feed (position) VALUES (0);
 
--- No column but the key is indexed, so that a job's next state mostly lands on the same page.
+-- Only the key is indexed, so that an update of a job mostly stays on the same page.
 CREATE TABLE job (
     id  text   COLLATE "C" PRIMARY KEY,
     rev bigint NOT NULL,
@@ -17,9 +17,9 @@ CREATE TABLE job (
     doc text   NOT NULL
 ) WITH (fillfactor = 70, toast_tuple_target = 8160);
 
--- What a job is listed by and what hardly ever changes.
--- The ids in these indexes have an order that the key's index does not have, so that a list which asks
--- for that order is read along the condition that it names, whatever the planner hopes of the key's.
+-- Columns that lists filter by and that rarely change.
+-- The ids in these indexes have another operator class than the primary key, so that a list in that
+-- order is read along the index of its condition, even if the planner prefers the primary key.
 CREATE TABLE listing (
     job_id     text COLLATE "C" PRIMARY KEY,
     product_id text COLLATE "C" NOT NULL,
@@ -38,7 +38,7 @@ CREATE INDEX listing_by_repo ON listing (repo, job_id text_pattern_ops) WHERE re
 CREATE INDEX listing_by_profile ON listing (profile, job_id text_pattern_ops) WHERE profile IS NOT NULL;
 CREATE INDEX listing_by_parent ON listing (parent_id, job_id text_pattern_ops) WHERE parent_id IS NOT NULL;
 
--- What it is listed by and what changes all the time; few indexes have to follow.
+-- Columns that lists filter by and that change often, with few indexes to update.
 CREATE TABLE standing (
     job_id     text COLLATE "C" PRIMARY KEY,
     product_id text COLLATE "C" NOT NULL,
@@ -55,7 +55,7 @@ CREATE TABLE search (
     words  tsvector NOT NULL
 );
 
--- Without a pending list, no commit has to pay for the words of many others.
+-- Without a pending list, no commit pays for indexing the words of many others.
 CREATE INDEX search_by_words ON search USING gin (words) WITH (fastupdate = off);
 
 CREATE TABLE spec (
@@ -84,7 +84,7 @@ CREATE TABLE hold (
     job_id text COLLATE "C" NOT NULL
 );
 
--- The authority on when a lease runs out: what the job's document says of it is stale.
+-- Overrides the expiry in the job document, which is stale.
 CREATE TABLE lease (
     job_id     text    COLLATE "C",
     epoch      bigint,
@@ -121,7 +121,7 @@ CREATE TABLE seen (
     at         bigint NOT NULL
 ) WITH (fillfactor = 50);
 
--- How many jobs stand where, so that nobody has to count them.
+-- The number of jobs per product and stage, kept so that no query has to count them.
 CREATE TABLE tally (
     product_id text   COLLATE "C",
     stage      text   COLLATE "C",

@@ -1,5 +1,5 @@
--- The rows of a batch: `g` is the number of the group of writes that a row belongs to, `n` that of a
--- check within its group.
+-- The rows of a batch: `g` is the number of the group of writes that a row belongs to, `n` the number
+-- of a check within its group.
 CREATE TYPE job_check AS (g bigint, n int, id text, rev bigint, seq bigint);
 CREATE TYPE record_check AS (g bigint, n int, kind text, key text, rev bigint);
 CREATE TYPE lease_check AS (g bigint, n int, job_id text, epoch bigint, at bigint);
@@ -29,12 +29,12 @@ CREATE TYPE event_told AS (
     stage text, data text
 );
 
--- Keep those groups of writes that hold, each whole or not at all, and say which do not and why.
+-- Commit the groups of writes whose checks pass, each atomically, and return which failed and why.
 -- No two groups of a batch may share a key that one of them writes.
--- `base` is the feed's position before; the events of the groups that are kept follow it in order.
--- A group that is not kept is in `refused`, with the number of its first broken check, and the owner
--- of the key if that is what is wrong.
--- Whoever calls this keeps the planner to indexes, since a table may have grown a thousandfold since
+-- `base` is the position of the feed before; the events of the stored groups follow it in order.
+-- `refused` has the numbers of the groups that were not stored, `numbers` their first failed check,
+-- and `owners` the owner of the key if a taken key is the reason.
+-- The caller must restrict the planner to indexes, since a table may have grown a thousandfold since
 -- its plan was made.
 CREATE FUNCTION commit_batch(
     job_checks job_check[], record_checks record_check[], expiries lease_check[],

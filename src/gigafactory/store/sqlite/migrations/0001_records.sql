@@ -1,4 +1,4 @@
--- Jobs as documents, with the columns that they are listed by.
+-- Jobs as documents, with the columns that lists filter by.
 CREATE TABLE job (
     n INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
@@ -16,7 +16,7 @@ CREATE TABLE job (
     doc TEXT NOT NULL
 ) STRICT;
 
--- Every list is read along one of these, in the order of the ids.
+-- Every list is read along one of these indexes, in the order of the ids.
 CREATE INDEX job_by_name ON job (name, id);
 CREATE INDEX job_by_parent ON job (parent_id, id) WHERE parent_id IS NOT NULL;
 CREATE INDEX job_by_profile ON job (profile, id) WHERE profile IS NOT NULL;
@@ -27,7 +27,7 @@ CREATE INDEX job_by_product ON job (product_id, id);
 CREATE INDEX job_by_product_stage ON job (product_id, stage, id);
 CREATE INDEX job_by_stage ON job (stage, id);
 
--- The words come in lower case and apart by blanks: the plain tokenizer leaves them as they are.
+-- The words are lower-case and separated by blanks, so the plain tokenizer does not change them.
 CREATE VIRTUAL TABLE search USING fts5 (
     words,
     content = 'job',
@@ -69,7 +69,7 @@ CREATE TABLE hold (
     job_id TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- The authority on when a lease runs out; renewals move this row alone.
+-- Overrides the expiry in the job document: a renewal updates only this row.
 CREATE TABLE lease (
     job_id TEXT NOT NULL,
     epoch INTEGER NOT NULL,
@@ -102,7 +102,7 @@ CREATE TABLE seen (
     at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- How many jobs stand where, so that nobody has to count them.
+-- The number of jobs per product and stage, kept so that no query has to count them.
 CREATE TABLE tally (
     product_id TEXT NOT NULL,
     stage TEXT NOT NULL,
