@@ -1,4 +1,4 @@
-"""A plane that shows what it is told and notes what is asked of it, and a fleet to show."""
+"""A dashboard source with scripted content that records calls, and a sample fleet."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -13,7 +13,14 @@ from gigafactory.domain.fleet.factory import Pressure
 from gigafactory.domain.job.job import Checkpoint, Priority, Result, Stage, Step
 from gigafactory.domain.job.lifecycle import actions_of
 from gigafactory.domain.job.run import Usage
-from gigafactory.tui.model.source import NO_WISH, Detail, Hints, LogPart, Snapshot, Wish
+from gigafactory.tui.model.source import (
+    NO_INPUT,
+    ActionInput,
+    DashboardSnapshot,
+    EmptyViewHints,
+    JobDetail,
+    LogChunk,
+)
 from gigafactory.wire.admin import AttentionItemView
 from gigafactory.wire.budgets import BudgetView
 from gigafactory.wire.fleet import EngineView, FactoryView
@@ -22,9 +29,9 @@ from gigafactory.wire.runs import RunView
 from tests.support import builders as worlds
 from tests.support.builders import NOON
 
-HINTS = Hints(
+HINTS = EmptyViewHints(
     no_jobs="No jobs yet.",
-    no_matters="Nothing waits for you.",
+    no_attention="Nothing needs you.",
     no_factories="No factory is enrolled.",
     no_budgets="Nothing was spent.",
 )
@@ -161,8 +168,8 @@ def a_budget(product: str, percent: int = 0, **fields: object) -> BudgetView:
     return BudgetView(**(usual | fields))
 
 
-def a_fleet() -> Snapshot:
-    """A small fleet in which something of every kind goes on."""
+def a_fleet() -> DashboardSnapshot:
+    """A small fleet with an example of every state."""
     terms = a_job("terms", Stage.REVIEW, checkpoint=at_commit("0123456789abcdef"))
     prices = a_job("prices", Stage.TESTING, checkpoint=at_commit("fedcba9876543210"))
     asked = a_job("asked", Stage.TESTING)
@@ -182,10 +189,10 @@ def a_fleet() -> Snapshot:
         result=Result.VERIFY_FAILED,
         reason="verify: `make test` ended with 2: tests/test_film.py::test_cut failed, as before",
     )
-    over = a_job("over", Stage.CANCELLED, reason="nobody wants it")
+    over = a_job("over", Stage.CANCELLED, reason="not needed")
     done = a_job("done", Stage.SHIPPED, stage_since=before(hours=5))
     jobs = (terms, prices, asked, survivor, flaky, logo, page, film, over, done)
-    return Snapshot(
+    return DashboardSnapshot(
         jobs=jobs,
         counts={stage: sum(job.stage is stage for job in jobs) for stage in Stage}
         | {Stage.SHIPPED: 41},
@@ -198,12 +205,12 @@ def a_fleet() -> Snapshot:
                 os="mac",
                 engines={
                     "claude": an_engine(seats=2, cooling_until=after(minutes=4, seconds=31)),
-                    "codex": an_engine(seats=1, unavailable="nobody is signed in"),
+                    "codex": an_engine(seats=1, unavailable="not signed in"),
                 },
             ),
             a_factory("old-3", online=False, health=0.0, last_seen=before(hours=2), engines={}),
         ),
-        matters=(
+        attention=(
             a_note("budget", "notes", "82 % is spent: $16.4 of $20", product="notes"),
             a_matter(terms, "review", "waits for a review"),
             a_matter(prices, "ship", "ready to ship"),
@@ -216,22 +223,28 @@ def a_fleet() -> Snapshot:
             a_budget("shop", ceiling_usd=None, left_usd=None, says="$0 is spent"),
             a_budget("studio", 10, paused=True, paused_by="user:ann", says="paused by user:ann"),
         ),
-        why={
+        wait_reasons={
             logo.id: "no factory has ever advertised has:figma; nearest known: has:make",
             page.id: "it waits for 2 other jobs",
         },
     )
 
 
-class ScriptedPlane:
-    """Shows a snapshot until another one is set; everything that is asked is noted."""
+class ScriptedSource:
+    """Shows a snapshot until another one is set, and records all calls."""
 
     name = "http://fleet.example:8790"
     hints = HINTS
 
-    def __init__(self, seen: Snapshot, *, offers: frozenset[str] | None = None) -> None:
-        self.seen = seen
-        self.offers = frozenset({"drain", "undrain", "pause", "halt"}) if offers is None else offers
+    def __init__(
+        self, seen: DashboardSnapshot, *, supported_actions: frozenset[str] | None = None
+    ) -> None:
+        self.snapshot = seen
+        self.supported_actions = (
+            frozenset({"drain", "undrain", "pause", "halt"})
+            if supported_actions is None
+            else supported_actions
+        )
         self.away: Refused | None = None
         self.refuses: Refused | None = None
         self.asked: list[tuple[object, ...]] = []
@@ -241,13 +254,13 @@ class ScriptedPlane:
         self.printed: dict[str, asyncio.Queue[str | None]] = {}
         self.reasons: tuple[str, ...] = ()
 
-    def now_shows(self, change: Callable[[Snapshot], Snapshot]) -> None:
-        """Something has happened."""
-        self.seen = change(self.seen)
+    def now_shows(self, change: Callable[[DashboardSnapshot], DashboardSnapshot]) -> None:
+        """Change the snapshot and notify the dashboard."""
+        self.snapshot = change(self.snapshot)
         self.news.set()
 
     def now_is(self, job: JobView) -> None:
-        """One job has moved on."""
+        """Replace one job."""
         self.now_shows(
             lambda seen: replace(
                 seen, jobs=tuple(job if each.id == job.id else each for each in seen.jobs)
@@ -255,17 +268,17 @@ class ScriptedPlane:
         )
 
     def prints(self, job_id: str, text: str | None) -> None:
-        """A job has printed something; None: its run has ended."""
+        """Append to the log of a job; None ends the run."""
         self.printed.setdefault(job_id, asyncio.Queue()).put_nowait(text)
 
     def _require(self) -> None:
         if self.away is not None:
             raise self.away
 
-    async def look(self, text: str) -> Snapshot:
+    async def load(self, filter_text: str) -> DashboardSnapshot:
         self._require()
-        self.looked.append(text)
-        return self.seen
+        self.looked.append(filter_text)
+        return self.snapshot
 
     async def changes(self) -> AsyncGenerator[None, None]:
         while True:
@@ -273,9 +286,9 @@ class ScriptedPlane:
             self.news.clear()
             yield
 
-    async def detail(self, job_id: str) -> Detail:
+    async def load_job(self, job_id: str) -> JobDetail:
         self._require()
-        job = next(each for each in self.seen.jobs if each.id == job_id)
+        job = next(each for each in self.snapshot.jobs if each.id == job_id)
         run = RunView(
             id="r-1",
             job_id=job.id,
@@ -304,16 +317,16 @@ class ScriptedPlane:
             reason=None,
             usage=views.render_usage(Usage(cost_nano_usd=420_000_000, tokens_out=1200)),
         )
-        why = self.seen.why.get(job_id, f"linux-2 has {job.name}")
+        why = self.snapshot.wait_reasons.get(job_id, f"linux-2 has {job.name}")
         runs = (run,) if job.lease_epoch else ()
-        return Detail(job=job, why=why, reasons=self.reasons, runs=runs)
+        return JobDetail(job=job, why=why, reasons=self.reasons, runs=runs)
 
-    async def log(self, job_id: str, after: str | None) -> AsyncGenerator[LogPart, None]:
+    async def follow_log(self, job_id: str, cursor: str | None) -> AsyncGenerator[LogChunk, None]:
         pieces = self.printed.setdefault(job_id, asyncio.Queue())
-        number = int(after or 0)
+        number = int(cursor or 0)
         while (text := await pieces.get()) is not None:
             number += 1
-            yield LogPart(text, str(number))
+            yield LogChunk(text, str(number))
 
     def _note(self, *asked: object) -> str:
         self.asked.append(asked)
@@ -321,8 +334,8 @@ class ScriptedPlane:
             raise self.refuses
         return f"done: {' '.join(str(each) for each in asked if each)}"
 
-    async def act(self, job_id: str, action: str, wish: Wish = NO_WISH) -> str:
-        return self._note(action, job_id, wish.reason, wish.commit)
+    async def act(self, job_id: str, action: str, given: ActionInput = NO_INPUT) -> str:
+        return self._note(action, job_id, given.reason, given.commit)
 
     async def drain(self, factory_id: str, *, draining: bool) -> str:
         return self._note("drain", factory_id, draining)

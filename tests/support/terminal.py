@@ -1,4 +1,4 @@
-"""A terminal without a terminal: what is on it, as text, and keys that are pressed."""
+"""A headless terminal: its screen as text, and key presses."""
 
 import asyncio
 import os
@@ -11,42 +11,42 @@ import pytest
 from textual.pilot import Pilot
 
 from gigafactory.domain.errors import Refused
-from gigafactory.tui.app import Dash, Pace
-from gigafactory.tui.model.source import Plane
+from gigafactory.tui.app import DashboardApp, RefreshIntervals
+from gigafactory.tui.model.source import DashboardSource
 
-QUICK = Pace(pause=0.0, again=60.0, retry=0.01)
+QUICK = RefreshIntervals(debounce=0.0, poll=60.0, retry=0.01)
 WITHIN_S = 30.0
 
 
 class Terminal:
-    """Somebody in front of a dashboard."""
+    """A user of the dashboard."""
 
-    def __init__(self, app: Dash, pilot: Pilot[None]) -> None:
+    def __init__(self, app: DashboardApp, pilot: Pilot[None]) -> None:
         self.app = app
         self.pilot = pilot
 
     @property
     def text(self) -> str:
-        """What is on the screen, line by line."""
+        """Return the screen, line by line."""
         strips = self.app.screen._compositor.render_strips()  # noqa: SLF001 - there is no other way
         return "\n".join(strip.text.rstrip() for strip in strips) + "\n"
 
     def style_of(self, words: str) -> str:
-        """The colours in which some words are shown."""
+        """Return the style of the first text that contains these words."""
         strips = self.app.screen._compositor.render_strips()  # noqa: SLF001 - the same
         return next(str(part.style) for strip in strips for part in strip if words in part.text)
 
     async def press(self, *keys: str) -> None:
-        """Press keys, and wait until they have done what they do."""
+        """Press keys and wait until they are handled."""
         await self.pilot.press(*keys)
         await self.pilot.pause()
 
     async def type(self, words: str) -> None:
-        """Write words, and hand them in."""
+        """Type text and press Enter."""
         await self.press(*("space" if letter == " " else letter for letter in words), "enter")
 
     async def sees(self, *words: str, gone: str = "") -> None:
-        """Come back when these words are on the screen, and those others are not."""
+        """Wait until these words are on the screen and `gone` is not."""
 
         def look() -> bool:
             text = f"{self.text}{' '.join(self.text.split())}"
@@ -55,7 +55,7 @@ class Terminal:
         await self.until(look)
 
     async def until(self, look: Callable[[], bool]) -> None:
-        """Come back when it is so; a screen that never shows it is in the failure."""
+        """Wait until `look` returns true; the failure shows the screen."""
         try:
             async with asyncio.timeout(WITHIN_S):
                 while self.app.is_running and not look():
@@ -64,7 +64,7 @@ class Terminal:
             pytest.fail(f"not seen on\n{self.text}")
 
     def matches(self, kept: Path) -> None:
-        """Compare the screen with the one that is kept; WRITE_SCREENS=1 keeps this one."""
+        """Compare the screen with the stored one; WRITE_SCREENS=1 stores this one."""
         if os.environ.get("WRITE_SCREENS"):
             kept.write_text(self.text)
         assert self.text == kept.read_text()
@@ -72,17 +72,17 @@ class Terminal:
 
 @asynccontextmanager
 async def watching(
-    plane: Plane,
+    source: DashboardSource,
     size: tuple[int, int] = (80, 24),
     *,
     hint: Callable[[Refused], str | None] = lambda _: None,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    pace: Pace = QUICK,
+    intervals: RefreshIntervals = QUICK,
 ) -> AsyncIterator[Terminal]:
-    """A dashboard that has looked for the first time."""
-    app = Dash(plane, hint=hint, now=now, pace=pace)
+    """Run a dashboard and wait for its first snapshot."""
+    app = DashboardApp(source, hint=hint, now=now, intervals=intervals)
     async with app.run_test(size=size) as pilot:
         terminal = Terminal(app, pilot)
-        await terminal.until(lambda: app.seen_at is not None or app.away is not None)
+        await terminal.until(lambda: app.loaded_at is not None or app.outage is not None)
         await pilot.pause()
         yield terminal

@@ -1,1 +1,1 @@
-"""`aq dash`: the fleet, or a folder, in a terminal."""
+"""`aq dash`: terminal dashboard of a fleet or a folder."""

@@ -1,4 +1,4 @@
-"""The dashboard: it looks whenever something has happened, and does what a person decides."""
+"""The dashboard application: loads snapshots on every change and performs the actions of keys."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,46 +12,46 @@ from textual.message import Message
 from textual.timer import Timer
 
 from gigafactory.domain.errors import Invalid, Refused
-from gigafactory.tui.model.actions import Asks, Choice
-from gigafactory.tui.model.source import Plane, Snapshot, Wish
-from gigafactory.tui.screens.base import Shown
-from gigafactory.tui.screens.dashboard import Dashboard
+from gigafactory.tui.model.actions import OfferedAction, Prompt
+from gigafactory.tui.model.source import ActionInput, DashboardSnapshot, DashboardSource
+from gigafactory.tui.screens.base import LiveScreen
+from gigafactory.tui.screens.dashboard import DashboardScreen
 from gigafactory.tui.screens.job import JobScreen
-from gigafactory.tui.widgets.prompts import Sure, Words
+from gigafactory.tui.widgets.prompts import ConfirmPrompt, TextPrompt
 
 
-class Pace(msgspec.Struct, frozen=True, kw_only=True):
-    """How often is looked, in seconds."""
+class RefreshIntervals(msgspec.Struct, frozen=True, kw_only=True):
+    """Intervals of loading snapshots, in seconds."""
 
-    pause: float = 0.3
-    """What happens in so short a time is looked at together."""
-    again: float = 5.0
-    """What changes with time alone, as who is offline, shows after so long."""
+    debounce: float = 0.3
+    """Changes within this time are loaded together."""
+    poll: float = 5.0
+    """Reload after this time without a change: offline factories, for example, send no event."""
     retry: float = 2.0
-    """After a failure."""
+    """Wait this long after a failure."""
 
 
-USUAL = Pace()
+DEFAULT_INTERVALS = RefreshIntervals()
 
 
-class Seen(Message):
-    """The plane was looked at."""
+class SnapshotLoaded(Message):
+    """A snapshot was loaded."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: DashboardSnapshot) -> None:
         super().__init__()
         self.snapshot = snapshot
 
 
-class Away(Message):
-    """The plane could not be looked at."""
+class LoadingFailed(Message):
+    """The source could not be loaded."""
 
-    def __init__(self, refused: Refused) -> None:
+    def __init__(self, refusal: Refused) -> None:
         super().__init__()
-        self.refused = refused
+        self.refusal = refusal
 
 
-class Dash(App[None]):
-    """One plane in a terminal."""
+class DashboardApp(App[None]):
+    """The terminal dashboard of one source."""
 
     CSS_PATH = "dash.tcss"
     ENABLE_COMMAND_PALETTE = False
@@ -59,159 +59,171 @@ class Dash(App[None]):
 
     def __init__(
         self,
-        plane: Plane,
+        source: DashboardSource,
         *,
         hint: Callable[[Refused], str | None] = lambda _: None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        pace: Pace = USUAL,
+        intervals: RefreshIntervals = DEFAULT_INTERVALS,
     ) -> None:
-        """Show this plane; `hint` says what to do about a refusal that does not say it itself."""
+        """Show this source; `hint` returns the next step for a refusal, if any."""
         super().__init__()
-        self.plane = plane
-        self.now = now
-        self.pace = pace
-        self.seen = Snapshot()
-        self.seen_at: datetime | None = None
-        self.away: str | None = None
-        """Why the plane cannot be seen; None while it can."""
-        self.words_wanted = ""
-        """Only jobs with these words are looked for."""
+        self.source = source
+        self._now = now
+        self.intervals = intervals
+        self.snapshot = DashboardSnapshot()
+        self.loaded_at: datetime | None = None
+        self.outage: str | None = None
+        """Why the source cannot be loaded; None while it can."""
+        self.filter_text = ""
+        """Only jobs that match this text are shown."""
         self._hint = hint
         self._stale = asyncio.Event()
-        self._ticking: Timer | None = None
+        self._clock_timer: Timer | None = None
 
     def on_mount(self) -> None:
-        """Begin to look."""
-        # The terminal's own colours: every terminal has them, and whoever sits there chose them.
+        # Use the 16 colours of the terminal: every terminal has them, in its user's theme.
         self.theme = "ansi-dark"
-        self.push_screen(Dashboard())
-        self._keep_looking()
-        self._listen()
-        self._ticking = self.set_interval(1.0, self.show_again)
+        self.push_screen(DashboardScreen())
+        self._keep_loading()
+        self._watch_changes()
+        self._clock_timer = self.set_interval(1.0, self.redraw_screens)
 
     async def on_unmount(self) -> None:
-        """Let the plane go; nobody may ask it for more then."""
         self.workers.cancel_all()
-        await self.plane.close()
+        await self.source.close()
 
-    @work(group="looking")
-    async def _keep_looking(self) -> None:
+    @work(group="loading")
+    async def _keep_loading(self) -> None:
         while True:
             self._stale.clear()
             try:
-                self.post_message(Seen(await self.plane.look(self.words_wanted)))
-                pause = self.pace.again
+                self.post_message(SnapshotLoaded(await self.source.load(self.filter_text)))
+                pause = self.intervals.poll
             except Refused as refused:
-                self.post_message(Away(refused))
-                pause = self.pace.retry
+                self.post_message(LoadingFailed(refused))
+                pause = self.intervals.retry
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._stale.wait()
-            await asyncio.sleep(self.pace.pause)
+            await asyncio.sleep(self.intervals.debounce)
 
-    @work(group="listening")
-    async def _listen(self) -> None:
-        """Look again at every word of the plane; while it cannot be heard, looking goes on."""
+    @work(group="changes")
+    async def _watch_changes(self) -> None:
+        """Reload on every change; without a change stream, polling continues."""
         while True:
             with suppress(Refused):
-                async with aclosing(self.plane.changes()) as changes:
+                async with aclosing(self.source.changes()) as changes:
                     async for _ in changes:
                         self._stale.set()
-            # Whether that is an outage, the next look tells.
+            # The next load shows whether this is an outage.
             self._stale.set()
-            await asyncio.sleep(self.pace.retry)
+            await asyncio.sleep(self.intervals.retry)
 
-    def look_again(self, words: str | None = None) -> None:
-        """Look at once; for jobs with these words, where some are given."""
-        if words is not None:
-            self.words_wanted = words
+    def now(self) -> datetime:
+        """Return the present time."""
+        return self._now()
+
+    @property
+    def retry_interval(self) -> float:
+        """Return how long to wait after a failure, in seconds."""
+        return self.intervals.retry
+
+    def request_reload(self, filter_text: str | None = None) -> None:
+        """Reload soon, with a new filter if one is given."""
+        if filter_text is not None:
+            self.filter_text = filter_text
         self._stale.set()
 
-    @on(Seen)
-    def _seen(self, message: Seen) -> None:
-        self.seen, self.seen_at, self.away = message.snapshot, self.now(), None
-        self.show_again()
+    @on(SnapshotLoaded)
+    def _store_snapshot(self, message: SnapshotLoaded) -> None:
+        self.snapshot, self.loaded_at, self.outage = message.snapshot, self.now(), None
+        self.redraw_screens()
 
-    @on(Away)
-    def _away(self, message: Away) -> None:
-        self.away = self.told(message.refused)
-        self.show_again()
+    @on(LoadingFailed)
+    def _store_outage(self, message: LoadingFailed) -> None:
+        self.outage = self.describe_refusal(message.refusal)
+        self.redraw_screens()
 
-    def told(self, refused: Refused) -> str:
-        """A refusal, and what to do about it."""
-        said = refused.detail
-        if isinstance(refused, Invalid) and refused.faults:
-            said = "; ".join(map(str, refused.faults))
-        step = self._hint(refused)
-        return f"{said}; {step}" if step else said
+    def describe_refusal(self, refusal: Refused) -> str:
+        """Return the message of a refusal with the next step."""
+        message = refusal.detail
+        if isinstance(refusal, Invalid) and refusal.faults:
+            message = "; ".join(map(str, refusal.faults))
+        step = self._hint(refusal)
+        return f"{message}; {step}" if step else message
 
-    def show_again(self) -> None:
-        """Have every screen show how things stand now."""
+    def redraw_screens(self) -> None:
+        """Redraw all screens with the present state and time."""
         for screen in self.screen_stack:
-            if isinstance(screen, Shown) and screen.is_built:
-                screen.show_now()
+            if isinstance(screen, LiveScreen) and screen.is_built:
+                screen.redraw()
 
-    def say(self, text: str, *, wrong: bool = False) -> None:
-        """Say what came of something, wherever one is."""
+    def show_message(self, text: str, *, is_error: bool = False) -> None:
+        """Show a message on all screens."""
         for screen in self.screen_stack:
-            if isinstance(screen, Shown):
-                screen.say(text, wrong=wrong)
+            if isinstance(screen, LiveScreen):
+                screen.show_message(text, is_error=is_error)
 
     def open_job(self, job_id: str) -> None:
-        """Show one job from near."""
+        """Open the screen of a job."""
         self.push_screen(JobScreen(job_id))
 
-    def decide(self, choice: Choice) -> None:
-        """Ask what has to be asked, at once, so that the next key is its answer; then do it."""
-        deed, target = choice.deed, choice.target
-        question = deed.question.replace("{}", target.name)
-        match deed.asks:
-            case Asks.NOTHING:
-                self._carry_out(choice, Wish(commit=target.commit))
-            case Asks.SURE:
-                at = f" (at {target.commit[:10]})" if target.commit and deed.key == "s" else ""
-                sure = Sure(question + at)
-                self.push_screen(sure, lambda yes: self._answered(choice, "" if yes else None))
-            case Asks.WORDS | Asks.MAYBE:
-                words = Words(question, needed=deed.asks is Asks.WORDS)
-                self.push_screen(words, lambda said: self._answered(choice, said))
+    def start_action(self, offered: OfferedAction) -> None:
+        """Perform an action, after its prompt if it has one.
 
-    def _answered(self, choice: Choice, words: str | None) -> None:
-        if words is None:
-            self.say("Nothing was done.")
+        The prompt opens at once: the next key is already its answer.
+        """
+        action, target = offered.action, offered.target
+        question = action.question.replace("{}", target.name)
+        match action.prompt:
+            case Prompt.NONE:
+                self._perform(offered, ActionInput(commit=target.commit))
+            case Prompt.CONFIRM:
+                at = f" (at {target.commit[:10]})" if target.commit and action.key == "s" else ""
+                self.push_screen(
+                    ConfirmPrompt(question + at),
+                    lambda yes: self._prompt_answered(offered, "" if yes else None),
+                )
+            case Prompt.TEXT | Prompt.OPTIONAL_TEXT:
+                prompt = TextPrompt(question, required=action.prompt is Prompt.TEXT)
+                self.push_screen(prompt, lambda answer: self._prompt_answered(offered, answer))
+
+    def _prompt_answered(self, offered: OfferedAction, answer: str | None) -> None:
+        if answer is None:
+            self.show_message("Nothing was done.")
         else:
-            self._carry_out(choice, Wish(reason=words, commit=choice.target.commit))
+            self._perform(offered, ActionInput(reason=answer, commit=offered.target.commit))
 
-    @work(group="deciding")
-    async def _carry_out(self, choice: Choice, wish: Wish) -> None:
-        self.say(f"{choice.deed.label}: {choice.target.name} …")
+    @work(group="actions")
+    async def _perform(self, offered: OfferedAction, given: ActionInput) -> None:
+        self.show_message(f"{offered.action.label}: {offered.target.name} …")
         try:
-            said = await self._do(choice, wish)
+            result = await self._send_action(offered, given)
         except Refused as refused:
-            self.say(self.told(refused), wrong=True)
+            self.show_message(self.describe_refusal(refused), is_error=True)
         else:
-            await self._renew()
-            self.say(said)
-        self.look_again()
+            await self._reload_now()
+            self.show_message(result)
+        self.request_reload()
 
-    async def _renew(self) -> None:
-        """Show what was done before it is told: the next key may be about it."""
+    async def _reload_now(self) -> None:
+        """Show the new state before the message: the next key may refer to it."""
         with suppress(Refused):
-            self._seen(Seen(await self.plane.look(self.words_wanted)))
+            self._store_snapshot(SnapshotLoaded(await self.source.load(self.filter_text)))
             for screen in self.screen_stack:
                 if isinstance(screen, JobScreen):
-                    await screen.renew()
+                    await screen.reload_now()
 
-    async def _do(self, choice: Choice, wish: Wish) -> str:
-        plane, target = self.plane, choice.target
-        match choice.deed.action:
-            case "drain" | "undrain" as action:
-                return await plane.drain(target.id, draining=action == "drain")
-            case "pause" | "resume" as action:
-                return await plane.pause(target.id, paused=action == "pause", reason=wish.reason)
-            case "halt" | "lift" as action:
-                return await plane.halt(
-                    target.id or None, halted=action == "halt", reason=wish.reason
+    async def _send_action(self, offered: OfferedAction, given: ActionInput) -> str:
+        source, target = self.source, offered.target
+        match offered.action.name:
+            case "drain" | "undrain" as name:
+                return await source.drain(target.id, draining=name == "drain")
+            case "pause" | "resume" as name:
+                return await source.pause(target.id, paused=name == "pause", reason=given.reason)
+            case "halt" | "end-halt" as name:
+                return await source.halt(
+                    target.id or None, halted=name == "halt", reason=given.reason
                 )
-            case action:
-                return await plane.act(target.id, action, wish)
+            case name:
+                return await source.act(target.id, name, given)

@@ -1,4 +1,4 @@
-"""The dashboard on a real coordinator: what it shows is so, and what its keys do is done."""
+"""The dashboard with a real coordinator."""
 
 import json
 import socket
@@ -14,16 +14,16 @@ import pytest_asyncio
 
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.domain.tenancy.access import Role
-from gigafactory.tui.app import Pace
-from gigafactory.tui.model.fleet_source import FleetPlane
+from gigafactory.tui.app import RefreshIntervals
+from gigafactory.tui.model.fleet_source import FleetSource
 from tests.services.aq import Shell
 from tests.support.api_server import SYSTEM, Server, Worker, a_server
 from tests.support.terminal import Terminal, watching
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-# Events wake it: what is only seen after the usual pause is not seen in these tests.
-BY_EVENTS = Pace(pause=0.0, again=600.0, retry=0.05)
+# Polling is off: only events cause a reload.
+BY_EVENTS = RefreshIntervals(debounce=0.0, poll=600.0, retry=0.05)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -39,7 +39,7 @@ async def dashboard(
 ) -> AsyncIterator[Terminal]:
     token = await server.token("ann", role, [product])
     client = AsyncClient(server.url, token, product=product)
-    async with watching(FleetPlane(client), size, pace=BY_EVENTS) as terminal:
+    async with watching(FleetSource(client), size, intervals=BY_EVENTS) as terminal:
         yield terminal
 
 
@@ -74,11 +74,11 @@ async def test_a_job_is_seen_from_its_beginning_to_its_end(
         job_id = await submitted(admin, "fix-login")
         await terminal.sees("INBOX 1", "fix-login", "Do fix-login")
         await built(worker)
-        await terminal.sees("REVIEW 1", "review it", "2 Attention 1")
+        await terminal.sees("REVIEW 1", "needs review", "2 Attention 1")
         await terminal.press("a")
-        await terminal.sees("approve: fix-login is testing now", "TESTING 1", "ship it")
+        await terminal.sees("approve: fix-login is testing now", "TESTING 1", "ready to ship")
         await terminal.press("s", "y")
-        await terminal.sees("fix-login will be shipped by a factory", "is to be shipped")
+        await terminal.sees("fix-login will be shipped by a factory", "shipping requested")
         grant = await worker.granted()
         assert grant["step"] == "ship"
         await terminal.sees(f"ships on {worker.id}"[:16])
@@ -120,12 +120,12 @@ async def test_a_machine_is_drained_and_its_engines_rest(
     await worker.beat(engines={"claude": {"seats": 4, "coolingUntil": until}})
     async with dashboard(server, product) as terminal:
         await terminal.press("3")
-        await terminal.sees(worker.id[:18], "online", "rests for", "rate limited")
+        await terminal.sees(worker.id[:18], "online", "rate-limited until")
         await terminal.press("d", "y")
-        await terminal.sees("takes nothing new", "draining", "d undrain")
+        await terminal.sees("is draining: it takes no new jobs", "d undrain")
         assert (await server.coordinator.factories.get(SYSTEM, worker.id)).draining
         await terminal.press("d")
-        await terminal.sees("takes work again", "d drain", gone="draining")
+        await terminal.sees("takes jobs again", "d drain", gone="draining")
 
 
 async def test_a_product_is_paused_and_resumed(
@@ -136,11 +136,11 @@ async def test_a_product_is_paused_and_resumed(
         await terminal.press("5")
         await terminal.sees("$0.00 of $10.00")
         await terminal.press("p")
-        await terminal.type("too dear")
+        await terminal.type("too expensive")
         await terminal.sees("p resume", "‖")
         assert (await admin.get(f"/budgets/{product}")).json()["paused"] is True
         await terminal.press("p")
-        await terminal.sees("goes on:", "p pause")
+        await terminal.sees("continues:", "p pause")
         assert (await admin.get(f"/budgets/{product}")).json()["paused"] is False
 
 
@@ -150,11 +150,11 @@ async def test_a_product_is_halted_and_goes_on(
     async with dashboard(server, product) as terminal:
         await terminal.press("H")
         await terminal.type("bad release")
-        await terminal.sees("is halted: nothing more is given out", "‖ halted")
+        await terminal.sees("is halted: no new job starts", "‖ halted")
         (halted,) = (await admin.get("/attention")).json()["attention"]
         assert (halted["kind"], halted["subject"]) == ("halted", product)
         await terminal.press("H", "y")
-        await terminal.sees("goes on", "● live")
+        await terminal.sees("continues", "● live")
         assert (await admin.get("/attention")).json()["attention"] == []
 
 
@@ -213,8 +213,8 @@ async def test_a_token_that_ends_is_told_and_a_new_one_is_taken(
     kept = made.secret
     client = AsyncClient(server.url, kept, product=product, latest=lambda: kept)
     await submitted(admin, "fix-login")
-    pace = Pace(pause=0.0, again=0.05, retry=0.05)
-    async with watching(FleetPlane(client), pace=pace) as terminal:
+    intervals = RefreshIntervals(debounce=0.0, poll=0.05, retry=0.05)
+    async with watching(FleetSource(client), intervals=intervals) as terminal:
         await terminal.sees("fix-login")
         await server.coordinator.tokens.revoke(SYSTEM, made.token.id)
         await terminal.sees("✗ no answer", "token")
@@ -240,14 +240,14 @@ def serving(shell: Shell, port: int) -> Iterator[tuple[str, str]]:
 
 async def test_a_coordinator_that_is_stopped_and_started_is_seen_again(tmp_path: Path) -> None:
     shell, port = Shell(tmp_path), free_port()
-    pace = Pace(pause=0.0, again=0.5, retry=0.05)
+    intervals = RefreshIntervals(debounce=0.0, poll=0.5, retry=0.05)
     with ExitStack() as first, ExitStack() as second:
         url, token = first.enter_context(serving(shell, port))
         client = AsyncClient(url, token, product="notes", patience=(0.05,))
         headers = {"authorization": f"Bearer {token}", "x-product-id": "notes"}
         async with (
             httpx.AsyncClient(base_url=f"{url}/api/fleet", timeout=30, headers=headers) as admin,
-            watching(FleetPlane(client), pace=pace) as terminal,
+            watching(FleetSource(client), intervals=intervals) as terminal,
         ):
             await submitted(admin, "fix-login")
             await terminal.sees("● live", "fix-login")

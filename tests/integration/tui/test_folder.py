@@ -1,4 +1,4 @@
-"""The dashboard on a real folder: its files are the board, and its keys move them."""
+"""The dashboard with a real folder."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from gigafactory.config.settings import FactorySettings, FolderSettings
-from gigafactory.tui.app import Pace
+from gigafactory.tui.app import RefreshIntervals
 from gigafactory.tui.folder_source.source import FolderSource
 from tests.support.folder_queue import Place
 from tests.support.terminal import Terminal, watching
 
-# The files wake it: what is only seen after the usual pause is not seen in these tests.
-BY_FILES = Pace(pause=0.0, again=600.0, retry=0.05)
+# Polling is off: only changed files cause a reload.
+BY_FILES = RefreshIntervals(debounce=0.0, poll=600.0, retry=0.05)
 
 
 @pytest.fixture
@@ -26,8 +26,8 @@ def place(tmp_path: Path) -> Place:
 @asynccontextmanager
 async def dashboard(place: Place) -> AsyncIterator[Terminal]:
     settings = FactorySettings(id="this", repos=place.folder, sandbox="none")
-    plane = FolderSource(place.opened(), settings, FolderSettings(), by="user:ada")
-    async with watching(plane, now=place.clock.now, pace=BY_FILES) as terminal:
+    source = FolderSource(place.opened(), settings, FolderSettings(), by="user:ada")
+    async with watching(source, now=place.clock.now, intervals=BY_FILES) as terminal:
         yield terminal
 
 
@@ -52,7 +52,7 @@ async def test_a_job_is_run_approved_and_shipped(place: Place) -> None:
         await terminal.press("1")
         await terminal.sees("REVIEW 1", "greet")
         await terminal.press("a")
-        await terminal.sees("approve: greet is testing now", "TESTING 1", "ship it")
+        await terminal.sees("approve: greet is testing now", "TESTING 1", "ready to ship")
         await terminal.press("s", "y")
         await terminal.sees("ship: greet is shipped now", "SHIPPED 1")
     assert place.where("greet") == ["shipped"]
@@ -118,7 +118,7 @@ async def test_a_log_is_followed_live_and_its_runner_is_drained(place: Place) ->
             go.touch()
             await terminal.sees("two")
             assert await asyncio.to_thread(running.wait, 30) == 0
-            await terminal.sees("review it")
+            await terminal.sees("needs review")
 
 
 async def test_a_folder_that_is_gone_is_told_and_seen_again(place: Place) -> None:

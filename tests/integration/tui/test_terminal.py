@@ -1,4 +1,4 @@
-"""`aq dash` as people run it: the real program, in a real terminal of 80 by 24."""
+"""`aq dash` as a real program in a tmux window of 80 by 24."""
 
 import subprocess
 import sys
@@ -52,9 +52,9 @@ def test_a_fleet_is_watched_and_decided_on(shell: Shell, served: Served) -> None
         assert shell.aq("submit", "fix-login.md").code == 0
         window.sees("INBOX 1", "fix-login", "Fix the login")
         window.press("t")
-        window.sees("fix-login goes before the others")
+        window.sees("fix-login is at the front")
         window.press("Enter")
-        window.sees("it has not run yet", "no factory has enrolled yet")
+        window.sees("the job has not run yet", "no factory has enrolled yet")
         window.press("c")
         window.sees("Cancel fix-login?")
         window.press("y")
@@ -64,13 +64,13 @@ def test_a_fleet_is_watched_and_decided_on(shell: Shell, served: Served) -> None
         window.press("Escape")
         window.sees("1 Board")
         window.press("H")
-        window.sees("Why:")
+        window.sees("Reason:")
         window.type("bad release")
         window.sees("the whole fleet is halted", "‖ halted")
         window.press("2")
         window.sees("everything is halted", "bad release")
         window.press("H", "y")
-        window.sees("the whole fleet goes on")
+        window.sees("the whole fleet continues")
         window.resize(40, 12)
         window.sees("q quit")
         window.resize(160, 40)

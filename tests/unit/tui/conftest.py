@@ -1,4 +1,4 @@
-"""What the tests of the dashboard share: times of day, and noon."""
+"""Shared fixtures of the dashboard tests: UTC and a fixed time."""
 
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -10,7 +10,7 @@ import pytest
 from gigafactory.domain.errors import Refused
 from tests.support import terminal as terminals
 from tests.support.builders import NOON
-from tests.support.scripted_source import ScriptedPlane
+from tests.support.scripted_source import ScriptedSource
 from tests.support.terminal import Terminal
 
 SCREENS = Path(__file__).parent / "screens"
@@ -18,7 +18,7 @@ SCREENS = Path(__file__).parent / "screens"
 
 @pytest.fixture(autouse=True)
 def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Times of day are those of the reader: here they are UTC's."""
+    """Show local times in UTC."""
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     yield
@@ -27,16 +27,16 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def kept(name: str) -> Path:
-    """A screen as it is to look."""
+    """Return the path of a stored screen."""
     return SCREENS / f"{name}.txt"
 
 
 @asynccontextmanager
 async def watching(
-    plane: ScriptedPlane,
+    source: ScriptedSource,
     size: tuple[int, int] = (80, 24),
     hint: Callable[[Refused], str | None] = lambda _: None,
 ) -> AsyncIterator[Terminal]:
-    """A dashboard that looks at noon."""
-    async with terminals.watching(plane, size, hint=hint, now=lambda: NOON) as terminal:
+    """Run a dashboard whose clock stands at noon."""
+    async with terminals.watching(source, size, hint=hint, now=lambda: NOON) as terminal:
         yield terminal

@@ -1,4 +1,4 @@
-"""What happens while somebody watches: things move, fall silent, and come back."""
+"""Live updates, navigation, filters and outages."""
 
 from datetime import datetime, timedelta
 
@@ -7,59 +7,59 @@ from msgspec.structs import replace
 from gigafactory.client.transport.problems import Unreachable
 from gigafactory.domain.errors import Unauthenticated
 from gigafactory.domain.job.job import Stage
-from gigafactory.tui.app import Dash
-from gigafactory.tui.model.source import Snapshot
-from gigafactory.tui.screens.dashboard import Dashboard
+from gigafactory.tui.app import DashboardApp
+from gigafactory.tui.model.source import DashboardSnapshot
+from gigafactory.tui.screens.dashboard import DashboardScreen
 from tests.support.builders import NOON
-from tests.support.scripted_source import ScriptedPlane, a_fleet, a_job, held
+from tests.support.scripted_source import ScriptedSource, a_fleet, a_job, held
 from tests.support.terminal import QUICK, Terminal
 from tests.unit.tui.conftest import kept, watching
 
 
-def chosen(terminal: Terminal) -> str | None:
+def selected(terminal: Terminal) -> str | None:
     screen = terminal.app.screen
-    assert isinstance(screen, Dashboard)
-    return screen.rows.chosen.key if screen.rows.chosen else None
+    assert isinstance(screen, DashboardScreen)
+    return screen.rows.selected.key if screen.rows.selected else None
 
 
-def many(count: int) -> Snapshot:
+def many(count: int) -> DashboardSnapshot:
     jobs = tuple(a_job(f"job-{number:03}") for number in range(count))
-    return Snapshot(jobs=jobs, counts={Stage.QUEUED: count})
+    return DashboardSnapshot(jobs=jobs, counts={Stage.QUEUED: count})
 
 
 async def test_what_happens_is_shown_without_being_asked_for() -> None:
-    plane = ScriptedPlane(Snapshot())
-    async with watching(plane) as terminal:
+    source = ScriptedSource(DashboardSnapshot())
+    async with watching(source) as terminal:
         assert "No jobs yet." in terminal.text
-        plane.now_shows(lambda _: many(1))
+        source.now_shows(lambda _: many(1))
         await terminal.sees("job-000", gone="No jobs yet.")
-    assert plane.closed
+    assert source.closed
 
 
-async def test_what_is_chosen_stays_chosen_when_rows_come_go_and_move() -> None:
-    plane = ScriptedPlane(many(60))
-    async with watching(plane) as terminal:
+async def test_the_selection_survives_added_removed_and_moved_rows() -> None:
+    source = ScriptedSource(many(60))
+    async with watching(source) as terminal:
         await terminal.press(*["down"] * 30)
-        assert chosen(terminal) == "id-job-030"
-        plane.now_shows(lambda seen: replace(seen, jobs=seen.jobs[20:]))
+        assert selected(terminal) == "id-job-030"
+        source.now_shows(lambda snapshot: replace(snapshot, jobs=snapshot.jobs[20:]))
         await terminal.until(lambda: "job-019" not in terminal.text)
-        await terminal.until(lambda: len(terminal.app.seen.jobs) == 40)
-        assert chosen(terminal) == "id-job-030"
+        await terminal.until(lambda: len(terminal.app.snapshot.jobs) == 40)
+        assert selected(terminal) == "id-job-030"
         assert "job-030" in terminal.text
         moved = a_job("job-030", Stage.BUILDING, lease=held("mac-1"))
-        plane.now_is(moved)
+        source.now_is(moved)
         await terminal.sees("mac-1")
-        assert chosen(terminal) == "id-job-030"
-        plane.now_shows(lambda seen: replace(seen, jobs=seen.jobs[11:]))
-        await terminal.until(lambda: len(terminal.app.seen.jobs) == 29)
-        assert chosen(terminal) == "id-job-031"
-        plane.now_shows(lambda _: Snapshot())
+        assert selected(terminal) == "id-job-030"
+        source.now_shows(lambda snapshot: replace(snapshot, jobs=snapshot.jobs[11:]))
+        await terminal.until(lambda: len(terminal.app.snapshot.jobs) == 29)
+        assert selected(terminal) == "id-job-031"
+        source.now_shows(lambda _: DashboardSnapshot())
         await terminal.sees("No jobs yet.")
-        assert chosen(terminal) is None
+        assert selected(terminal) is None
 
 
 async def test_keys_walk_along_the_rows_to_both_ends() -> None:
-    async with watching(ScriptedPlane(many(60))) as terminal:
+    async with watching(ScriptedSource(many(60))) as terminal:
         for keys, key in (
             (("j",), "id-job-001"),
             (("k", "k"), "id-job-000"),
@@ -68,17 +68,17 @@ async def test_keys_walk_along_the_rows_to_both_ends() -> None:
             (("g",), "id-job-000"),
         ):
             await terminal.press(*keys)
-            assert chosen(terminal) == key
+            assert selected(terminal) == key
             assert str(key).removeprefix("id-") in terminal.text
         await terminal.press("pagedown")
-        assert chosen(terminal) not in {"id-job-000", None}
+        assert selected(terminal) not in {"id-job-000", None}
         assert "INBOX 60" not in terminal.text
         await terminal.press("pageup")
         assert "INBOX 60" in terminal.text
 
 
 async def test_on_a_wide_terminal_keys_walk_from_column_to_column() -> None:
-    async with watching(ScriptedPlane(a_fleet()), (120, 30)) as terminal:
+    async with watching(ScriptedSource(a_fleet()), (120, 30)) as terminal:
         heads = terminal.text.splitlines()[2].split()
         assert heads[::2] == ["REVIEW", "TESTING", "BUILDING", "INBOX", "FAILED", "SHIPPED"]
         for keys, key in (
@@ -90,126 +90,126 @@ async def test_on_a_wide_terminal_keys_walk_from_column_to_column() -> None:
             (("right",) * 9, "id-done"),
         ):
             await terminal.press(*keys)
-            assert chosen(terminal) == key
+            assert selected(terminal) == key
             assert str(key).removeprefix("id-").capitalize() in terminal.text.splitlines()[-5]
         await terminal.press("tab")
         assert "YOUR TURN" in terminal.text
         await terminal.press("left")
-        assert chosen(terminal) == "id-done"
+        assert selected(terminal) == "id-done"
 
 
 async def test_a_job_that_goes_to_another_column_is_followed_there() -> None:
-    plane = ScriptedPlane(a_fleet())
-    async with watching(plane, (160, 48)) as terminal:
+    source = ScriptedSource(a_fleet())
+    async with watching(source, (160, 48)) as terminal:
         await terminal.press("right", "right")
-        assert chosen(terminal) == "id-survivor"
-        plane.now_is(a_job("survivor", Stage.REVIEW))
+        assert selected(terminal) == "id-survivor"
+        source.now_is(a_job("survivor", Stage.REVIEW))
         await terminal.sees("REVIEW 2", gone="BUILDING")
-        assert chosen(terminal) == "id-survivor"
+        assert selected(terminal) == "id-survivor"
         assert "reverse" in terminal.style_of("survivor")
         assert "reverse" not in terminal.style_of("prices"), "one is chosen, and no other"
         await terminal.press("a")
-        await terminal.until(lambda: bool(plane.asked))
-        assert plane.asked[0][:2] == ("approve", "id-survivor")
-        plane.now_shows(lambda _: Snapshot())
+        await terminal.until(lambda: bool(source.asked))
+        assert source.asked[0][:2] == ("approve", "id-survivor")
+        source.now_shows(lambda _: DashboardSnapshot())
         await terminal.sees("No jobs yet.")
-        plane.now_shows(lambda _: many(1))
+        source.now_shows(lambda _: many(1))
         await terminal.sees("job-000")
-        assert chosen(terminal) == "id-job-000"
+        assert selected(terminal) == "id-job-000"
 
 
 async def test_another_size_shows_the_board_otherwise_and_leaves_the_choice() -> None:
-    async with watching(ScriptedPlane(a_fleet()), (160, 48)) as terminal:
+    async with watching(ScriptedSource(a_fleet()), (160, 48)) as terminal:
         await terminal.press("right", "right", "right", "down")
         await terminal.pilot.resize_terminal(80, 24)
         await terminal.sees("INBOX 3 · flaky")
-        assert chosen(terminal) == "id-logo"
+        assert selected(terminal) == "id-logo"
         await terminal.press("up")
         await terminal.pilot.resize_terminal(160, 48)
         await terminal.until(lambda: "REVIEW 1   " in terminal.text)
-        assert chosen(terminal) == "id-flaky"
+        assert selected(terminal) == "id-flaky"
         await terminal.pilot.click("#column-failed", offset=(4, 1))
-        assert chosen(terminal) == "id-film"
+        assert selected(terminal) == "id-film"
         assert terminal.app.screen.query_one("#column-failed").has_focus
         await terminal.pilot.click("#column-failed", offset=(4, 1))
         await terminal.sees("verify: `make test` ended with 2", gone="REVIEW 1")
 
 
-async def test_each_view_remembers_what_was_chosen_in_it() -> None:
-    async with watching(ScriptedPlane(a_fleet())) as terminal:
+async def test_each_view_remembers_its_selection() -> None:
+    async with watching(ScriptedSource(a_fleet())) as terminal:
         await terminal.press("down", "down")
-        before = chosen(terminal)
+        before = selected(terminal)
         await terminal.press("tab")
         assert "YOUR TURN" in terminal.text
         await terminal.press("shift+tab")
-        assert chosen(terminal) == before
+        assert selected(terminal) == before
 
 
-async def test_an_outage_is_told_and_ends_by_itself() -> None:
-    plane = ScriptedPlane(a_fleet())
-    async with watching(plane, hint=lambda _: "start a coordinator with `aq up`") as terminal:
-        plane.away = Unreachable("cannot reach http://fleet.example:8790: refused")
-        terminal.app.look_again()
+async def test_an_outage_is_shown_and_ends_by_itself() -> None:
+    source = ScriptedSource(a_fleet())
+    async with watching(source, hint=lambda _: "start a coordinator with `aq up`") as terminal:
+        source.away = Unreachable("cannot reach http://fleet.example:8790: refused")
+        terminal.app.request_reload()
         await terminal.sees(
             "✗ no answer", "cannot reach http://fleet", "start a coordinator with `aq up`"
         )
-        assert "what was so at 12:00:00" in " ".join(terminal.text.split())
+        assert "Showing the state of 12:00:00" in " ".join(terminal.text.split())
         assert "survivor" in terminal.text
         terminal.matches(kept("outage"))
-        plane.away = None
+        source.away = None
         await terminal.sees("● live", gone="cannot reach")
 
 
-async def test_whoever_was_never_there_is_not_shown_as_empty() -> None:
-    plane = ScriptedPlane(a_fleet())
-    plane.away = Unreachable("cannot reach http://fleet.example:8790: refused")
-    async with watching(plane) as terminal:
+async def test_a_source_that_never_answered_is_not_shown_as_empty() -> None:
+    source = ScriptedSource(a_fleet())
+    source.away = Unreachable("cannot reach http://fleet.example:8790: refused")
+    async with watching(source) as terminal:
         await terminal.sees("✗ no answer", "cannot reach")
         assert "No jobs yet." not in terminal.text
-        terminal.matches(kept("never-there"))
-        plane.away = None
+        terminal.matches(kept("never-loaded"))
+        source.away = None
         await terminal.sees("● live", "survivor")
 
 
 async def test_a_token_that_is_refused_says_what_to_do() -> None:
-    plane = ScriptedPlane(a_fleet())
-    plane.away = Unauthenticated("this token is not known, or has ended")
-    async with watching(plane, hint=lambda _: "set AQ_FLEET_TOKEN") as terminal:
+    source = ScriptedSource(a_fleet())
+    source.away = Unauthenticated("this token is not known, or has ended")
+    async with watching(source, hint=lambda _: "set AQ_FLEET_TOKEN") as terminal:
         await terminal.sees("this token is not known", "set AQ_FLEET_TOKEN")
 
 
 async def test_words_narrow_what_is_shown_and_what_is_asked_for() -> None:
-    plane = ScriptedPlane(a_fleet())
-    async with watching(plane) as terminal:
+    source = ScriptedSource(a_fleet())
+    async with watching(source) as terminal:
         await terminal.press("slash")
         await terminal.type("prices it")
         await terminal.sees("Prices it", "/ prices it", gone="survivor")
-        await terminal.until(lambda: plane.looked[-1] == "prices it")
+        await terminal.until(lambda: source.looked[-1] == "prices it")
         await terminal.press("slash", *["backspace"] * 20)
         await terminal.type("nowhere")
-        await terminal.sees("Nothing has the words 'nowhere'")
+        await terminal.sees("Nothing matches 'nowhere'")
         await terminal.press("escape")
         await terminal.sees("survivor", gone="nowhere")
-        await terminal.until(lambda: plane.looked[-1] == "")
+        await terminal.until(lambda: source.looked[-1] == "")
 
 
 async def test_countdowns_tick() -> None:
-    plane = ScriptedPlane(a_fleet())
+    source = ScriptedSource(a_fleet())
     time = [NOON]
 
     def now() -> datetime:
         return time[0]
 
-    app = Dash(plane, now=now, pace=QUICK)
+    app = DashboardApp(source, now=now, intervals=QUICK)
     async with app.run_test(size=(80, 24)) as pilot:
         terminal = Terminal(app, pilot)
         await terminal.press("3")
-        await terminal.sees("rests for 4:31")
+        await terminal.sees("(4:31 left)")
         time[0] = NOON + timedelta(seconds=31)
-        app.show_again()
-        await terminal.sees("rests for 4:00")
+        app.redraw_screens()
+        await terminal.sees("(4:00 left)")
         time[0] = NOON + timedelta(minutes=5)
-        app.show_again()
-        await terminal.sees("0/2 seats", gone="rests for")
+        app.redraw_screens()
+        await terminal.sees("0/2 seats", gone="rate-limited")
         await terminal.press("4")
         await terminal.sees("READY 2", gone="BACK-OFF")

@@ -1,10 +1,10 @@
-"""What the dashboard shows, cell by cell: the screens are kept beside this file."""
+"""Screens of the dashboard, compared with the stored ones in `screens/`."""
 
 import pytest
 
 from gigafactory.domain.job.job import Stage
-from gigafactory.tui.model.source import Snapshot
-from tests.support.scripted_source import ScriptedPlane, a_fleet, a_job, held
+from gigafactory.tui.model.source import DashboardSnapshot
+from tests.support.scripted_source import ScriptedSource, a_fleet, a_job, held
 from tests.unit.tui.conftest import kept, watching
 
 VIEWS = {"board": "1", "attention": "2", "factories": "3", "queue": "4", "budgets": "5"}
@@ -13,38 +13,38 @@ VIEWS = {"board": "1", "attention": "2", "factories": "3", "queue": "4", "budget
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("size", [(80, 24), (160, 48)], ids=["80x24", "160x48"])
 async def test_a_view_looks_as_it_did(view: str, size: tuple[int, int]) -> None:
-    async with watching(ScriptedPlane(a_fleet()), size) as terminal:
+    async with watching(ScriptedSource(a_fleet()), size) as terminal:
         await terminal.press(VIEWS[view])
         terminal.matches(kept(f"{view}-{size[0]}x{size[1]}"))
 
 
 @pytest.mark.parametrize("view", VIEWS)
 async def test_an_empty_view_says_what_to_do_next(view: str) -> None:
-    async with watching(ScriptedPlane(Snapshot())) as terminal:
+    async with watching(ScriptedSource(DashboardSnapshot())) as terminal:
         await terminal.press(VIEWS[view])
         terminal.matches(kept(f"empty-{view}"))
 
 
 async def test_the_screen_of_a_job_looks_as_it_did() -> None:
-    plane = ScriptedPlane(a_fleet())
-    plane.reasons = ("granted 3m ago, because it has the repo already",)
-    plane.prints("id-survivor", "\x1b[36mreading\x1b[0m the catalogue\nmoved 1 of 3\nmoved 2 ")
-    async with watching(plane) as terminal:
+    source = ScriptedSource(a_fleet())
+    source.reasons = ("granted 3m ago, because it has the repo already",)
+    source.prints("id-survivor", "\x1b[36mreading\x1b[0m the catalogue\nmoved 1 of 3\nmoved 2 ")
+    async with watching(source) as terminal:
         await terminal.press("down", "down", "down", "enter")
         await terminal.sees("moved 1 of 3")
         terminal.matches(kept("job"))
 
 
 async def test_a_job_that_has_not_run_says_so() -> None:
-    plane = ScriptedPlane(Snapshot(jobs=(a_job("later"),), counts={Stage.QUEUED: 1}))
-    async with watching(plane) as terminal:
+    source = ScriptedSource(DashboardSnapshot(jobs=(a_job("later"),), counts={Stage.QUEUED: 1}))
+    async with watching(source) as terminal:
         await terminal.press("enter")
-        await terminal.sees("it has not run yet")
+        await terminal.sees("the job has not run yet")
         terminal.matches(kept("job-not-run"))
 
 
 async def test_the_keys_fit_on_a_small_screen() -> None:
-    async with watching(ScriptedPlane(a_fleet())) as terminal:
+    async with watching(ScriptedSource(a_fleet())) as terminal:
         await terminal.press("question_mark")
         terminal.matches(kept("help"))
         await terminal.press("escape")
@@ -52,18 +52,18 @@ async def test_the_keys_fit_on_a_small_screen() -> None:
 
 
 async def test_a_question_leaves_what_it_is_about_in_sight() -> None:
-    async with watching(ScriptedPlane(a_fleet())) as terminal:
+    async with watching(ScriptedSource(a_fleet())) as terminal:
         await terminal.press("down", "s")
-        terminal.matches(kept("sure"))
+        terminal.matches(kept("confirm-prompt"))
         await terminal.press("n")
         await terminal.press("x")
-        terminal.matches(kept("words"))
+        terminal.matches(kept("text-prompt"))
 
 
 async def test_a_narrow_terminal_still_shows_names_and_states() -> None:
     job = a_job("fix-login", Stage.BUILDING, lease=held("mac-1"))
-    plane = ScriptedPlane(Snapshot(jobs=(job,), counts={Stage.BUILDING: 1}))
-    async with watching(plane, (50, 12)) as terminal:
+    source = ScriptedSource(DashboardSnapshot(jobs=(job,), counts={Stage.BUILDING: 1}))
+    async with watching(source, (50, 12)) as terminal:
         assert "fix-login" in terminal.text
         assert "mac-1" in terminal.text
         await terminal.pilot.resize_terminal(160, 48)

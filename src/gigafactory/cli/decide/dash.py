@@ -13,7 +13,7 @@ from gigafactory.config.data_dir import ADMIN_TOKEN, read_line
 from gigafactory.domain.errors import Unavailable
 
 if TYPE_CHECKING:
-    from gigafactory.tui.model.source import Plane
+    from gigafactory.tui.model.source import DashboardSource
 
 EXTRA = "the dashboard needs an extra: pip install 'gigafactory[dash]'"
 NO_TERMINAL = (
@@ -33,7 +33,7 @@ def dash(session: Session, *, folder: Path | None) -> None:
     if session.as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise Unavailable(NO_TERMINAL)
     try:
-        from gigafactory.tui.app import Dash
+        from gigafactory.tui.app import DashboardApp
     except ImportError as missing:
         if missing.name is None or missing.name.partition(".")[0] not in {"textual", "rich"}:
             raise
@@ -42,8 +42,8 @@ def dash(session: Session, *, folder: Path | None) -> None:
 
     log.silence()
     here = _folder_to_show(session, folder)
-    plane = _fleet(session) if here is None else _folder(session, here)
-    Dash(plane, hint=next_step).run()
+    source = _fleet(session) if here is None else _folder(session, here)
+    DashboardApp(source, hint=next_step).run()
 
 
 def _folder_to_show(session: Session, folder: Path | None) -> Path | None:
@@ -57,9 +57,9 @@ def _folder_to_show(session: Session, folder: Path | None) -> Path | None:
             return chosen(session, folder)
 
 
-def _fleet(session: Session) -> "Plane":
+def _fleet(session: Session) -> "DashboardSource":
     from gigafactory.client.transport.async_client import AsyncClient
-    from gigafactory.tui.model.fleet_source import FleetPlane
+    from gigafactory.tui.model.fleet_source import FleetSource
 
     there, client_settings = session.access, session.config.client
 
@@ -69,10 +69,10 @@ def _fleet(session: Session) -> "Plane":
         return read_line(session.config.data / ADMIN_TOKEN) if own else None
 
     client = AsyncClient(there.url, there.token, product=client_settings.product, latest=latest)
-    return FleetPlane(client)
+    return FleetSource(client)
 
 
-def _folder(session: Session, folder: Path) -> "Plane":
+def _folder(session: Session, folder: Path) -> "DashboardSource":
     from gigafactory.tui.folder_source.source import FolderSource
     from gigafactory.wiring.folder_process import open_queue
 

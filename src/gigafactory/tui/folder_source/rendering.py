@@ -14,7 +14,7 @@ from gigafactory.domain.submission.submission import DEP_FAILED
 from gigafactory.folder.queue.claim import Claim
 from gigafactory.folder.queue.record import Kept
 from gigafactory.folder.queue.status import Line, State
-from gigafactory.tui.model.source import Snapshot
+from gigafactory.tui.model.source import DashboardSnapshot
 from gigafactory.wire.admin import AttentionItemView
 from gigafactory.wire.fleet import FactoryView
 from gigafactory.wire.jobs import JobView
@@ -26,15 +26,15 @@ DIED = "it died at work; `aq run` or `aq recover` goes on with its jobs"
 
 def snapshot(
     state: State, claims: Iterable[Claim], draining: frozenset[int], *, now: datetime
-) -> Snapshot:
+) -> DashboardSnapshot:
     """Return a snapshot of the whole folder."""
     runners = tuple(_render_runner(claim, draining=claim.pid in draining) for claim in claims)
-    return Snapshot(
+    return DashboardSnapshot(
         jobs=tuple(map(render_job, state.jobs)),
         counts=Counter(line.job.stage for line in state.jobs),
         factories=runners,
-        matters=(*_decision_items(state), *_problem_items(state, runners, now)),
-        why={line.job.id: line.waits for line in state.jobs if line.waits},
+        attention=(*_decision_items(state), *_problem_items(state, runners, now)),
+        wait_reasons={line.job.id: line.waits for line in state.jobs if line.waits},
     )
 
 

@@ -25,8 +25,15 @@ from gigafactory.tui.folder_source.rendering import (
     runner_name,
     snapshot,
 )
-from gigafactory.tui.model.fleet_source import done
-from gigafactory.tui.model.source import NO_WISH, Detail, Hints, LogPart, Snapshot, Wish
+from gigafactory.tui.model.fleet_source import describe_result
+from gigafactory.tui.model.source import (
+    NO_INPUT,
+    ActionInput,
+    DashboardSnapshot,
+    EmptyViewHints,
+    JobDetail,
+    LogChunk,
+)
 from gigafactory.wiring.folder_process import open_runner
 
 T = TypeVar("T")
@@ -35,9 +42,9 @@ POLL_INTERVAL_S = 0.5
 LOG_TAIL_BYTES = 256 * 1024
 CHUNK_BYTES_MAX = 256 * 1024
 
-HINTS = Hints(
+HINTS = EmptyViewHints(
     no_jobs="Nothing here yet. `aq add FILE` puts a job into the inbox, or copy it there.",
-    no_matters="Nothing waits for you.",
+    no_attention="Nothing waits for you.",
     no_factories="Nobody works on a job of this folder. `aq run` works through its inbox.",
     no_budgets="A folder has no ceiling. `aq insights` says what its runs came to.",
 )
@@ -47,7 +54,7 @@ class FolderSource:
     """A folder queue and the processes that work on it."""
 
     hints = HINTS
-    offers = frozenset({"drain", "halt"})
+    supported_actions = frozenset({"drain", "halt"})
 
     def __init__(
         self, queue: Queue, settings: FactorySettings, folder: FolderSettings, *, by: str
@@ -76,12 +83,12 @@ class FolderSource:
         except OSError as trouble:
             raise Unavailable(f"{self.name} cannot be read: {trouble}") from None
 
-    async def look(self, text: str) -> Snapshot:  # noqa: ARG002 - the views find words themselves
+    async def load(self, filter_text: str) -> DashboardSnapshot:  # noqa: ARG002 - the views filter
         if not self._queue.board.exists:
             raise Unavailable(f"{self.name} is no queue any more; `aq add FILE` makes it one")
-        return await self._in_thread(self._look)
+        return await self._in_thread(self._load)
 
-    def _look(self) -> Snapshot:
+    def _load(self) -> DashboardSnapshot:
         state, now = state_of(self._queue), self._queue.clock.now()
         return snapshot(state, self._claims(state), frozenset(self._draining), now=now)
 
@@ -107,39 +114,39 @@ class FolderSource:
         places = (board.state, *(board.column(name) for name in ("inbox", "building", "failed")))
         return {place.name: _modification_time(place) for place in places}
 
-    async def detail(self, job_id: str) -> Detail:
-        return await self._in_thread(lambda: self._detail(job_id))
+    async def load_job(self, job_id: str) -> JobDetail:
+        return await self._in_thread(lambda: self._load_job(job_id))
 
-    def _detail(self, job_id: str) -> Detail:
+    def _load_job(self, job_id: str) -> JobDetail:
         state = state_of(self._queue)
         found = next((line for line in state.jobs if line.job.id == job_id), None)
         if found is None:
             raise NotFound("job", job_id, "its file was taken away, or `aq clean` removed it")
         kept = self._queue.look().get(job_id)
         edited = "its file was changed after its first run had begun, which counts for nothing"
-        return Detail(
+        return JobDetail(
             job=render_job(found),
             why=explain(found),
             reasons=(edited,) if found.edited else (),
             runs=render_runs(kept) if kept else (),
         )
 
-    async def log(self, job_id: str, after: str | None) -> AsyncGenerator[LogPart, None]:
+    async def follow_log(self, job_id: str, cursor: str | None) -> AsyncGenerator[LogChunk, None]:
         kept = (await self._in_thread(self._queue.look)).get(job_id)
         if kept is None:
             raise NotFound("job", job_id)
         path = self._queue.board.log(kept.key)
         size = path.stat().st_size if path.exists() else 0
-        offset = max(0, size - LOG_TAIL_BYTES) if after is None else int(after)
+        offset = max(0, size - LOG_TAIL_BYTES) if cursor is None else int(cursor)
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         while True:
             while chunk := await self._in_thread(partial(_read_chunk, path, offset)):
                 offset += len(chunk)
-                yield LogPart(decoder.decode(chunk), str(offset - len(decoder.getstate()[0])))
+                yield LogChunk(decoder.decode(chunk), str(offset - len(decoder.getstate()[0])))
             await asyncio.sleep(POLL_INTERVAL_S)
 
-    async def act(self, job_id: str, action: str, wish: Wish = NO_WISH) -> str:
-        said = actions.Wish(reason=wish.reason, commit=wish.commit)
+    async def act(self, job_id: str, action: str, given: ActionInput = NO_INPUT) -> str:
+        said = actions.Wish(reason=given.reason, commit=given.commit)
         act = partial(actions.act, self._queue, job_id, action, self._by, said)
         kept = await self._in_thread(act)
         if isinstance(kept, str):
@@ -147,7 +154,7 @@ class FolderSource:
         if action == "ship" and kept.job.ship is not None:
             await self._ship(kept.job)
             kept = (await self._in_thread(self._queue.look))[kept.job.id]
-        return done(action, render_job(Line(column="", file=kept.file, job=kept.job)))
+        return describe_result(action, render_job(Line(column="", file=kept.file, job=kept.job)))
 
     async def _ship(self, job: Job) -> None:
         """Ship a job at once: a folder has no factory that would do it.

@@ -1,1 +1,1 @@
-"""The model room."""
+"""Data sources of the dashboard and the actions that its keys offer."""

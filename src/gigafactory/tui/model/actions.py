@@ -1,9 +1,9 @@
-"""What can be done about what is chosen, and by which key."""
+"""The actions that keys offer on the selected row."""
 
 from enum import Enum, auto
 from typing import NamedTuple
 
-from gigafactory.tui.model.source import Snapshot
+from gigafactory.tui.model.source import DashboardSnapshot
 from gigafactory.tui.widgets.rows import Subject
 from gigafactory.wire.admin import AttentionItemView
 from gigafactory.wire.budgets import BudgetView
@@ -11,142 +11,160 @@ from gigafactory.wire.fleet import FactoryView
 from gigafactory.wire.jobs import JobView
 
 
-class Asks(Enum):
-    """What a person is asked before something is done."""
+class Prompt(Enum):
+    """The prompt before an action."""
 
-    NOTHING = auto()
-    SURE = auto()
-    """Whether they are sure."""
-    WORDS = auto()
-    """For words, without which it is not done."""
-    MAYBE = auto()
-    """For words, which may be none."""
+    NONE = auto()
+    CONFIRM = auto()
+    """Yes or no."""
+    TEXT = auto()
+    """Text is required."""
+    OPTIONAL_TEXT = auto()
+    """Text may be empty."""
 
 
-class Deed(NamedTuple):
-    """Something that one key does."""
+class KeyAction(NamedTuple):
+    """An action bound to a key."""
 
     key: str
-    action: str
+    name: str
     label: str
-    asks: Asks
+    prompt: Prompt
     question: str
-    """With a place for what it is about."""
+    """`{}` stands for the name of the target."""
 
 
-ON_JOBS = (
-    Deed("a", "approve", "approve", Asks.NOTHING, ""),
-    Deed("s", "ship", "ship", Asks.SURE, "Ship {}?"),
-    Deed("e", "request-changes", "changes", Asks.WORDS, "What is to be changed in {}?"),
-    Deed("x", "reject", "reject", Asks.WORDS, "Why is {} rejected?"),
-    Deed("r", "requeue", "requeue", Asks.NOTHING, ""),
-    Deed("c", "cancel", "cancel", Asks.SURE, "Cancel {}?"),
-    Deed("w", "override-scope", "override", Asks.WORDS, "Why may {} leave its scope?"),
-    Deed("t", "promote", "to front", Asks.NOTHING, ""),
-    Deed("o", "preempt", "hand back", Asks.MAYBE, "Have {} saved and handed back? Why:"),
-    Deed("u", "release", "take away", Asks.SURE, "Take {} from its factory at once?"),
-    Deed("v", "request-review", "ask review", Asks.MAYBE, "Ask for a review of {}. Look at:"),
+JOB_ACTIONS = (
+    KeyAction("a", "approve", "approve", Prompt.NONE, ""),
+    KeyAction("s", "ship", "ship", Prompt.CONFIRM, "Ship {}?"),
+    KeyAction("e", "request-changes", "changes", Prompt.TEXT, "What should change in {}?"),
+    KeyAction("x", "reject", "reject", Prompt.TEXT, "Why reject {}?"),
+    KeyAction("r", "requeue", "requeue", Prompt.NONE, ""),
+    KeyAction("c", "cancel", "cancel", Prompt.CONFIRM, "Cancel {}?"),
+    KeyAction("w", "override-scope", "override", Prompt.TEXT, "Why may {} leave its scope?"),
+    KeyAction("t", "promote", "promote", Prompt.NONE, ""),
+    KeyAction(
+        "o", "preempt", "preempt", Prompt.OPTIONAL_TEXT, "Have {} saved and handed back? Reason:"
+    ),
+    KeyAction("u", "release", "release", Prompt.CONFIRM, "Take {} from its factory at once?"),
+    KeyAction(
+        "v",
+        "request-review",
+        "review",
+        Prompt.OPTIONAL_TEXT,
+        "Request a review of {}. Comment:",
+    ),
 )
-"""The actions of the lifecycle, in the order in which they are shown."""
-DRAIN = Deed("d", "drain", "drain", Asks.SURE, "Have {} take nothing new?")
-UNDRAIN = Deed("d", "undrain", "undrain", Asks.NOTHING, "")
-PAUSE = Deed("p", "pause", "pause", Asks.MAYBE, "Give nothing of {} out. Why:")
-RESUME = Deed("p", "resume", "resume", Asks.NOTHING, "")
-HALT = Deed("H", "halt", "halt", Asks.MAYBE, "Halt {}: nothing more is given out. Why:")
-LIFT = Deed("H", "lift", "lift halt", Asks.SURE, "Let {} go on?")
+"""The lifecycle actions, in display order."""
+DRAIN = KeyAction("d", "drain", "drain", Prompt.CONFIRM, "Drain {}? It takes no new jobs.")
+UNDRAIN = KeyAction("d", "undrain", "undrain", Prompt.NONE, "")
+PAUSE = KeyAction(
+    "p", "pause", "pause", Prompt.OPTIONAL_TEXT, "Pause {}: no new job starts. Reason:"
+)
+RESUME = KeyAction("p", "resume", "resume", Prompt.NONE, "")
+HALT = KeyAction("H", "halt", "halt", Prompt.OPTIONAL_TEXT, "Halt {}: no new job starts. Reason:")
+END_HALT = KeyAction("H", "end-halt", "end halt", Prompt.CONFIRM, "End the halt of {}?")
 
-KEYS = tuple(dict.fromkeys(deed.key for deed in (*ON_JOBS, DRAIN, PAUSE, HALT)))
+ACTION_KEYS = tuple(dict.fromkeys(action.key for action in (*JOB_ACTIONS, DRAIN, PAUSE, HALT)))
 
 
-class Target(NamedTuple):
-    """What something is done to."""
+class ActionTarget(NamedTuple):
+    """The job, factory or product that an action applies to."""
 
     id: str
     name: str
     commit: str | None = None
 
 
-class Choice(NamedTuple):
-    """Something that can be done now, and to what."""
+class OfferedAction(NamedTuple):
+    """An action that is available now, with its target."""
 
-    deed: Deed
-    target: Target
-
-
-OF_PRODUCTS = frozenset({"budget", "budget_paused"})
+    action: KeyAction
+    target: ActionTarget
 
 
-def choices(about: Subject | None, seen: Snapshot, offers: frozenset[str]) -> list[Choice]:
-    """All that can be done about what is chosen; what its stage does not allow is not among it."""
-    match about:
+PRODUCT_ITEMS = frozenset({"budget", "budget_paused"})
+
+
+def actions_on(
+    subject: Subject | None, snapshot: DashboardSnapshot, supported: frozenset[str]
+) -> list[OfferedAction]:
+    """Return the actions that the subject allows in its present state."""
+    match subject:
         case JobView():
-            return _on_job(target_of(about), about.actions)
+            return _job_actions(job_target(subject), subject.actions)
         case FactoryView():
-            return _on_factory(about, offers)
+            return _factory_actions(subject, supported)
         case BudgetView():
-            return _on_product(about.product_id, offers, paused=about.paused_by is not None)
+            return _product_actions(
+                subject.product_id, supported, paused=subject.paused_by is not None
+            )
         case AttentionItemView():
-            return _on_matter(about, seen, offers)
+            return _item_actions(subject, snapshot, supported)
         case None:
             return []
 
 
-def target_of(job: JobView) -> Target:
-    """A job, at the commit that is on the screen."""
-    return Target(job.id, job.name, job.checkpoint.commit if job.checkpoint else None)
+def job_target(job: JobView) -> ActionTarget:
+    """Return a job as target, at the commit on the screen."""
+    return ActionTarget(job.id, job.name, job.checkpoint.commit if job.checkpoint else None)
 
 
-def job_of(about: Subject | None) -> str | None:
-    """The job that something is about, if it is about one."""
-    match about:
+def job_id_of(subject: Subject | None) -> str | None:
+    """Return the id of the job that a row is about; None if it is about none."""
+    match subject:
         case JobView():
-            return about.id
-        case AttentionItemView() if _is_of_job(about):
-            return about.subject
+            return subject.id
+        case AttentionItemView() if _is_about_job(subject):
+            return subject.subject
         case _:
             return None
 
 
-def _is_of_job(matter: AttentionItemView) -> bool:
-    # What is about a product or a machine names no product, or is the product's own.
-    return matter.product_id is not None and matter.subject != matter.product_id
+def _is_about_job(item: AttentionItemView) -> bool:
+    # Items about a factory have no product; items about a product have it as subject.
+    return item.product_id is not None and item.subject != item.product_id
 
 
-def _on_job(target: Target, actions: tuple[str, ...]) -> list[Choice]:
-    return [Choice(deed, target) for deed in ON_JOBS if deed.action in actions]
+def _job_actions(target: ActionTarget, actions: tuple[str, ...]) -> list[OfferedAction]:
+    return [OfferedAction(action, target) for action in JOB_ACTIONS if action.name in actions]
 
 
-def _on_factory(factory: FactoryView, offers: frozenset[str]) -> list[Choice]:
-    deed = UNDRAIN if factory.draining else DRAIN
-    target = Target(factory.id, factory.id)
-    return [Choice(deed, target)] if deed.action in offers else []
+def _factory_actions(factory: FactoryView, supported: frozenset[str]) -> list[OfferedAction]:
+    action = UNDRAIN if factory.draining else DRAIN
+    target = ActionTarget(factory.id, factory.id)
+    return [OfferedAction(action, target)] if action.name in supported else []
 
 
-def _on_product(product: str, offers: frozenset[str], *, paused: bool) -> list[Choice]:
-    target = Target(product, product)
-    return [Choice(RESUME if paused else PAUSE, target)] if "pause" in offers else []
+def _product_actions(
+    product: str, supported: frozenset[str], *, paused: bool
+) -> list[OfferedAction]:
+    target = ActionTarget(product, product)
+    return [OfferedAction(RESUME if paused else PAUSE, target)] if "pause" in supported else []
 
 
-def _on_matter(matter: AttentionItemView, seen: Snapshot, offers: frozenset[str]) -> list[Choice]:
-    if matter.kind == "halted":
-        name = "everything" if matter.subject == "*" else matter.subject
-        return [Choice(LIFT, Target(matter.subject, name))]
-    if matter.kind in OF_PRODUCTS and matter.subject == matter.product_id:
-        return _on_product(matter.subject, offers, paused=matter.kind == "budget_paused")
-    if not _is_of_job(matter):
-        factory = next((each for each in seen.factories if each.id == matter.subject), None)
+def _item_actions(
+    item: AttentionItemView, snapshot: DashboardSnapshot, supported: frozenset[str]
+) -> list[OfferedAction]:
+    if item.kind == "halted":
+        name = "everything" if item.subject == "*" else item.subject
+        return [OfferedAction(END_HALT, ActionTarget(item.subject, name))]
+    if item.kind in PRODUCT_ITEMS and item.subject == item.product_id:
+        return _product_actions(item.subject, supported, paused=item.kind == "budget_paused")
+    if not _is_about_job(item):
+        factory = next((each for each in snapshot.factories if each.id == item.subject), None)
         if factory is not None:
-            return _on_factory(factory, offers)
-        return _on_job(Target(matter.subject, matter.title), matter.actions)
-    job = next((each for each in seen.jobs if each.id == matter.subject), None)
-    target = Target(matter.subject, matter.title) if job is None else target_of(job)
-    return _on_job(target, matter.actions)
+            return _factory_actions(factory, supported)
+        return _job_actions(ActionTarget(item.subject, item.title), item.actions)
+    job = next((each for each in snapshot.jobs if each.id == item.subject), None)
+    target = ActionTarget(item.subject, item.title) if job is None else job_target(job)
+    return _job_actions(target, item.actions)
 
 
-def switch(seen: Snapshot, name: str) -> Choice:
-    """What H does wherever one is: halt what the plane is about, or lift what is halted."""
-    halted = next((each for each in seen.matters if each.kind == "halted"), None)
+def halt_action(snapshot: DashboardSnapshot, source_name: str) -> OfferedAction:
+    """Return the action of H on any screen: halt the source, or end the halt."""
+    halted = next((each for each in snapshot.attention if each.kind == "halted"), None)
     if halted is None:
-        return Choice(HALT, Target("", name))
-    about = "everything" if halted.subject == "*" else halted.subject
-    return Choice(LIFT, Target(halted.subject, about))
+        return OfferedAction(HALT, ActionTarget("", source_name))
+    name = "everything" if halted.subject == "*" else halted.subject
+    return OfferedAction(END_HALT, ActionTarget(halted.subject, name))

@@ -1,4 +1,4 @@
-"""The fleet as a plane: over the client, and kept up to date by the stream of its events."""
+"""Dashboard source of a fleet: API calls, with the event stream for changes."""
 
 import asyncio
 import time
@@ -16,7 +16,14 @@ from gigafactory.client.transport.call import ApiCall
 from gigafactory.domain.errors import NotFound, Unavailable
 from gigafactory.domain.job.job import Stage
 from gigafactory.domain.scheduler.explain import Explanation
-from gigafactory.tui.model.source import NO_WISH, Detail, Hints, LogPart, Snapshot, Wish
+from gigafactory.tui.model.source import (
+    NO_INPUT,
+    ActionInput,
+    DashboardSnapshot,
+    EmptyViewHints,
+    JobDetail,
+    LogChunk,
+)
 from gigafactory.wire.admin import AttentionItemView
 from gigafactory.wire.budgets import BudgetView
 from gigafactory.wire.files import LogEvent
@@ -24,11 +31,11 @@ from gigafactory.wire.jobs import JobFilter, JobView
 
 T = TypeVar("T")
 
-HINTS = Hints(
-    no_jobs="No jobs yet. `aq submit fix-login.md` hands one in.",
-    no_matters="Nothing waits for you.",
-    no_factories="No factory is enrolled. `aq factory invite` lets a machine join.",
-    no_budgets="No product has spent anything. `aq budget set 50` sets a ceiling.",
+HINTS = EmptyViewHints(
+    no_jobs="No jobs yet. Submit one with `aq submit fix-login.md`.",
+    no_attention="Nothing needs you.",
+    no_factories="No factory is enrolled. Invite a machine with `aq factory invite`.",
+    no_budgets="No product has spent anything. Set a limit with `aq budget set 50`.",
 )
 
 PAGES: tuple[JobFilter, ...] = (
@@ -38,25 +45,25 @@ PAGES: tuple[JobFilter, ...] = (
     JobFilter(stage="failed,dead_letter,cancelled", limit=50),
     JobFilter(stage="shipped", limit=30),
 )
-WAITING = 2
-"""The page of those that wait."""
+WAITING_PAGE = 2
+"""Index of the page of waiting jobs."""
 BUDGETS_MAX = 20
 EXPLAINED_MAX = 20
 EXPLAINED_FOR_S = 5.0
-"""Why a job waits changes with what others do, too: after so long it is asked again."""
+"""Explanations also change with other jobs: they are refreshed after this time."""
 LOG_TAIL_BYTES = 256 * 1024
 
 
-class FleetPlane:
-    """A coordinator, and what it may show to one token."""
+class FleetSource:
+    """A coordinator, as far as one token may see it."""
 
     hints = HINTS
-    offers = frozenset({"drain", "undrain", "pause", "halt"})
+    supported_actions = frozenset({"drain", "undrain", "pause", "halt"})
 
     def __init__(
         self, client: AsyncClient, *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        """See what this client's token and product open."""
+        """Show what this client's token and product cover."""
         self._client = client
         self._monotonic = monotonic
         self._explained: dict[tuple[str, int], tuple[float, str]] = {}
@@ -71,27 +78,29 @@ class FleetPlane:
             return await self._client.send(call)
         except msgspec.DecodeError as unreadable:
             raise Unavailable(
-                f"what {self._client.url} answers cannot be read ({unreadable}):"
-                " is it a coordinator, and of this version?"
+                f"cannot read the response of {self._client.url} ({unreadable}):"
+                " is it a coordinator of this version?"
             ) from None
 
-    async def look(self, text: str) -> Snapshot:
-        pages = [msgspec.structs.replace(page, text=text or None) for page in PAGES]
-        metrics, factories, matters, found = await asyncio.gather(
+    async def load(self, filter_text: str) -> DashboardSnapshot:
+        pages = [msgspec.structs.replace(page, text=filter_text or None) for page in PAGES]
+        metrics, factories, items, found = await asyncio.gather(
             self._send(fleet.metrics()),
             self._send(fleet.factories()),
             self._send(fleet.attention()),
             asyncio.gather(*(self._send(jobs.find(page)) for page in pages)),
         )
         every = tuple(job for page in found for job in page.jobs)
-        money, why = await asyncio.gather(self._budgets(every), self._why(found[WAITING].jobs))
-        return Snapshot(
+        money, why = await asyncio.gather(
+            self._budgets(every), self._wait_reasons(found[WAITING_PAGE].jobs)
+        )
+        return DashboardSnapshot(
             jobs=every,
             counts=metrics.stages,
             factories=factories.factories,
-            matters=_distinct(matters.attention),
+            attention=_distinct(items.attention),
             budgets=money,
-            why=why,
+            wait_reasons=why,
         )
 
     async def _budgets(self, shown: Iterable[JobView]) -> tuple[BudgetView, ...]:
@@ -102,15 +111,17 @@ class FleetPlane:
         calls = [budgets.budget(each) for each in sorted(wanted)[:BUDGETS_MAX]]
         return tuple(await asyncio.gather(*map(self._send, calls)))
 
-    async def _why(self, waiting: Iterable[JobView]) -> dict[str, str]:
+    async def _wait_reasons(self, waiting: Iterable[JobView]) -> dict[str, str]:
         first = list(waiting)[:EXPLAINED_MAX]
         now = self._monotonic()
         fresh = {
-            key: told for key, told in self._explained.items() if now - told[0] < EXPLAINED_FOR_S
+            key: cached
+            for key, cached in self._explained.items()
+            if now - cached[0] < EXPLAINED_FOR_S
         }
         unknown = [job for job in first if (job.id, job.rev) not in fresh]
-        told = await asyncio.gather(*(self._explanation(job.id) for job in unknown))
-        for job, found in zip(unknown, told, strict=True):
+        explanations = await asyncio.gather(*(self._explanation(job.id) for job in unknown))
+        for job, found in zip(unknown, explanations, strict=True):
             if found is not None:
                 fresh[job.id, job.rev] = (now, found.summary)
         self._explained = fresh
@@ -127,40 +138,40 @@ class FleetPlane:
             async for _ in stream:
                 yield
 
-    async def detail(self, job_id: str) -> Detail:
+    async def load_job(self, job_id: str) -> JobDetail:
         job, why = await asyncio.gather(
             self._send(jobs.get(job_id, include=("runs",))),
             self._send(stories.explanation(job_id)),
         )
         reasons = tuple(reason.message for reason in why.reasons)
-        return Detail(job=job, why=why.summary, reasons=reasons, runs=job.runs or ())
+        return JobDetail(job=job, why=why.summary, reasons=reasons, runs=job.runs or ())
 
-    async def log(self, job_id: str, after: str | None) -> AsyncGenerator[LogPart, None]:
-        call = stories.log_stream(job_id, tail=None if after else LOG_TAIL_BYTES)
-        async with aclosing(self._client.follow(call, after=after)) as stream:
+    async def follow_log(self, job_id: str, cursor: str | None) -> AsyncGenerator[LogChunk, None]:
+        call = stories.log_stream(job_id, tail=None if cursor else LOG_TAIL_BYTES)
+        async with aclosing(self._client.follow(call, after=cursor)) as stream:
             async for sent in stream:
                 if sent.event == "end":
                     return
-                yield LogPart(msgspec.json.decode(sent.data, type=LogEvent).text, sent.id)
+                yield LogChunk(msgspec.json.decode(sent.data, type=LogEvent).text, sent.id)
 
-    async def act(self, job_id: str, action: str, wish: Wish = NO_WISH) -> str:
+    async def act(self, job_id: str, action: str, given: ActionInput = NO_INPUT) -> str:
         if action == "request-review":
-            job = await self._send(jobs.request_review(job_id, comment=wish.reason))
+            job = await self._send(jobs.request_review(job_id, comment=given.reason))
         else:
-            call = jobs.act(job_id, action, reason=wish.reason, commit=wish.commit)
+            call = jobs.act(job_id, action, reason=given.reason, commit=given.commit)
             job = await self._send(call)
-        return done(action, job)
+        return describe_result(action, job)
 
     async def drain(self, factory_id: str, *, draining: bool) -> str:
         factory = await self._send(fleet.drain(factory_id, draining=draining))
         if factory.draining:
-            return f"{factory.id} takes nothing new, and ends when what it runs is done"
-        return f"{factory.id} takes work again"
+            return f"{factory.id} is draining: it takes no new jobs"
+        return f"{factory.id} takes jobs again"
 
     async def pause(self, product_id: str, *, paused: bool, reason: str = "") -> str:
         if not paused:
             budget = await self._send(budgets.resume(product_id))
-            return f"{product_id} goes on: {budget.says}"
+            return f"{product_id} continues: {budget.says}"
         return (await self._send(budgets.pause(product_id, reason))).says
 
     async def halt(self, product_id: str | None, *, halted: bool, reason: str = "") -> str:
@@ -170,26 +181,25 @@ class FleetPlane:
         switch = await self._send(call)
         what = "the whole fleet" if switch.product == "*" else f"product {switch.product}"
         if switch.halted:
-            return f"{what} is halted: nothing more is given out; H lifts it"
-        return f"{what} goes on"
+            return f"{what} is halted: no new job starts; H ends the halt"
+        return f"{what} continues"
 
     async def close(self) -> None:
         await self._client.close()
 
 
-def done(action: str, job: JobView) -> str:
-    """What an action came to, in words."""
+def describe_result(action: str, job: JobView) -> str:
+    """Return the result of an action as a sentence."""
     if action == "ship" and job.stage is Stage.TESTING:
         return f"{job.name} will be shipped by a factory"
     if action == "preempt" and job.lease is not None:
         return f"{job.lease.factory_id} was asked to save {job.name} and hand it back"
     if action == "promote":
-        return f"{job.name} goes before the others of its priority"
+        return f"{job.name} is at the front of its priority"
     why = f": {job.reason}" if job.reason and action not in {"reject", "cancel"} else ""
     return f"{action}: {job.name} is {job.stage.replace('_', ' ')} now{why}"
 
 
-def _distinct(matters: Iterable[AttentionItemView]) -> tuple[AttentionItemView, ...]:
-    """Each matter once, whatever it was found by."""
-    found = {(each.kind, each.subject, each.reason): each for each in matters}
+def _distinct(items: Iterable[AttentionItemView]) -> tuple[AttentionItemView, ...]:
+    found = {(each.kind, each.subject, each.reason): each for each in items}
     return tuple(found.values())

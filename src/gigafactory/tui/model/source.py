@@ -1,4 +1,4 @@
-"""What the dashboard needs of the world: a fleet and a folder both are such a plane."""
+"""The interface between the dashboard and its data: a fleet or a folder."""
 
 from collections.abc import AsyncGenerator, Mapping
 from typing import Protocol
@@ -13,115 +13,115 @@ from gigafactory.wire.jobs import JobView
 from gigafactory.wire.runs import RunView
 
 
-class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is shown at a moment."""
+class DashboardSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """The state that the dashboard shows."""
 
     jobs: tuple[JobView, ...] = ()
-    """Of each stage those that come first; there may be more."""
+    """The first jobs of each stage; there may be more."""
     counts: Mapping[Stage, int] = {}
-    """How many there really are."""
+    """All jobs by stage."""
     factories: tuple[FactoryView, ...] = ()
-    matters: tuple[AttentionItemView, ...] = ()
+    attention: tuple[AttentionItemView, ...] = ()
     budgets: tuple[BudgetView, ...] = ()
-    why: Mapping[str, str] = {}
-    """By job: why it does not run yet, as far as it was asked for."""
+    wait_reasons: Mapping[str, str] = {}
+    """By job id: why it does not run yet, for the first waiting jobs."""
 
-    def is_turn(self, job: JobView) -> bool:
-        """Whether a job waits for a person; one that was asked to ship waits for a factory."""
+    def needs_person(self, job: JobView) -> bool:
+        """Return whether a job waits for a person; one to be shipped waits for a factory."""
         if job.stage is Stage.TESTING and job.lease is None:
-            return any(each.subject == job.id for each in self.matters)
+            return any(each.subject == job.id for each in self.attention)
         return job.stage is Stage.REVIEW
 
 
-class Detail(msgspec.Struct, frozen=True, kw_only=True):
-    """One job from near."""
+class JobDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """A job with its runs and the reasons for its state."""
 
     job: JobView
     why: str
-    """Why it is where it is, or does not run yet."""
+    """Why it is in its stage, or does not run yet."""
     reasons: tuple[str, ...] = ()
-    """All that stands in its way."""
+    """Everything that blocks it."""
     runs: tuple[RunView, ...] = ()
-    """The newest last."""
+    """Newest last."""
 
 
-class LogPart(msgspec.Struct, frozen=True):
-    """A piece of a log, and the mark to go on from after it."""
+class LogChunk(msgspec.Struct, frozen=True):
+    """A piece of a log and the cursor to continue after it."""
 
     text: str
-    mark: str | None
+    cursor: str | None
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person adds to an action."""
+class ActionInput(msgspec.Struct, frozen=True, kw_only=True):
+    """A person's input to an action."""
 
     reason: str = ""
     commit: str | None = None
-    """The commit that was on the screen: when there is a newer one, the decision is void."""
+    """The commit on the screen; if there is a newer one, the decision is refused."""
 
 
-NO_WISH = Wish()
+NO_INPUT = ActionInput()
 
 
-class Hints(msgspec.Struct, frozen=True, kw_only=True):
-    """What a plane says, and what can be done next, where there is nothing to show."""
+class EmptyViewHints(msgspec.Struct, frozen=True, kw_only=True):
+    """Texts for empty views, with the next command."""
 
     no_jobs: str
-    no_matters: str
+    no_attention: str
     no_factories: str
     no_budgets: str
 
 
-class Plane(Protocol):
-    """A fleet, or a folder. Whatever is asked of it may raise Refused; nothing then has changed."""
+class DashboardSource(Protocol):
+    """A fleet or a folder. Each call may raise Refused, and then has changed nothing."""
 
     @property
     def name(self) -> str:
-        """Where it is: an address, or a path."""
+        """Return its address or path."""
         ...
 
     @property
-    def hints(self) -> Hints:
-        """What to do where nothing is to be seen."""
+    def hints(self) -> EmptyViewHints:
+        """Return the texts for empty views."""
         ...
 
     @property
-    def offers(self) -> frozenset[str]:
-        """What can be done beside actions on jobs: `drain`, `undrain`, `pause` and `halt`."""
+    def supported_actions(self) -> frozenset[str]:
+        """Return the supported ones of `drain`, `undrain`, `pause` and `halt`."""
         ...
 
-    async def look(self, text: str) -> Snapshot:
-        """How everything stands now; with a text, the jobs that have its words."""
+    async def load(self, filter_text: str) -> DashboardSnapshot:
+        """Return the present state, with only the jobs that match the filter."""
         ...
 
     def changes(self) -> AsyncGenerator[None, None]:
-        """One word each time that something may have changed."""
+        """Yield each time something may have changed."""
         ...
 
-    async def detail(self, job_id: str) -> Detail:
-        """One job from near."""
+    async def load_job(self, job_id: str) -> JobDetail:
+        """Return a job with its runs and reasons."""
         ...
 
-    def log(self, job_id: str, after: str | None) -> AsyncGenerator[LogPart, None]:
-        """What the newest run of a job prints, from a mark on or its last lines, to its end."""
+    def follow_log(self, job_id: str, cursor: str | None) -> AsyncGenerator[LogChunk, None]:
+        """Yield the log of the newest run until it ends, from a cursor or its last lines on."""
         ...
 
-    async def act(self, job_id: str, action: str, wish: Wish = NO_WISH) -> str:
-        """Do something to a job; what came of it, in words."""
+    async def act(self, job_id: str, action: str, given: ActionInput = NO_INPUT) -> str:
+        """Perform a lifecycle action on a job; return the result as a sentence."""
         ...
 
     async def drain(self, factory_id: str, *, draining: bool) -> str:
-        """Have a factory take nothing new, or take work again."""
+        """Drain a factory, or let it take jobs again."""
         ...
 
     async def pause(self, product_id: str, *, paused: bool, reason: str = "") -> str:
-        """Give nothing of a product out, or lift that."""
+        """Pause or resume the jobs of a product."""
         ...
 
     async def halt(self, product_id: str | None, *, halted: bool, reason: str = "") -> str:
-        """Give nothing out at all, or lift that; without a product: of what the plane is about."""
+        """Halt or continue a product; None for everything the source covers."""
         ...
 
     async def close(self) -> None:
-        """Let everything go."""
+        """Release all connections and threads."""
         ...

@@ -1,1 +1,1 @@
-"""The screens room."""
+"""Screens of the dashboard: views, job detail and help."""

@@ -1,7 +1,8 @@
-"""What all screens of the dashboard share: the line that says what came of something, and keys."""
+"""Base of the dashboard screens: message line, key line and actions."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, cast
+from datetime import datetime
+from typing import ClassVar, Protocol, cast
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -9,79 +10,115 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widgets import Static
 
-from gigafactory.tui.model.actions import KEYS, Choice, switch
-from gigafactory.tui.screens.help import Help
-from gigafactory.tui.widgets.text import DIM, RED, one_line, painted
+from gigafactory.domain.errors import Refused
+from gigafactory.tui.model.actions import ACTION_KEYS, OfferedAction, halt_action
+from gigafactory.tui.model.source import DashboardSnapshot, DashboardSource
+from gigafactory.tui.screens.help import HelpScreen
+from gigafactory.tui.widgets.text import DIM, RED, one_line, styled
 
-if TYPE_CHECKING:
-    from gigafactory.tui.app import Dash
-
-LAST = (("?", "keys"), ("q", "quit"))
+ALWAYS_SHOWN = (("?", "keys"), ("q", "quit"))
 
 
-class Shown(Screen[None]):
-    """A screen that shows the plane as it is, and lets a person decide."""
+class DashboardHost(Protocol):
+    """The application as its screens see it."""
+
+    source: DashboardSource
+    snapshot: DashboardSnapshot
+    loaded_at: datetime | None
+    outage: str | None
+    filter_text: str
+
+    @property
+    def retry_interval(self) -> float:
+        """Return how long to wait after a failure, in seconds."""
+        ...
+
+    def now(self) -> datetime:
+        """Return the present time."""
+        ...
+
+    def request_reload(self, filter_text: str | None = None) -> None:
+        """Reload soon, with a new filter if one is given."""
+        ...
+
+    def describe_refusal(self, refusal: Refused) -> str:
+        """Return the message of a refusal with the next step."""
+        ...
+
+    def open_job(self, job_id: str) -> None:
+        """Open the screen of a job."""
+        ...
+
+    def start_action(self, offered: OfferedAction) -> None:
+        """Perform an action, after its prompt if it has one."""
+        ...
+
+
+class LiveScreen(Screen[None]):
+    """A screen that shows the present state and offers actions on it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(Binding(key, f"decide('{key}')", show=False) for key in KEYS),
+        *(Binding(key, f"act('{key}')", show=False) for key in ACTION_KEYS),
         Binding("question_mark", "help", show=False),
-        Binding("slash", "find", show=False),
+        Binding("slash", "filter", show=False),
         Binding("q", "app.quit", show=False),
     ]
 
     @property
-    def dash(self) -> "Dash":
-        """The dashboard that this is a screen of."""
-        return cast("Dash", self.app)
+    def host(self) -> DashboardHost:
+        """Return the application."""
+        return cast("DashboardHost", self.app)
 
     @property
     def is_built(self) -> bool:
-        """Whether its parts are there: not before it is mounted, and not when all is over."""
+        """Return whether its widgets exist: False before mounting and while closing."""
         return self.is_running and bool(self.query("#keys"))
 
-    def show_now(self) -> None:
-        """Show how things stand now."""
+    def redraw(self) -> None:
+        """Show the present state."""
         raise NotImplementedError
 
-    def choices(self) -> Sequence[Choice]:
-        """What can be done about what is chosen."""
+    def available_actions(self) -> Sequence[OfferedAction]:
+        """Return the actions on the selection."""
         raise NotImplementedError
 
-    def say(self, text: str, *, wrong: bool = False) -> None:
-        """Say what came of something, at the bottom."""
+    def show_message(self, text: str, *, is_error: bool = False) -> None:
+        """Show a message in the line above the keys."""
         if self.is_built:
-            said = painted(one_line(text), RED if wrong else "")
-            self.query_one("#said", Static).update(said)
+            message = styled(one_line(text), RED if is_error else "")
+            self.query_one("#message", Static).update(message)
 
     def action_help(self) -> None:
-        """Show all keys."""
-        self.app.push_screen(Help(self.dash.plane.offers))
+        self.app.push_screen(HelpScreen(self.host.source.supported_actions))
 
-    def action_decide(self, key: str) -> None:
-        """Do what a key stands for, if it can be done now."""
-        here = list(self.choices())
-        if key == "H" and "halt" in self.dash.plane.offers:
-            here.append(switch(self.dash.seen, self._whole()))
-        choice = next((each for each in here if each.deed.key == key), None)
-        if choice is not None:
-            self.dash.decide(choice)
+    def action_act(self, key: str) -> None:
+        """Start the action of a key, if it is available."""
+        available = list(self.available_actions())
+        if key == "H" and "halt" in self.host.source.supported_actions:
+            available.append(halt_action(self.host.snapshot, self._source_label()))
+        offered = next((each for each in available if each.action.key == key), None)
+        if offered is not None:
+            self.host.start_action(offered)
         else:
-            self.say(f"{key} does nothing here; ? shows what does", wrong=False)
+            self.show_message(f"{key} does nothing here; ? lists the keys")
 
-    def _whole(self) -> str:
-        return f"all of {self.dash.plane.name}"
+    def _source_label(self) -> str:
+        return f"all of {self.host.source.name}"
 
     def show_keys(self, first: Sequence[tuple[str, str]]) -> None:
-        """Name the keys that do something now, as far as there is room."""
-        pairs = [*first, *((c.deed.key, c.deed.label) for c in self.choices())]
-        room = self.size.width - 2 - sum(_width(pair) for pair in LAST)
+        """List the available keys, as many as fit."""
+        pairs = [
+            *first,
+            *((each.action.key, each.action.label) for each in self.available_actions()),
+        ]
+        room = self.size.width - 2 - sum(_width(pair) for pair in ALWAYS_SHOWN)
         line = Text(no_wrap=True)
         for pair in pairs:
             if room < _width(pair):
                 break
             room -= _width(pair)
             _append(line, pair)
-        for pair in LAST:
+        for pair in ALWAYS_SHOWN:
             _append(line, pair)
         self.query_one("#keys", Static).update(line)
 

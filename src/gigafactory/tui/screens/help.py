@@ -1,4 +1,4 @@
-"""All keys, on one screen."""
+"""The help screen: all keys."""
 
 from collections.abc import Iterator
 from typing import ClassVar
@@ -10,57 +10,60 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from gigafactory.tui.model.actions import DRAIN, HALT, ON_JOBS, PAUSE
-from gigafactory.tui.widgets.text import DIM, Cell, line, painted
+from gigafactory.tui.model.actions import DRAIN, HALT, JOB_ACTIONS, PAUSE
+from gigafactory.tui.widgets.text import DIM, TextCell, render_cells, styled
 
-MOVING = (
-    ("1 … 5, Tab", "go to a view"),
-    ("j k ↑ ↓", "go up and down"),
-    ("h l ← →", "the next column, or view"),
-    ("g G, PgUp PgDn", "the ends, a screen"),
-    ("Enter", "open a job, with its log"),
-    ("Esc", "go back; end a search"),
-    ("/", "find what has some words"),
-    ("f", "in a log: follow its end"),
+NAVIGATION = (
+    ("1 … 5, Tab", "switch views"),
+    ("j k ↑ ↓", "move up and down"),
+    ("h l ← →", "next column or view"),
+    ("g G, PgUp PgDn", "first, last, page"),
+    ("Enter", "open a job and its log"),
+    ("Esc", "go back; clear a filter"),
+    ("/", "filter by text"),
+    ("f", "in a log: follow the end"),
     ("q", "quit"),
 )
-OF_FLEETS = ((DRAIN, "drain a machine, or undrain"), (PAUSE, "pause a product, or resume"))
+SOURCE_ACTIONS = ((DRAIN, "drain or undrain a factory"), (PAUSE, "pause or resume a product"))
 WIDTH = 70
 
 
-class Help(ModalScreen[None]):
-    """What each key does; any of the usual ones closes it."""
+class HelpScreen(ModalScreen[None]):
+    """The keys and their actions."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,question_mark,q,enter,space", "dismiss", show=False)
     ]
 
-    def __init__(self, offers: frozenset[str]) -> None:
+    def __init__(self, supported_actions: frozenset[str]) -> None:
         super().__init__()
-        self._offers = offers
+        self._supported_actions = supported_actions
 
     def compose(self) -> ComposeResult:
-        """Two columns of keys."""
         with Vertical(id="help"):
             yield Static(Text("\n").join(self._lines()))
 
     def _lines(self) -> Iterator[Text]:
-        deeds = [(deed.key, deed.action.replace("-", " ")) for deed in ON_JOBS]
-        deeds += [(deed.key, told) for deed, told in OF_FLEETS if deed.action in self._offers]
-        if "halt" in self._offers:
-            deeds.append((HALT.key, "halt everything, or lift"))
-        yield painted("Keys", "bold")
-        for number in range(max(len(deeds), len(MOVING))):
-            left = MOVING[number] if number < len(MOVING) else ("", "")
-            right = deeds[number] if number < len(deeds) else ("", "")
-            yield line(
+        actions = [(action.key, action.name.replace("-", " ")) for action in JOB_ACTIONS]
+        actions += [
+            (action.key, text)
+            for action, text in SOURCE_ACTIONS
+            if action.name in self._supported_actions
+        ]
+        if "halt" in self._supported_actions:
+            actions.append((HALT.key, "halt or resume all"))
+        yield styled("Keys", "bold")
+        for number in range(max(len(actions), len(NAVIGATION))):
+            left = NAVIGATION[number] if number < len(NAVIGATION) else ("", "")
+            right = actions[number] if number < len(actions) else ("", "")
+            yield render_cells(
                 WIDTH,
                 (
-                    Cell(left[0], 14, "bold cyan"),
-                    Cell(left[1], 25),
-                    Cell(right[0], 2, "bold cyan"),
-                    Cell(right[1], None),
+                    TextCell(left[0], 14, "bold cyan"),
+                    TextCell(left[1], 25),
+                    TextCell(right[0], 2, "bold cyan"),
+                    TextCell(right[1], None),
                 ),
             )
         yield Text()
-        yield painted("Only what a job's stage allows is offered. Esc closes this.", DIM)
+        yield styled("Only actions that the job's stage allows are offered. Esc closes.", DIM)

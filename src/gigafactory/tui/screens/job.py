@@ -1,4 +1,4 @@
-"""The screen of a job: where it stands and why, what can be done, and its log as it grows."""
+"""The screen of a job: state, reasons, actions and live log."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -15,37 +15,37 @@ from textual.widgets import Static
 
 from gigafactory.domain.errors import Refused
 from gigafactory.system.formatting import format_age
-from gigafactory.tui.model.actions import Choice, choices
-from gigafactory.tui.model.source import Detail
-from gigafactory.tui.screens.base import Shown
-from gigafactory.tui.views.jobs import MARKS, state
-from gigafactory.tui.widgets.log_view import LogLines
-from gigafactory.tui.widgets.prompts import Words
-from gigafactory.tui.widgets.text import DIM, RED, Cell, line, one_line, painted
+from gigafactory.tui.model.actions import OfferedAction, actions_on
+from gigafactory.tui.model.source import JobDetail
+from gigafactory.tui.screens.base import LiveScreen
+from gigafactory.tui.views.jobs import MARKS, describe_state
+from gigafactory.tui.widgets.log_view import LogView
+from gigafactory.tui.widgets.prompts import TextPrompt
+from gigafactory.tui.widgets.text import DIM, RED, TextCell, one_line, render_cells, styled
 from gigafactory.wire.jobs import JobView
 from gigafactory.wire.runs import RunView
 
 REASONS_MAX = 3
 
 
-class Known(Message):
-    """The job was asked for."""
+class JobLoaded(Message):
+    """The job was loaded."""
 
-    def __init__(self, detail: Detail) -> None:
+    def __init__(self, detail: JobDetail) -> None:
         super().__init__()
         self.detail = detail
 
 
-class Unknown(Message):
-    """The job could not be asked for, or its log."""
+class JobLoadingFailed(Message):
+    """The job or its log could not be loaded."""
 
-    def __init__(self, refused: Refused) -> None:
+    def __init__(self, refusal: Refused) -> None:
         super().__init__()
-        self.refused = refused
+        self.refusal = refusal
 
 
-class Printed(Message):
-    """Its log goes on."""
+class LogExtended(Message):
+    """The log has grown or ended."""
 
     def __init__(self, text: str, *, ended: bool = False) -> None:
         super().__init__()
@@ -53,8 +53,8 @@ class Printed(Message):
         self.ended = ended
 
 
-class JobScreen(Shown):
-    """One job."""
+class JobScreen(LiveScreen):
+    """One job with its log."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,left", "back", show=False),
@@ -63,111 +63,106 @@ class JobScreen(Shown):
         Binding("up,k", "scroll(-1)", show=False),
         Binding("pagedown,space", "page(1)", show=False),
         Binding("pageup", "page(-1)", show=False),
-        Binding("g,home", "edge(-1)", show=False),
-        Binding("G,end", "edge(1)", show=False),
+        Binding("g,home", "jump(-1)", show=False),
+        Binding("G,end", "jump(1)", show=False),
     ]
 
     def __init__(self, job_id: str) -> None:
         super().__init__()
         self.job_id = job_id
-        self.detail: Detail | None = None
+        self.detail: JobDetail | None = None
         self._stale = asyncio.Event()
-        self._granted = asyncio.Event()
-        self._words = ""
-        self._ended = False
+        self._run_granted = asyncio.Event()
+        self._filter_text = ""
+        self._log_ended = False
 
     def compose(self) -> ComposeResult:
-        """What is known, the log, and what can be done."""
         yield Static(id="top")
         yield Static(id="facts")
         yield Static(id="logline")
-        yield LogLines(id="log")
-        yield Static(id="said")
+        yield LogView(id="log")
+        yield Static(id="message")
         yield Static(id="keys")
 
     @property
-    def log_lines(self) -> LogLines:
-        """The log."""
-        return self.query_one(LogLines)
+    def log_view(self) -> LogView:
+        """Return the log widget."""
+        return self.query_one(LogView)
 
     def on_mount(self) -> None:
-        """Ask for the job, and follow its log."""
-        self.log_lines.can_focus = False
-        self._keep_asking()
-        self._follow()
-        self.show_now()
+        self.log_view.can_focus = False
+        self._keep_loading()
+        self._follow_logs()
+        self.redraw()
 
     @work(group="job")
-    async def _keep_asking(self) -> None:
+    async def _keep_loading(self) -> None:
         while True:
             self._stale.clear()
             try:
-                self.post_message(Known(await self.dash.plane.detail(self.job_id)))
+                self.post_message(JobLoaded(await self.host.source.load_job(self.job_id)))
             except Refused as refused:
-                self.post_message(Unknown(refused))
+                self.post_message(JobLoadingFailed(refused))
             await self._stale.wait()
 
     @work(group="log")
-    async def _follow(self) -> None:
-        """Read the log of the newest run, and that of each run that comes after it."""
-        mark: str | None = None
+    async def _follow_logs(self) -> None:
+        """Follow the log of the newest run, then of each later run."""
+        cursor: str | None = None
         while True:
-            await self._granted.wait()
-            self._granted.clear()
+            await self._run_granted.wait()
+            self._run_granted.clear()
             ended = False
             while not ended:
                 try:
-                    async with aclosing(self.dash.plane.log(self.job_id, mark)) as parts:
+                    async with aclosing(self.host.source.follow_log(self.job_id, cursor)) as parts:
                         async for part in parts:
-                            self.post_message(Printed(part.text))
-                            mark = part.mark or mark
+                            self.post_message(LogExtended(part.text))
+                            cursor = part.cursor or cursor
                     ended = True
                 except Refused as refused:
-                    self.post_message(Unknown(refused))
-                    await asyncio.sleep(self.dash.pace.retry)
-            self.post_message(Printed("", ended=True))
-            mark = None
+                    self.post_message(JobLoadingFailed(refused))
+                    await asyncio.sleep(self.host.retry_interval)
+            self.post_message(LogExtended("", ended=True))
+            cursor = None
 
-    async def renew(self) -> None:
-        """Know the job as it is now.
+    async def reload_now(self) -> None:
+        """Reload the job and show it.
 
         Raises Refused.
         """
-        self.known(Known(await self.dash.plane.detail(self.job_id)))
+        self._store_detail(JobLoaded(await self.host.source.load_job(self.job_id)))
 
-    @on(Known)
-    def known(self, message: Known) -> None:
-        """Show what is known; a run that was not there before has a log to read."""
+    @on(JobLoaded)
+    def _store_detail(self, message: JobLoaded) -> None:
         before, self.detail = self.detail, message.detail
         epoch = message.detail.job.lease_epoch
         if epoch > (before.job.lease_epoch if before else 0):
-            self._granted.set()
-            if before is not None and self.log_lines.count:
-                self.log_lines.end()
-                self.log_lines.feed("\x1b[2m── the next run ──\x1b[0m\n")
-            self._ended = False
-        self._show()
+            self._run_granted.set()
+            if before is not None and self.log_view.count:
+                self.log_view.finish()
+                self.log_view.feed("\x1b[2m── next run ──\x1b[0m\n")
+            self._log_ended = False
+        self._draw()
 
-    @on(Unknown)
-    def unknown(self, message: Unknown) -> None:
-        """Say why it cannot be seen."""
-        self.say(self.dash.told(message.refused), wrong=True)
+    @on(JobLoadingFailed)
+    def _show_failure(self, message: JobLoadingFailed) -> None:
+        self.show_message(self.host.describe_refusal(message.refusal), is_error=True)
 
-    @on(Printed)
-    def printed(self, message: Printed) -> None:
-        """Show what was printed."""
-        self.log_lines.feed(message.text)
+    @on(LogExtended)
+    def _append_log(self, message: LogExtended) -> None:
+        self.log_view.feed(message.text)
         if message.ended:
-            self.log_lines.end()
-            self._ended = True
-        self._show()
+            self.log_view.finish()
+            self._log_ended = True
+        self._draw()
 
-    def show_now(self) -> None:
-        """Ask anew, and meanwhile show what is known with the time that it is."""
+    def redraw(self) -> None:
+        """Reload the job, and meanwhile redraw with the present time."""
         self._stale.set()
-        self._show()
+        self._draw()
 
-    def _show(self) -> None:
+    def _draw(self) -> None:
         if not self.is_built:
             return
         detail = self.detail
@@ -177,102 +172,100 @@ class JobScreen(Shown):
         self.query_one("#facts", Static).update(Text("\n").join(facts))
         rule = Text(no_wrap=True).append(f"── {self._log_state()} ".ljust(width, "─"))
         self.query_one("#logline", Static).update(rule)
-        self.show_keys([("Esc", "back"), ("/", "find"), ("f", "follow")])
+        self.show_keys([("Esc", "back"), ("/", "filter"), ("f", "follow")])
 
-    def _top(self, detail: Detail | None, width: int) -> Text:
-        sign, colour = ("✗ no answer", RED) if self.dash.away else ("● live", "green")
+    def _top(self, detail: JobDetail | None, width: int) -> Text:
+        sign, colour = ("✗ no answer", RED) if self.host.outage else ("● live", "green")
         name = detail.job.name if detail else self.job_id
-        title = detail.job.title if detail else "Looking …"
+        title = detail.job.title if detail else "Loading …"
         cells = (
-            Cell(name, min(32, max(8, len(one_line(name)))), "bold"),
-            Cell(title, None),
-            Cell(sign, 11, f"bold {colour}", right=True),
+            TextCell(name, min(32, max(8, len(one_line(name)))), "bold"),
+            TextCell(title, None),
+            TextCell(sign, 11, f"bold {colour}", right=True),
         )
-        return line(width, cells, gap=2)
+        return render_cells(width, cells, gap=2)
 
-    def _facts(self, detail: Detail, width: int) -> Iterator[Text]:
-        job, now = detail.job, self.dash.now()
+    def _facts(self, detail: JobDetail, width: int) -> Iterator[Text]:
+        job, now = detail.job, self.host.now()
         mark, colour = MARKS[job.stage]
-        tint = colour if self.dash.seen.is_turn(job) or colour == RED else ""
+        tint = colour if self.host.snapshot.needs_person(job) or colour == RED else ""
         stage = job.stage.replace("_", " ")
         age = format_age(job.stage_since, now)
-        where = f"{mark} {stage} · {state(self.dash.seen, job, now)} · {age}"
-        yield line(width, (Cell(where, None, f"bold {tint}".strip()),))
-        yield line(width, (Cell(" · ".join(_told(job)), None, DIM),))
+        where = f"{mark} {stage} · {describe_state(self.host.snapshot, job, now)} · {age}"
+        yield render_cells(width, (TextCell(where, None, f"bold {tint}".strip()),))
+        yield render_cells(width, (TextCell(" · ".join(_job_facts(job)), None, DIM),))
         if detail.runs:
-            yield line(width, (Cell(_run(detail.runs[-1]), None, DIM),))
-        shown = [detail.why, *(each for each in detail.reasons if each != detail.why)]
+            yield render_cells(width, (TextCell(_describe_run(detail.runs[-1]), None, DIM),))
+        reasons = [detail.why, *(each for each in detail.reasons if each != detail.why)]
         if job.reason and job.reason not in detail.why:
-            shown.insert(0, job.reason)
-        for number, reason in enumerate(each for each in shown[:REASONS_MAX] if each):
-            yield painted(one_line(reason), "" if number == 0 else DIM)
+            reasons.insert(0, job.reason)
+        for number, reason in enumerate(each for each in reasons[:REASONS_MAX] if each):
+            yield styled(one_line(reason), "" if number == 0 else DIM)
 
     def _log_state(self) -> str:
-        if self._words:
-            return f"log, lines with {self._words!r}"
-        if not self.log_lines.count and self.detail and self.detail.job.lease_epoch == 0:
-            return "it has not run yet: no log"
-        if self._ended:
+        if self._filter_text:
+            return f"log, filtered by {self._filter_text!r}"
+        if not self.log_view.count and self.detail and self.detail.job.lease_epoch == 0:
+            return "no log: the job has not run yet"
+        if self._log_ended:
             return "log, ended"
-        return "log, following" if self.log_lines.auto_scroll else "log, f follows its end"
+        return "log, following" if self.log_view.auto_scroll else "log, f follows the end"
 
-    def choices(self) -> Sequence[Choice]:
-        """See Shown."""
-        about = self.detail.job if self.detail else None
-        return choices(about, self.dash.seen, self.dash.plane.offers)
+    def available_actions(self) -> Sequence[OfferedAction]:
+        job = self.detail.job if self.detail else None
+        return actions_on(job, self.host.snapshot, self.host.source.supported_actions)
 
-    def action_find(self) -> None:
-        """Show only lines of the log that have some words."""
-        asked = Words("Show only lines with:", needed=False, given=self._words)
-        self.app.push_screen(asked, self._find)
+    def action_filter(self) -> None:
+        """Ask for a text to filter the log by."""
+        prompt = TextPrompt("Filter lines by text:", required=False, initial=self._filter_text)
+        self.app.push_screen(prompt, self._set_filter)
 
-    def _find(self, words: str | None) -> None:
-        if words is None:
+    def _set_filter(self, text: str | None) -> None:
+        if text is None:
             return
-        self._words = words
-        found = self.log_lines.find(words)
-        self.say(f"{found} lines have it; Esc shows all" if words else "")
-        self._show()
+        self._filter_text = text
+        found = self.log_view.set_filter(text)
+        self.show_message(f"{found} matching lines; Esc shows all" if text else "")
+        self._draw()
 
     def action_back(self) -> None:
-        """End a search, else go back to the dashboard."""
-        if self._words:
-            self._find("")
+        """Clear the filter, or else return to the main screen."""
+        if self._filter_text:
+            self._set_filter("")
         else:
             self.dismiss()
 
     def action_follow(self) -> None:
-        """Follow the end of the log, or stay where one is."""
-        self._stay(following=not self.log_lines.auto_scroll)
+        """Follow the end of the log, or stop following."""
+        self._set_following(following=not self.log_view.auto_scroll)
 
-    def _stay(self, *, following: bool) -> None:
-        self.log_lines.auto_scroll = following
+    def _set_following(self, *, following: bool) -> None:
+        self.log_view.auto_scroll = following
         if following:
-            self.log_lines.scroll_end(animate=False)
-        self._show()
+            self.log_view.scroll_end(animate=False)
+        self._draw()
 
     def action_scroll(self, by: int) -> None:
-        """Read a line further up or down."""
-        self._stay(following=False)
-        self.log_lines.scroll_relative(y=by, animate=False)
+        """Scroll by a line."""
+        self._set_following(following=False)
+        self.log_view.scroll_relative(y=by, animate=False)
 
     def action_page(self, by: int) -> None:
-        """Read a screen further up or down."""
-        self._stay(following=False)
-        self.log_lines.scroll_relative(y=by * (self.log_lines.size.height - 1), animate=False)
+        """Scroll by a page."""
+        self._set_following(following=False)
+        self.log_view.scroll_relative(y=by * (self.log_view.size.height - 1), animate=False)
 
-    def action_edge(self, by: int) -> None:
-        """Go to the first line that is kept, or follow the end."""
-        self._stay(following=by > 0)
+    def action_jump(self, by: int) -> None:
+        """Go to the first line, or follow the end."""
+        self._set_following(following=by > 0)
         if by < 0:
-            self.log_lines.scroll_home(animate=False)
+            self.log_view.scroll_home(animate=False)
 
     def on_resize(self, _event: Resize) -> None:
-        """Fit into the new size."""
-        self._show()
+        self._draw()
 
 
-def _told(job: JobView) -> Iterator[str]:
+def _job_facts(job: JobView) -> Iterator[str]:
     yield job.product_id
     for fact in (job.repo, job.profile, job.engine):
         if fact:
@@ -284,7 +277,7 @@ def _told(job: JobView) -> Iterator[str]:
     yield from job.flags
 
 
-def _run(run: RunView) -> str:
+def _describe_run(run: RunView) -> str:
     parts = [f"run {run.number} on {run.factory_id}"]
     if run.engine:
         parts.append(f"with {run.engine}")

@@ -1,53 +1,52 @@
-"""What needs a person: whose turn it is, and what is wrong."""
+"""The attention view: decisions to make and problems."""
 
 from gigafactory.system.formatting import format_short_age
-from gigafactory.tui.views import Scene, heading, nothing
+from gigafactory.tui.views import ViewContext, empty_rows, heading_row
 from gigafactory.tui.views.jobs import WIDE
 from gigafactory.tui.widgets.rows import Row
-from gigafactory.tui.widgets.text import AMBER, DIM, RED, Cell
+from gigafactory.tui.widgets.text import AMBER, DIM, RED, TextCell
 from gigafactory.wire.admin import AttentionItemView
 
-FAULTS = frozenset(
+PROBLEM_KINDS = frozenset(
     {"failed", "factory_offline", "engine_unavailable", "unroutable", "dep_failed", "invalid"}
 )
-"""Something is wrong; all else is simply somebody's turn."""
-KINDS = {
+"""Kinds of problems; all other kinds need a decision."""
+KIND_LABELS = {
     "factory_offline": "offline",
     "engine_unavailable": "engine",
     "budget_paused": "paused",
     "routing_tripped": "routing",
-    "invalid": "no job",
 }
-"""Shorter than the API's own words."""
+"""Kinds that are too long for their column."""
 
 
-def is_fault(matter: AttentionItemView) -> bool:
-    """Whether something is wrong."""
-    return matter.kind in FAULTS
+def is_problem(item: AttentionItemView) -> bool:
+    """Return whether an item is a problem, not a decision to make."""
+    return item.kind in PROBLEM_KINDS
 
 
-def attention(scene: Scene) -> list[Row]:
-    """All that waits for a person, what was asked of them before what is wrong."""
-    matters = [
+def attention_rows(context: ViewContext) -> list[Row]:
+    """Return all attention items: decisions first, then problems."""
+    items = [
         each
-        for each in scene.seen.matters
-        if scene.has_words(each.kind, each.title, each.subject, each.reason, each.product_id)
+        for each in context.snapshot.attention
+        if context.matches(each.kind, each.title, each.subject, each.reason, each.product_id)
     ]
     rows: list[Row] = []
-    for title, wrong, colour in (("YOUR TURN", False, AMBER), ("PROBLEMS", True, RED)):
-        these = [each for each in matters if is_fault(each) is wrong]
-        if these:
-            rows.append(heading(scene, f"{title} {len(these)}", style=f"bold {colour}"))
-            rows += [_row(scene, each, colour) for each in these]
-    return rows or nothing(scene, scene.hints.no_matters)
+    for title, problems, colour in (("YOUR TURN", False, AMBER), ("PROBLEMS", True, RED)):
+        section = [each for each in items if is_problem(each) is problems]
+        if section:
+            rows.append(heading_row(context, f"{title} {len(section)}", style=f"bold {colour}"))
+            rows += [_row(context, each, colour) for each in section]
+    return rows or empty_rows(context, context.hints.no_attention)
 
 
-def _row(scene: Scene, matter: AttentionItemView, colour: str) -> Row:
-    text = scene.line(
-        Cell("✗" if is_fault(matter) else "●", 1, colour),
-        Cell(KINDS.get(matter.kind, matter.kind.replace("_", " ")), 11, colour),
-        Cell(matter.title, 44 if scene.width >= WIDE else 25, "bold"),
-        Cell(matter.reason, None, DIM),
-        Cell(format_short_age(matter.since, scene.now), 4, DIM, right=True),
+def _row(context: ViewContext, item: AttentionItemView, colour: str) -> Row:
+    text = context.row_text(
+        TextCell("✗" if is_problem(item) else "●", 1, colour),
+        TextCell(KIND_LABELS.get(item.kind, item.kind.replace("_", " ")), 11, colour),
+        TextCell(item.title, 44 if context.width >= WIDE else 25, "bold"),
+        TextCell(item.reason, None, DIM),
+        TextCell(format_short_age(item.since, context.now), 4, DIM, right=True),
     )
-    return Row(text, f"{matter.kind}/{matter.subject}/{matter.reason}", matter)
+    return Row(text, f"{item.kind}/{item.subject}/{item.reason}", item)

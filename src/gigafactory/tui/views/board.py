@@ -1,18 +1,18 @@
-"""The board: every job below its column, what waits for a person first."""
+"""The board view: jobs by column, those that need a person first."""
 
 from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
 from gigafactory.domain.job.job import BOARD
-from gigafactory.tui.views import Scene, heading, nothing, remark
-from gigafactory.tui.views.jobs import fits, job_card, job_row
+from gigafactory.tui.views import ViewContext, empty_rows, heading_row, note_row
+from gigafactory.tui.views.jobs import job_card, job_row, matches_filter
 from gigafactory.tui.widgets.rows import Row
 from gigafactory.tui.widgets.text import AMBER
 from gigafactory.wire.jobs import JobView
 
 ORDER = ("review", "testing", "building", "inbox", "failed", "shipped")
-"""What people can do something about comes before what goes on by itself, and before its ends."""
+"""Columns that need a person come first, then active ones, then finished ones."""
 TITLES = {
     "review": "REVIEW",
     "testing": "TESTING",
@@ -21,50 +21,59 @@ TITLES = {
     "failed": "FAILED",
     "shipped": "SHIPPED",
 }
-EACH_MAX = {"failed": 30, "shipped": 15}
+JOBS_MAX = {"failed": 30, "shipped": 15}
+COLUMN_MARGIN = 3
+"""One column for the scrollbar and one of margin on either side."""
 
 
-COLUMN_EDGE = 3
-"""A column of scrollbar, and one of room on either side."""
-
-
-def board(scene: Scene) -> list[Row]:
-    """All jobs in one list, column by column."""
+def board_rows(context: ViewContext) -> list[Row]:
+    """Return all jobs as one list, column by column."""
     rows: list[Row] = []
-    for column, jobs in _filled(scene).items():
-        rows += _rows(scene, column, jobs, lambda job: [job_row(scene, job)])
-    return rows or nothing(scene, scene.hints.no_jobs)
+    for column, jobs in _jobs_by_column(context).items():
+        rows += _column_rows(context, column, jobs, lambda job: [job_row(context, job)])
+    return rows or empty_rows(context, context.hints.no_jobs)
 
 
-def columns(scene: Scene) -> dict[str, list[Row]]:
-    """The same side by side, where there is room: the columns that have any jobs."""
-    filled = _filled(scene)
-    each = replace(scene, width=scene.width // max(1, len(filled)) - COLUMN_EDGE)
+def board_columns(context: ViewContext) -> dict[str, list[Row]]:
+    """Return the rows of each column that has jobs, for display side by side."""
+    filled = _jobs_by_column(context)
+    each = replace(context, width=context.width // max(1, len(filled)) - COLUMN_MARGIN)
     return {
-        column: _rows(each, column, jobs, lambda job: job_card(each, job))
+        column: _column_rows(each, column, jobs, lambda job: job_card(each, job))
         for column, jobs in filled.items()
     }
 
 
-def _filled(scene: Scene) -> dict[str, list[JobView]]:
+def _jobs_by_column(context: ViewContext) -> dict[str, list[JobView]]:
     found = {
-        column: [job for job in scene.seen.jobs if job.stage in BOARD[column] and fits(scene, job)]
+        column: [
+            job
+            for job in context.snapshot.jobs
+            if job.stage in BOARD[column] and matches_filter(context, job)
+        ]
         for column in ORDER
     }
     return {column: jobs for column, jobs in found.items() if jobs}
 
 
-def _rows(
-    scene: Scene, column: str, jobs: Sequence[JobView], made: Callable[[JobView], list[Row]]
+def _column_rows(
+    context: ViewContext,
+    column: str,
+    jobs: Sequence[JobView],
+    render: Callable[[JobView], list[Row]],
 ) -> list[Row]:
-    # A filter narrows the jobs, and not the counts.
-    known = 0 if scene.text else sum(scene.seen.counts.get(stage, 0) for stage in BOARD[column])
+    # The counts do not know the filter.
+    known = (
+        0
+        if context.filter_text
+        else sum(context.snapshot.counts.get(stage, 0) for stage in BOARD[column])
+    )
     count = max(known, len(jobs))
-    style = f"bold {AMBER}" if any(map(scene.seen.is_turn, jobs)) else "bold"
-    shown = jobs[: EACH_MAX.get(column, len(jobs))]
-    rows = [heading(scene, f"{TITLES[column]} {count}", style=style)]
+    style = f"bold {AMBER}" if any(map(context.snapshot.needs_person, jobs)) else "bold"
+    shown = jobs[: JOBS_MAX.get(column, len(jobs))]
+    rows = [heading_row(context, f"{TITLES[column]} {count}", style=style)]
     for job in shown:
-        rows += made(job)
+        rows += render(job)
     if count > len(shown):
-        rows.append(remark(f"… and {count - len(shown)} more; / finds them"))
+        rows.append(note_row(f"… and {count - len(shown)} more; / finds them"))
     return rows

@@ -1,53 +1,61 @@
-"""The budgets: what each product has spent of what it may."""
+"""The budgets view: spending of each product against its limit."""
 
 from decimal import Decimal
 
 from gigafactory.domain.manifest.units import NANOS_PER_USD
 from gigafactory.system.formatting import format_money
-from gigafactory.tui.views import Scene, nothing
+from gigafactory.tui.views import ViewContext, empty_rows
 from gigafactory.tui.views.jobs import WIDE
 from gigafactory.tui.widgets.rows import Row
-from gigafactory.tui.widgets.text import AMBER, DIM, RED, Cell
+from gigafactory.tui.widgets.text import AMBER, DIM, RED, TextCell
 from gigafactory.wire.budgets import BudgetView
 
-FULL, TIGHT = 100, 80
+FULL_PERCENT, WARNING_PERCENT = 100, 80
 
 
-def budgets(scene: Scene) -> list[Row]:
-    """Every product, with a bar."""
-    found = [each for each in scene.seen.budgets if scene.has_words(each.product_id, each.says)]
-    return [_row(scene, each) for each in found] or nothing(scene, scene.hints.no_budgets)
+def budget_rows(context: ViewContext) -> list[Row]:
+    """Return a row with a bar for each product."""
+    found = [
+        each for each in context.snapshot.budgets if context.matches(each.product_id, each.says)
+    ]
+    return [_row(context, each) for each in found] or empty_rows(context, context.hints.no_budgets)
 
 
-def _row(scene: Scene, budget: BudgetView) -> Row:
-    wide = scene.width >= WIDE
+def _row(context: ViewContext, budget: BudgetView) -> Row:
+    wide = context.width >= WIDE
     room = 30 if wide else 14
     share = f"{budget.percent} %" if budget.ceiling_usd is not None else ""
-    colour = RED if budget.percent >= FULL else AMBER if budget.percent >= TIGHT else "green"
-    text = scene.line(
-        Cell("‖" if budget.paused else "●", 1, AMBER if budget.paused else DIM),
-        Cell(budget.product_id, 24 if wide else 14, "bold"),
-        Cell(bar(budget, room), room, colour),
-        Cell(share, 5, colour, right=True),
-        Cell(_sum(budget), 24 if wide else 18),
-        Cell(budget.says, None, AMBER if budget.paused else DIM),
+    colour = (
+        RED
+        if budget.percent >= FULL_PERCENT
+        else AMBER
+        if budget.percent >= WARNING_PERCENT
+        else "green"
+    )
+    text = context.row_text(
+        TextCell("‖" if budget.paused else "●", 1, AMBER if budget.paused else DIM),
+        TextCell(budget.product_id, 24 if wide else 14, "bold"),
+        TextCell(draw_bar(budget, room), room, colour),
+        TextCell(share, 5, colour, right=True),
+        TextCell(_format_spending(budget), 24 if wide else 18),
+        TextCell(budget.says, None, AMBER if budget.paused else DIM),
     )
     return Row(text, f"budget/{budget.product_id}", budget)
 
 
-def bar(budget: BudgetView, width: int) -> str:
-    """How much of the ceiling is spent, drawn."""
+def draw_bar(budget: BudgetView, width: int) -> str:
+    """Draw the spent part of the limit."""
     if budget.ceiling_usd is None:
-        return "no ceiling"
-    full = min(width, round(width * budget.percent / FULL))
+        return "no limit"
+    full = min(width, round(width * budget.percent / FULL_PERCENT))
     return "█" * full + "░" * (width - full)
 
 
-def _sum(budget: BudgetView) -> str:
-    of = f" of {dollars(budget.ceiling_usd)}" if budget.ceiling_usd is not None else ""
-    return f"{dollars(budget.spent_usd)}{of}"
+def _format_spending(budget: BudgetView) -> str:
+    of = f" of {format_dollars(budget.ceiling_usd)}" if budget.ceiling_usd is not None else ""
+    return f"{format_dollars(budget.spent_usd)}{of}"
 
 
-def dollars(amount: str) -> str:
-    """Format a sum to a hundredth of a cent."""
+def format_dollars(amount: str) -> str:
+    """Format a sum of dollars, rounded to a hundredth of a cent."""
     return format_money(round(Decimal(amount) * NANOS_PER_USD), rounded=True)

@@ -1,13 +1,13 @@
-"""A job in a line, and in a few words."""
+"""Rows and short descriptions of a job."""
 
 from datetime import datetime
 
 from gigafactory.domain.job.job import FINAL, RUNNING, Stage
 from gigafactory.system.formatting import format_short_age
-from gigafactory.tui.model.source import Snapshot
-from gigafactory.tui.views import Scene
+from gigafactory.tui.model.source import DashboardSnapshot
+from gigafactory.tui.views import ViewContext
 from gigafactory.tui.widgets.rows import Row
-from gigafactory.tui.widgets.text import AMBER, DIM, RED, Cell, countdown
+from gigafactory.tui.widgets.text import AMBER, DIM, RED, TextCell, format_countdown
 from gigafactory.wire.jobs import JobView
 
 MARKS = {
@@ -23,32 +23,31 @@ MARKS = {
     Stage.CANCELLED: ("-", DIM),
 }
 WIDE, NARROW = 120, 60
-"""From so many columns on there is room for what is only good to know; below, for little."""
+"""Wide terminals show optional columns; narrow ones shorten names."""
 
 
-def fits(scene: Scene, job: JobView) -> bool:
-    """Whether a job is looked for."""
+def matches_filter(context: ViewContext, job: JobView) -> bool:
+    """Return whether a job matches the filter."""
     holder = job.lease.factory_id if job.lease else None
-    return scene.has_words(
+    return context.matches(
         *(job.name, job.title, job.id, job.product_id, job.repo, job.engine, job.stage, holder)
     )
 
 
-def state(seen: Snapshot, job: JobView, now: datetime) -> str:
-    """Where a job stands, in a few words."""
+def describe_state(snapshot: DashboardSnapshot, job: JobView, now: datetime) -> str:
+    """Return the state of a job in a few words."""
     if job.lease is not None:
         ships = "ships on " if job.stage is Stage.TESTING else ""
         tool = f" · {job.engine}" if job.engine and not ships else ""
         return f"{ships}{job.lease.factory_id}{tool}"
     if job.stage is Stage.QUEUED and job.not_before is not None and job.not_before > now:
-        return f"again in {countdown(job.not_before, now)}"
+        return f"waits {format_countdown(job.not_before, now)}"
     words = {
-        Stage.REVIEW: "review it",
-        Stage.TESTING: "ship it" if seen.is_turn(job) else "is to be shipped",
-        Stage.BLOCKED: f"waits for {len(job.deps)}" if job.deps else "waits",
+        Stage.REVIEW: "needs review",
+        Stage.TESTING: "ready to ship" if snapshot.needs_person(job) else "shipping requested",
+        Stage.BLOCKED: f"waits for {len(job.deps)}" if job.deps else "blocked",
         Stage.QUEUED: "waits for its turn",
         Stage.FAILED: (job.result or "failed").replace("_", " "),
-        Stage.DEAD_LETTER: "given up",
         Stage.CANCELLED: "cancelled",
     }
     if job.flags and job.stage not in FINAL:
@@ -56,39 +55,42 @@ def state(seen: Snapshot, job: JobView, now: datetime) -> str:
     return words.get(job.stage, job.stage.replace("_", " "))
 
 
-def job_row(scene: Scene, job: JobView, *, indent: int = 0, key: str = "") -> Row:
-    """A job in a line."""
-    wide, turn = scene.width >= WIDE, scene.seen.is_turn(job)
-    mark, tint = _mark(job, turn=turn)
-    room = 12 if scene.width < NARROW else 20
-    about = scene.line(
-        Cell("", indent),
+def job_row(context: ViewContext, job: JobView, *, indent: int = 0, key: str = "") -> Row:
+    """Return a job as one row."""
+    wide, needs_person = context.width >= WIDE, context.snapshot.needs_person(job)
+    mark, tint = _mark(job, needs_person=needs_person)
+    room = 12 if context.width < NARROW else 20
+    text = context.row_text(
+        TextCell("", indent),
         mark,
-        Cell(job.name, room + 8 if wide else room, "bold" if turn else ""),
-        Cell(job.title, None, DIM),
-        Cell(job.product_id, 14 if wide else 0, DIM),
-        Cell(job.priority, 8 if wide else 0, DIM),
-        Cell(state(scene.seen, job, scene.now), room + 10 if wide else room, tint),
-        Cell(format_short_age(job.stage_since, scene.now), 4, DIM, right=True),
+        TextCell(job.name, room + 8 if wide else room, "bold" if needs_person else ""),
+        TextCell(job.title, None, DIM),
+        TextCell(job.product_id, 14 if wide else 0, DIM),
+        TextCell(job.priority, 8 if wide else 0, DIM),
+        TextCell(
+            describe_state(context.snapshot, job, context.now), room + 10 if wide else room, tint
+        ),
+        TextCell(format_short_age(job.stage_since, context.now), 4, DIM, right=True),
     )
-    return Row(about, key or job.id, job)
+    return Row(text, key or job.id, job)
 
 
-def job_card(scene: Scene, job: JobView) -> list[Row]:
-    """A job in a narrow column: its name, and below it how it stands and what it is."""
-    turn = scene.seen.is_turn(job)
-    mark, tint = _mark(job, turn=turn)
-    name = scene.line(
+def job_card(context: ViewContext, job: JobView) -> list[Row]:
+    """Return a job for a narrow column: its name, and below it state and title."""
+    needs_person = context.snapshot.needs_person(job)
+    mark, tint = _mark(job, needs_person=needs_person)
+    name = context.row_text(
         mark,
-        Cell(job.name, None, "bold" if turn else ""),
-        Cell(format_short_age(job.stage_since, scene.now), 4, DIM, right=True),
+        TextCell(job.name, None, "bold" if needs_person else ""),
+        TextCell(format_short_age(job.stage_since, context.now), 4, DIM, right=True),
     )
-    stands = Cell(f"{state(scene.seen, job, scene.now)} · {job.title}", None, tint or DIM)
-    return [Row(name, job.id, job), Row(scene.line(Cell("", 1), stands))]
+    state = TextCell(
+        f"{describe_state(context.snapshot, job, context.now)} · {job.title}", None, tint or DIM
+    )
+    return [Row(name, job.id, job), Row(context.row_text(TextCell("", 1), state))]
 
 
-def _mark(job: JobView, *, turn: bool) -> tuple[Cell, str]:
-    """The sign before a job, and the colour of how it stands."""
+def _mark(job: JobView, *, needs_person: bool) -> tuple[TextCell, str]:
     mark, colour = MARKS[job.stage]
-    tint = colour if turn or job.stage in RUNNING or colour == RED else ""
-    return Cell(mark, 1, DIM if colour == AMBER and not turn else colour), tint
+    tint = colour if needs_person or job.stage in RUNNING or colour == RED else ""
+    return TextCell(mark, 1, DIM if colour == AMBER and not needs_person else colour), tint

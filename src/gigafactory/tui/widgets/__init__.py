@@ -1,1 +1,1 @@
-"""The widgets room."""
+"""Reusable widgets: row lists, log view, prompts and text rendering."""

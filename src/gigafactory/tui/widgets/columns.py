@@ -1,4 +1,4 @@
-"""Columns side by side, of which one is walked along; what is chosen is followed across them."""
+"""Row lists side by side with one common selection."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,79 +6,76 @@ from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
-from gigafactory.tui.widgets.rows import Row, Rows
+from gigafactory.tui.widgets.rows import Row, RowList
 
 
-class Columns(Horizontal):
-    """Rows beside rows; exactly one row of all is chosen."""
+class BoardColumns(Horizontal):
+    """Columns of rows; one row of one column is selected."""
 
     def __init__(self, names: Sequence[str], id: str) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._names = names
-        self._at = names[0]
+        self._active = names[0]
 
     def compose(self) -> ComposeResult:
-        """A column for each name."""
         for name in self._names:
-            yield Rows(id=f"column-{name}")
+            yield RowList(id=f"column-{name}")
 
-    def _column(self, name: str) -> Rows:
-        return self.query_one(f"#column-{name}", Rows)
-
-    @property
-    def active(self) -> Rows:
-        """The column that is walked along."""
-        return self._column(self._at)
+    def _column(self, name: str) -> RowList:
+        return self.query_one(f"#column-{name}", RowList)
 
     @property
-    def chosen(self) -> Row | None:
-        """The row that is chosen; None when there is none to choose."""
-        return self.active.chosen
+    def active(self) -> RowList:
+        """Return the column that has the selection."""
+        return self._column(self._active)
 
-    def show(self, made: Mapping[str, list[Row]], *, anew: bool = False) -> None:
-        """Show these; a row that was chosen and has moved to another column is followed there."""
-        before = None if anew or self.chosen is None else self.chosen.key
+    @property
+    def selected(self) -> Row | None:
+        """Return the selected row; None if no row can be selected."""
+        return self.active.selected
+
+    def set_rows(self, rows: Mapping[str, list[Row]], *, reset: bool = False) -> None:
+        """Show these rows; the selection follows its row to another column."""
+        before = None if reset or self.selected is None else self.selected.key
         for name in self._names:
             column = self._column(name)
-            column.display = name in made
-            column.show(made.get(name, []), anew=anew)
-        there = list(made)
-        if anew or self._at not in made:
-            self._at = there[0]
+            column.display = name in rows
+            column.set_rows(rows.get(name, []), reset=reset)
+        if reset or self._active not in rows:
+            self._active = next(iter(rows))
         if before is not None:
-            self.choose(before)
-        self._light()
+            self.select(before)
+        self._mark_active()
 
-    def choose(self, key: str) -> None:
-        """Choose the row with this key, in whichever column it is."""
+    def select(self, key: str) -> None:
+        """Select the row with this key in any column."""
         for name in self._names:
             column = self._column(name)
-            if column.has(key):
-                self._at = name
-                if column.chosen is None or column.chosen.key != key:
-                    column.choose(key)
-                self._light()
+            if column.has_key(key):
+                self._active = name
+                if column.selected is None or column.selected.key != key:
+                    column.select(key)
+                self._mark_active()
                 return
 
-    def aside(self, by: int) -> None:
-        """Go to the next column that is there, or the one before."""
-        there = [name for name in self._names if self._column(name).display]
-        place = there.index(self._at) + by
-        self._at = there[max(0, min(len(there) - 1, place))]
-        self._light()
-        self.active.post_message(Rows.Moved(self.active))
+    def move_column(self, by: int) -> None:
+        """Move to the next or previous visible column."""
+        visible = [name for name in self._names if self._column(name).display]
+        position = visible.index(self._active) + by
+        self._active = visible[max(0, min(len(visible) - 1, position))]
+        self._mark_active()
+        self.active.post_message(RowList.SelectionChanged(self.active))
 
-    @on(Rows.Moved)
-    def _clicked(self, message: Rows.Moved) -> None:
-        """Whoever clicks into another column walks along there."""
+    @on(RowList.SelectionChanged)
+    def _activate_clicked(self, message: RowList.SelectionChanged) -> None:
         name = (message.rows.id or "").removeprefix("column-")
-        if name != self._at:
-            self._at = name
-            self._light()
+        if name != self._active:
+            self._active = name
+            self._mark_active()
 
-    def _light(self) -> None:
+    def _mark_active(self) -> None:
         for name in self._names:
-            self._column(name).light(lit=name == self._at)
-        # Keys go to the column only while the board is what is seen.
+            self._column(name).set_active(active=name == self._active)
+        # A hidden board must not take the focus.
         if self.display and self.screen.focused is not self.active:
             self.screen.set_focus(self.active)

@@ -1,70 +1,69 @@
-"""A log as it grows, in its own colours, and in as many columns as there are."""
+"""A live log in its own colours, wrapped to the width of the terminal."""
 
 from collections import deque
 
 from textual.events import Resize
 from textual.widgets import RichLog
 
-from gigafactory.tui.widgets.text import log_line
+from gigafactory.tui.widgets.text import render_log_line
 
 LINES_MAX = 5_000
 
 
-class LogLines(RichLog):
-    """The last lines of a log; while its end is in sight, it is followed."""
+class LogView(RichLog):
+    """The last lines of a log; follows the end while it is visible."""
 
     def __init__(self, id: str) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id, max_lines=LINES_MAX, min_width=10, wrap=True)
         self._lines: deque[str] = deque(maxlen=LINES_MAX)
-        self._rest = ""
+        self._partial_line = ""
         self._width = 0
-        self._wanted = ""
+        self._filter_text = ""
 
     @property
     def count(self) -> int:
-        """How many lines there are."""
+        """Return the number of lines, without the filter."""
         return len(self._lines)
 
     def feed(self, text: str) -> None:
-        """Take what was printed; a line is shown when it is whole."""
-        *whole, self._rest = (self._rest + text).split("\n")
+        """Append output; a line is shown when it is complete."""
+        *whole, self._partial_line = (self._partial_line + text).split("\n")
         for line in whole:
-            self._take(line)
+            self._add_line(line)
 
-    def end(self) -> None:
-        """Nothing more is printed: what has no end of line is shown, too."""
-        if self._rest:
-            self._take(self._rest)
-            self._rest = ""
+    def finish(self) -> None:
+        """Show the last line even if it has no newline."""
+        if self._partial_line:
+            self._add_line(self._partial_line)
+            self._partial_line = ""
 
-    def find(self, words: str) -> int:
-        """Show only lines with these words, or all; how many there are."""
-        self._wanted = words.casefold()
-        self._again()
-        return sum(map(self._fits, self._lines))
+    def set_filter(self, text: str) -> int:
+        """Show only the lines that contain a text; return their number."""
+        self._filter_text = text.casefold()
+        self._rewrite()
+        return sum(map(self._matches, self._lines))
 
-    def _take(self, line: str) -> None:
+    def _add_line(self, line: str) -> None:
         self._lines.append(line)
-        if self._fits(line):
-            self._print(line)
+        if self._matches(line):
+            self._write_line(line)
 
-    def _print(self, line: str, *, scroll_end: bool | None = None) -> None:
+    def _write_line(self, line: str, *, scroll_end: bool | None = None) -> None:
         room = self.scrollable_content_region.width or None
-        self.write(log_line(line), width=room, scroll_end=scroll_end)
+        self.write(render_log_line(line), width=room, scroll_end=scroll_end)
 
-    def _fits(self, line: str) -> bool:
-        return self._wanted in line.casefold()
+    def _matches(self, line: str) -> bool:
+        return self._filter_text in line.casefold()
 
-    def _again(self) -> None:
+    def _rewrite(self) -> None:
         at_end = self.auto_scroll
         self.clear()
-        for line in filter(self._fits, self._lines):
-            self._print(line, scroll_end=False)
+        for line in filter(self._matches, self._lines):
+            self._write_line(line, scroll_end=False)
         if at_end:
             self.scroll_end(animate=False)
 
     def on_resize(self, _event: Resize) -> None:
-        """Break the lines anew."""
         if self._width not in (0, self.size.width):
-            self._again()
+            self._rewrite()
         self._width = self.size.width

@@ -1,4 +1,4 @@
-"""Questions before something is done: at the bottom, so that what they are about stays in sight."""
+"""Prompts before an action, at the bottom so that the target stays visible."""
 
 from typing import ClassVar
 
@@ -9,11 +9,11 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from gigafactory.tui.widgets.text import AMBER, RED, one_line, painted
+from gigafactory.tui.widgets.text import AMBER, RED, one_line, styled
 
 
-class Sure(ModalScreen[bool]):
-    """Yes or no."""
+class ConfirmPrompt(ModalScreen[bool]):
+    """A yes-or-no question."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "dismiss(True)", show=False),
@@ -25,42 +25,38 @@ class Sure(ModalScreen[bool]):
         self.question = one_line(question)
 
     def compose(self) -> ComposeResult:
-        """The question."""
-        text = painted(self.question, f"bold {AMBER}")
+        text = styled(self.question, f"bold {AMBER}")
         text.append("  y yes   n no", "not bold default")
-        with Vertical(id="asking"):
+        with Vertical(id="prompt"):
             yield Static(text, id="question")
 
 
-class Words(ModalScreen[str | None]):
-    """A line of words; None when nothing is to be done after all."""
+class TextPrompt(ModalScreen[str | None]):
+    """A line of text; None if the user cancels."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss(None)", show=False)]
 
-    def __init__(self, question: str, *, needed: bool, given: str = "") -> None:
+    def __init__(self, question: str, *, required: bool, initial: str = "") -> None:
         super().__init__()
         self.question = one_line(question)
-        self.needed = needed
-        self.given = given
+        self.required = required
+        self.initial = initial
 
     def compose(self) -> ComposeResult:
-        """The question, and a line to answer in."""
-        with Vertical(id="asking"):
-            text = painted(self.question, f"bold {AMBER}")
-            text.append("  ⏎ do it   Esc leave it", "not bold default")
+        with Vertical(id="prompt"):
+            text = styled(self.question, f"bold {AMBER}")
+            text.append("  ⏎ confirm   Esc cancel", "not bold default")
             yield Static(text, id="question")
-            yield Input(self.given, id="words", compact=True, select_on_focus=False)
+            yield Input(self.initial, id="answer", compact=True, select_on_focus=False)
 
     def on_mount(self) -> None:
-        """Type at once."""
         self.query_one(Input).focus()
 
     @on(Input.Submitted)
-    def answered(self, event: Input.Submitted) -> None:
-        """Take the words, unless there are none where some are needed."""
-        words = event.value.strip()
-        if words or not self.needed:
-            self.dismiss(words)
+    def _submit(self, event: Input.Submitted) -> None:
+        answer = event.value.strip()
+        if answer or not self.required:
+            self.dismiss(answer)
         else:
-            text = painted(f"{self.question}  It needs a word.", f"bold {RED}")
+            text = styled(f"{self.question}  A text is required.", f"bold {RED}")
             self.query_one("#question", Static).update(text)

@@ -1,4 +1,4 @@
-"""Rows to walk along: what is chosen stays chosen when everything around it moves."""
+"""A list of rows whose selection survives updates."""
 
 from typing import ClassVar, NamedTuple
 
@@ -16,152 +16,151 @@ from gigafactory.wire.budgets import BudgetView
 from gigafactory.wire.fleet import FactoryView
 from gigafactory.wire.jobs import JobView
 
-CHOSEN = Style(reverse=True)
+SELECTED = Style(reverse=True)
 
 Subject = JobView | AttentionItemView | FactoryView | BudgetView
-"""What a row can be about."""
+"""What a row shows."""
 
 
 class Row(NamedTuple):
-    """One line; without a key it cannot be chosen."""
+    """One line; without a key it cannot be selected."""
 
     text: Text
     key: str | None = None
-    about: Subject | None = None
+    subject: Subject | None = None
 
 
-class Rows(ScrollView, can_focus=True):
-    """Lines of which one is chosen."""
+class RowList(ScrollView, can_focus=True):
+    """A scrollable list with one selected row."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", show=False),
         Binding("down,j", "move(1)", show=False),
         Binding("pageup,ctrl+b", "page(-1)", show=False),
         Binding("pagedown,ctrl+f", "page(1)", show=False),
-        Binding("home,g", "end(-1)", show=False),
-        Binding("end,G", "end(1)", show=False),
+        Binding("home,g", "jump(-1)", show=False),
+        Binding("end,G", "jump(1)", show=False),
         Binding("enter", "open", show=False),
     ]
 
-    class Moved(Message):
-        """Another row is chosen."""
+    class SelectionChanged(Message):
+        """Another row was selected."""
 
-        def __init__(self, rows: "Rows") -> None:
+        def __init__(self, rows: "RowList") -> None:
             super().__init__()
             self.rows = rows
 
-    class Opened(Message):
-        """Somebody wants to see more of the chosen row."""
+    class OpenRequested(Message):
+        """The selected row is to be opened."""
 
     def __init__(self, id: str) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._rows: tuple[Row, ...] = ()
-        self._at: int | None = None
-        self._lit = True
+        self._index: int | None = None
+        self._active = True
 
-    def light(self, *, lit: bool) -> None:
-        """Show which row is chosen, or keep it to oneself: of several columns one has it."""
-        if lit is not self._lit:
-            self._lit = lit
+    def set_active(self, *, active: bool) -> None:
+        """Show or hide the selection: only one of several columns shows it."""
+        if active is not self._active:
+            self._active = active
             self.refresh()
 
-    def has(self, key: str) -> bool:
-        """Whether a row with this key is there."""
+    def has_key(self, key: str) -> bool:
+        """Return whether there is a row with this key."""
         return any(row.key == key for row in self._rows)
 
     @property
-    def chosen(self) -> Row | None:
-        """The row that is chosen; None when there is none to choose."""
-        return None if self._at is None else self._rows[self._at]
+    def selected(self) -> Row | None:
+        """Return the selected row; None if no row can be selected."""
+        return None if self._index is None else self._rows[self._index]
 
     @property
-    def _choices(self) -> list[int]:
+    def _selectable(self) -> list[int]:
         return [number for number, row in enumerate(self._rows) if row.key is not None]
 
-    def show(self, rows: list[Row], *, anew: bool = False) -> None:
-        """Show these; what was chosen stays so if it is there, else what has taken its place."""
-        before = None if anew or self.chosen is None else self.chosen.key
-        at = 0 if anew or self._at is None else self._at
+    def set_rows(self, rows: list[Row], *, reset: bool = False) -> None:
+        """Show these rows; keep the selected row, or select the nearest one."""
+        before = None if reset or self.selected is None else self.selected.key
+        at = 0 if reset or self._index is None else self._index
         self._rows = tuple(rows)
-        choices = self._choices
-        same = next((n for n in choices if self._rows[n].key == before), None)
-        moved = same is None
-        if same is None:
-            same = min(choices, key=lambda number: (abs(number - at), number), default=None)
-        shift = 0 if self._at is None or same is None or moved else same - self._at
-        self._at = same
+        selectable = self._selectable
+        index = next((n for n in selectable if self._rows[n].key == before), None)
+        lost = index is None
+        if index is None:
+            index = min(selectable, key=lambda number: (abs(number - at), number), default=None)
+        shift = 0 if self._index is None or index is None or lost else index - self._index
+        self._index = index
         self.virtual_size = Size(self.size.width, len(self._rows))
-        if anew:
+        if reset:
             self.scroll_to(y=0, animate=False, force=True)
         elif shift:
-            # What is looked at stays where it is on the screen, as far as there are rows above it.
+            # Keep the selected row at its place on the screen.
             self.scroll_to(y=self.scroll_offset.y + shift, animate=False, force=True)
-        self._keep_in_sight()
+        self._scroll_to_selected()
         self.refresh()
 
-    def choose(self, key: str) -> None:
-        """Choose the row with this key, if it is there."""
-        found = next((n for n in self._choices if self._rows[n].key == key), None)
+    def select(self, key: str) -> None:
+        """Select the row with this key, if there is one."""
+        found = next((n for n in self._selectable if self._rows[n].key == key), None)
         if found is not None:
-            self._go(found)
+            self._select_index(found)
 
-    def _go(self, number: int) -> None:
-        self._at = number
-        self._keep_in_sight()
+    def _select_index(self, index: int) -> None:
+        self._index = index
+        self._scroll_to_selected()
         self.refresh()
-        self.post_message(self.Moved(self))
+        self.post_message(self.SelectionChanged(self))
 
-    def _keep_in_sight(self) -> None:
+    def _scroll_to_selected(self) -> None:
         height = self.size.height
-        if self._at is None or height == 0:
+        if self._index is None or height == 0:
             return
         top = self.scroll_offset.y
-        # The heading above the first choice comes into sight with it.
-        first = 0 if self._choices[:1] == [self._at] else self._at
+        # Scroll to the heading together with the first selectable row.
+        first = 0 if self._selectable[:1] == [self._index] else self._index
         if first < top:
             self.scroll_to(y=first, animate=False, force=True)
-        elif self._at >= top + height:
-            self.scroll_to(y=self._at - height + 1, animate=False, force=True)
+        elif self._index >= top + height:
+            self.scroll_to(y=self._index - height + 1, animate=False, force=True)
 
     def _step(self, by: int) -> None:
-        choices = self._choices
-        if self._at is not None:
-            place = choices.index(self._at) + by
-            self._go(choices[max(0, min(len(choices) - 1, place))])
+        selectable = self._selectable
+        if self._index is not None:
+            position = selectable.index(self._index) + by
+            self._select_index(selectable[max(0, min(len(selectable) - 1, position))])
 
     def action_move(self, by: int) -> None:
-        """Go to the next row, or the one before."""
+        """Move the selection by one row."""
         self._step(by)
 
     def action_page(self, by: int) -> None:
-        """Go a screen on, or back."""
+        """Move the selection by a page."""
         self._step(by * max(1, self.size.height - 1))
 
-    def action_end(self, by: int) -> None:
-        """Go to the last row, or the first."""
+    def action_jump(self, by: int) -> None:
+        """Select the last or first row."""
         self._step(by * len(self._rows))
 
     def action_open(self) -> None:
-        """See more of the chosen row."""
-        if self.chosen is not None:
-            self.post_message(self.Opened())
+        """Open the selected row."""
+        if self.selected is not None:
+            self.post_message(self.OpenRequested())
 
     def on_click(self, event: Click) -> None:
-        """Choose what was clicked; once more opens it."""
+        """Select the clicked row; open it if it is selected already."""
         number = event.y + self.scroll_offset.y
-        if number in self._choices:
-            if number == self._at and self._lit:
+        if number in self._selectable:
+            if number == self._index and self._active:
                 self.action_open()
             else:
-                self._go(number)
+                self._select_index(number)
 
     def on_resize(self, _event: Resize) -> None:
-        """Keep what is chosen in sight."""
         self.virtual_size = Size(self.size.width, len(self._rows))
-        self._keep_in_sight()
+        self._scroll_to_selected()
 
     def render_line(self, y: int) -> Strip:
-        """One line of the screen."""
+        """Return one line of the screen."""
         number = y + self.scroll_offset.y
         width = self.size.width
         base = self.rich_style
@@ -169,4 +168,4 @@ class Rows(ScrollView, can_focus=True):
             return Strip.blank(width, base)
         text = self._rows[number].text
         strip = Strip(text.render(self.app.console)).adjust_cell_length(width).apply_style(base)
-        return strip.apply_style(CHOSEN) if number == self._at and self._lit else strip
+        return strip.apply_style(SELECTED) if number == self._index and self._active else strip
