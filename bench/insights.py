@@ -13,9 +13,12 @@ from harness import Harness
 from table import Row, Section, ms, verdict
 from wire import Wire
 
+from gigafactory.domain.insights.observation_tally import ObservationBatch
+from gigafactory.domain.insights.run_rollup import GroupBy
 from gigafactory.domain.insights.tally import (
     RunCounts,
     add_to_tally,
+    first_try_updates,
     increment_for_run,
     sum_counts,
     tally_additions,
@@ -86,6 +89,7 @@ def a_run(number: int, runs: int) -> Run:
 async def seed(folder: Path, runs: int) -> None:
     """Fill an embedded store with finished runs and their tallies."""
     tallies: dict[str, RunCounts] = {}
+    observations = ObservationBatch()
     async with SqliteStore.open(folder / "fleet.db") as store:
         for start in range(0, runs, CHUNK):
             made = [a_run(number, runs) for number in range(start, min(start + CHUNK, runs))]
@@ -96,12 +100,14 @@ async def seed(folder: Path, runs: int) -> None:
                 assert increment is not None, "every run has ended"
                 for key, counts in tally_additions(increment, ()).items():
                     added[key].append(counts)
+                observations.add(told.groups[GroupBy.DAY][:7], first_try_updates(told, ()))
             for key, many in added.items():
                 tallies[key] = sum_counts([*many, tallies.get(key, RunCounts())])
         kept = [add_to_tally(None, key, counts) for key, counts in sorted(tallies.items())]
-        for start in range(0, len(kept), CHUNK):
-            page = kept[start : start + CHUNK]
-            await store.commit(*(RecordChange(before=None, after=tally) for tally in page))
+        writes = [RecordChange(before=None, after=tally) for tally in kept]
+        writes += observations.writes({})
+        for start in range(0, len(writes), CHUNK):
+            await store.commit(*writes[start : start + CHUNK])
 
 
 async def response_time(served: Served, query: str) -> float:

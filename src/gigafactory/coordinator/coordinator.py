@@ -49,6 +49,7 @@ from gigafactory.coordinator.insights.event_streams import EventStreams
 from gigafactory.coordinator.insights.insights import InsightQueries
 from gigafactory.coordinator.insights.learner import Learner
 from gigafactory.coordinator.insights.metrics import MetricsCollector
+from gigafactory.coordinator.insights.observations import ObservationReader
 from gigafactory.coordinator.insights.overview import Overview
 from gigafactory.coordinator.insights.routing import RoutingService
 from gigafactory.coordinator.insights.slo import Objectives
@@ -183,8 +184,11 @@ class Coordinator:
         self.previewer = Previewer(clock, index, self.jobs, self.submissions)
         self.diffs = Diffs(self.jobs, self.artifacts)
         self.dags = DagQueries(store, self.jobs)
-        self.learner = Learner(store, self._committer, clock, index)
-        self.routing = RoutingService(store, self._committer, clock, index, self.learner)
+        observations = ObservationReader(store, clock)
+        self.learner = Learner(store, self._committer, clock, index, observations)
+        self.routing = RoutingService(
+            store, self._committer, clock, index, observations, self.learner
+        )
         self.attention = AttentionList(
             clock,
             self.jobs,
@@ -203,7 +207,7 @@ class Coordinator:
         self.scaling = Scaling(index, clock)
         self.insights = InsightQueries(store, clock, self.jobs)
         self.objectives = Objectives(clock, counters, self.insights)
-        self.overview = Overview(store, clock, self.insights, self.objectives)
+        self.overview = Overview(self.insights, self.objectives, observations)
 
     def _build_duties(
         self, ids: Ids, blobs: Blobs, workers: WorkerWrites, loose: OrphanBlobs

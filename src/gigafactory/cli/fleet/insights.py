@@ -70,7 +70,8 @@ def insights(
 def _print_folder(
     session: Session, folder: Path, job: str | None, by: tuple[str, ...], start: datetime | None
 ) -> None:
-    from gigafactory.domain.insights.confidence import advised
+    from gigafactory.domain.insights.engine_comparison import compare_engines
+    from gigafactory.domain.insights.observation import observe_first_tries
     from gigafactory.domain.insights.run_rollup import GroupBy, summarize_runs
 
     known = queue_in(session, folder).look().values()
@@ -81,7 +82,7 @@ def _print_folder(
     wanted = [GroupBy(each) for each in by or DEFAULT_GROUPS]
     found = summarize_runs(runs, wanted, since=start)
     if job is None:
-        found = replace(found, advice=tuple(advised(runs, wanted)))
+        found = replace(found, advice=tuple(compare_engines(observe_first_tries(runs), wanted)))
     if session.as_json:
         say_json(msgspec.json.encode(found))
     else:

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 
 from gigafactory.coordinator.core.committer import Committer
-from gigafactory.coordinator.core.ports import Clock, Store, all_records
+from gigafactory.coordinator.core.ports import Clock, Store
 from gigafactory.coordinator.index.index import Index
+from gigafactory.coordinator.insights.observations import FRESH_FOR, ObservationReader
 from gigafactory.domain.insights.exploration import Episode
 from gigafactory.domain.insights.observation import (
     NO_OBSERVATION,
@@ -24,11 +25,6 @@ from gigafactory.domain.insights.tally import Tally
 from gigafactory.domain.job.change import Record, RecordChange
 
 WHO = "system:learner"
-CELLS_MAX = 20_000
-"""Observation cells kept at most, newest months first."""
-STILL_MOVING = 2
-"""Observations count in the month in which their run began: this many months can still grow."""
-FRESH_FOR = timedelta(seconds=5)
 
 
 class LearnedModel(msgspec.Struct, frozen=True):
@@ -42,14 +38,21 @@ EMPTY_MODEL = LearnedModel({}, fit_model([]))
 
 
 class Learner:
-    """The duty that reads observations by month and refits the model when they change."""
+    """The duty that refits the model when observations change."""
 
-    def __init__(self, store: Store, committer: Committer, clock: Clock, index: Index) -> None:
+    def __init__(
+        self,
+        store: Store,
+        committer: Committer,
+        clock: Clock,
+        index: Index,
+        observations: ObservationReader,
+    ) -> None:
         self._index = index
         self._committer = committer
         self._store = store
         self._clock = clock
-        self._months: dict[str, list[Tally]] = {}
+        self._observations = observations
         self._revisions: frozenset[tuple[str, int]] = frozenset()
         self._read_at: datetime | None = None
         self._current = self._published = EMPTY_MODEL
@@ -76,26 +79,17 @@ class Learner:
         async with self._lock:
             now = self._clock.now()
             if self._read_at is None or now - self._read_at >= FRESH_FOR:
-                await self._read(now)
+                await self._read()
                 self._read_at = now
             return self._current
 
-    async def _read(self, now: datetime) -> None:
-        months: dict[str, list[Tally]] = {}
-        left = CELLS_MAX
-        for number, month in enumerate(retained_months(now.date())):
-            known = self._months.get(month)
-            if known is None or number < STILL_MOVING:
-                known = await all_records(self._store, Tally, prefix=observation_prefix(month))
-            months[month] = known[:left]
-            left -= len(months[month])
-        self._months = months
-        held = [each for month in months.values() for each in month]
-        of = frozenset((each.key, each.rev) for each in held)
-        if of == self._revisions:
+    async def _read(self) -> None:
+        tallies = await self._observations.read()
+        revisions = frozenset((each.key, each.rev) for each in tallies)
+        if revisions == self._revisions:
             return
         cells: dict[Cell, Observation] = {}
-        for each in held:
+        for each in tallies:
             if each.cell is not None:
                 cells[each.cell] = add_observations(
                     cells.get(each.cell, NO_OBSERVATION), each.observation
@@ -105,4 +99,4 @@ class Learner:
             await asyncio.sleep(0)
             if model is not None:
                 self._current = LearnedModel(cells, model)
-        self._revisions = of
+        self._revisions = revisions

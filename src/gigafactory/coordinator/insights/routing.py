@@ -10,6 +10,7 @@ from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.coordinator.index.index import Index
 from gigafactory.coordinator.insights.learner import Learner
+from gigafactory.coordinator.insights.observations import ObservationReader
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.insights.exploration import Episode
 from gigafactory.domain.insights.off_policy import PolicyEvaluation, evaluate_policies
@@ -31,7 +32,7 @@ class RoutingAdvice(msgspec.Struct, frozen=True):
 
     rollouts: Sequence[RoutingRollout]
     tries: int
-    """First attempts that the model learned from, in the caller's products."""
+    """First attempts observed in the caller's products."""
     recommended: Sequence[Recommendation]
     """Best first, up to the maximum."""
 
@@ -40,31 +41,35 @@ class RoutingService:
     """Reads and sets the rollout of learned routing; a product without a rollout is off."""
 
     def __init__(
-        self, store: Store, committer: Committer, clock: Clock, index: Index, learner: Learner
+        self,
+        store: Store,
+        committer: Committer,
+        clock: Clock,
+        index: Index,
+        observations: ObservationReader,
+        learner: Learner,
     ) -> None:
         self._store = store
         self._committer = committer
         self._clock = clock
         self._index = index
+        self._observations = observations
         self._learner = learner
 
     async def advise(self, caller: Caller) -> RoutingAdvice:
         """Return rollouts and recommendations for the caller's chosen or visible products."""
         caller.require("read")
-        known = await self._learner.current()
-        seen = [
-            (cell, one) for cell, one in known.cells.items() if _covers(caller, cell.task.product)
-        ]
+        known = await self._observations.read_visible(caller)
         return RoutingAdvice(
             rollouts=await self.list_rollouts(caller),
-            tries=sum(lesson.tries for _, lesson in seen),
-            recommended=find_recommendations(seen)[:TOLD_MAX],
+            tries=sum(observation.tries for _, observation in known),
+            recommended=find_recommendations(known)[:TOLD_MAX],
         )
 
     async def list_rollouts(self, caller: Caller) -> Sequence[RoutingRollout]:
         """Return all rollouts of the caller's chosen or visible products."""
         found = await all_records(self._store, RoutingRollout)
-        return [each for each in found if _covers(caller, each.product_id)]
+        return [each for each in found if caller.covers(each.product_id)]
 
     async def evaluate(self, caller: Caller) -> PolicyEvaluation:
         """Evaluate routing policies offline, from jobs that explored."""
@@ -135,7 +140,3 @@ def trip_event(routing: RoutingRollout, actor: str) -> Event:
         "reason": trip.reason,
     }
     return audit_event(event_types.ROUTING_TRIPPED, actor, trip.at, data, routing.product_id)
-
-
-def _covers(caller: Caller, product_id: str) -> bool:
-    return caller.can_see(product_id) and caller.product in (None, product_id)

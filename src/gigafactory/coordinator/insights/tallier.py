@@ -8,7 +8,6 @@ from gigafactory.coordinator.core.leadership import Leadership
 from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.coordinator.index.index import Index
 from gigafactory.coordinator.insights.routing import trip_event
-from gigafactory.domain.insights.engine_stats import paired
 from gigafactory.domain.insights.exploration import Episode, TrialBatch, TrialStep
 from gigafactory.domain.insights.observation_tally import ObservationBatch
 from gigafactory.domain.insights.routing_rollout import RoutingRollout
@@ -65,8 +64,7 @@ class Tallier:
         lessons, trials = ObservationBatch(), TrialBatch()
         for slip in slips:
             earlier = await self._earlier_runs(slip)
-            counted = tally_additions(slip, earlier)
-            for key, counts in (*counted.items(), *paired(slip, counted).items()):
+            for key, counts in tally_additions(slip, earlier).items():
                 added[key].append(counts)
             day, updates = slip.groups[GroupBy.DAY], first_try_updates(slip, earlier)
             lessons.add(day[:7], updates)

@@ -25,6 +25,10 @@ class EffectEstimate(NamedTuple):
     sure: bool
     """Whether the difference is significant."""
 
+    def reversed(self) -> "EffectEstimate":
+        """Return the difference as seen from the other side."""
+        return EffectEstimate(-self.more, -self.high, -self.low, self.sure)
+
 
 class SampleSums(NamedTuple):
     """Count, sum and sum of squares of a metric."""
@@ -58,12 +62,16 @@ def estimate_effect(
     if min(counts) < TRIES_MIN:
         return None
     weights = [one.tries * other.tries / (one.tries + other.tries) for one, other in both]
-    more = sum(w * (one.mean - other.mean) for w, (one, other) in zip(weights, both, strict=True))
+    differences = [one.mean - other.mean for one, other in both]
+    weight = sum(weights)
+    more = sum(w * d for w, d in zip(weights, differences, strict=True)) / weight
     around = sum(one.around + other.around for one, other in both)
     # The prior keeps the variance above 0 when all outcomes are equal.
     scatter = (around + likely) / (sum(counts) - 2 * len(both) + 1)
-    variance = scatter / sum(weights)
-    return _pooled(part * more / sum(weights), part * part * variance, likely)
+    # A choice that is better in some strata and worse in others is less certain than each tells.
+    uneven = sum((w * (d - more)) ** 2 for w, d in zip(weights, differences, strict=True))
+    variance = max(scatter / weight, uneven / weight**2)
+    return _pooled(part * more, part * part * variance, likely)
 
 
 def _pooled(more: float, variance: float, likely: float) -> EffectEstimate:

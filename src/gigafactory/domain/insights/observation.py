@@ -1,11 +1,12 @@
 """Observations: outcome counts of first attempts, by job features and choice."""
 
 import math
+from collections.abc import Iterable
 from datetime import date
 
 import msgspec
 
-from gigafactory.domain.insights.run_rollup import UNJUDGED_RESULTS, wall_sec
+from gigafactory.domain.insights.run_rollup import UNJUDGED_RESULTS, first_try_ids, wall_sec
 from gigafactory.domain.job.features import profile_name, size_of
 from gigafactory.domain.job.job import Result, Step
 from gigafactory.domain.job.run import Run
@@ -100,6 +101,14 @@ def observe_run(run: Run | None) -> Observation:
         log_nanos=log_nanos,
         log_nanos_squared=log_nanos**2,
     )
+
+
+def observe_first_tries(runs: Iterable[Run]) -> list[tuple[Cell, Observation]]:
+    """Return the observations of the first judged run of each job."""
+    known = [run for run in runs if run.step is Step.RUN]
+    first = first_try_ids(known)
+    cells = [(cell_of(run), observe_run(run)) for run in known if run.id in first]
+    return [(cell, observation) for cell, observation in cells if cell is not None]
 
 
 def _log(value: float) -> int:

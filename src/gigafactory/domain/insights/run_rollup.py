@@ -112,7 +112,7 @@ def summarize_runs(
     """Return the rollups of the runs granted since a time, by each of these groupings."""
     known = [run for run in runs if run.step is Step.RUN]
     # The first attempt of a job may be older than `since`.
-    first = _first_tries(known)
+    first = first_try_ids(known)
     wanted = [run for run in known if since is None or run.granted_at >= since]
     groups = {each.value: roll_up_runs(wanted, each, first) for each in by}
     return Insights(total=_rollup("all", wanted, first), by=groups)
@@ -131,7 +131,7 @@ def group_of(run: Run, by: GroupBy) -> str:
     return _GROUP[by](run) or NO_GROUP
 
 
-def _first_tries(runs: Iterable[Run]) -> frozenset[str]:
+def first_try_ids(runs: Iterable[Run]) -> frozenset[str]:
     """Return the ids of the first judged run of each job."""
     first: dict[str, Run] = {}
     for run in runs:

@@ -186,6 +186,10 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether the caller's scope includes the product."""
         return "*" in self.products or product_id in self.products
 
+    def covers(self, product_id: str) -> bool:
+        """Return whether the caller sees the product and has chosen no other one."""
+        return self.can_see(product_id) and self.product in (None, product_id)
+
     def require_own_composite(self, composite_id: str) -> None:
         """Raise Forbidden if an agent adds children to a composite other than its own."""
         if self.agent_scope is None or self.agent_scope.composite_id == composite_id:

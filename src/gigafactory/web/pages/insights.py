@@ -13,7 +13,7 @@ from gigafactory.api.admin.products import path_product
 from gigafactory.api.http.request import ApiRequest
 from gigafactory.coordinator.insights.slo import WaitHistogram
 from gigafactory.domain.insights.confidence import wilson_interval
-from gigafactory.domain.insights.engine_stats import PAIRED
+from gigafactory.domain.insights.engine_comparison import ADVISED_GROUPS
 from gigafactory.domain.insights.routing_rollout import RolloutMode
 from gigafactory.domain.insights.run_rollup import GroupBy, RunRollup
 from gigafactory.domain.manifest.units import NANOS_PER_USD
@@ -112,7 +112,9 @@ async def insights_page(request: ApiRequest) -> ASGIApp:
         window=coordinator.objectives.window,
         objectives=overview.objectives,
         advice=overview.advice[0],
-        advice_for={by: {a.group: a for a in overview.advice if a.by == by} for by in PAIRED},
+        advice_for={
+            by: {a.group: a for a in overview.advice if a.by == by} for by in ADVISED_GROUPS
+        },
         interval=wilson_interval,
         routing=routing,
         modes={

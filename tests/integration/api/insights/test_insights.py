@@ -7,10 +7,14 @@ from typing import Any
 import httpx
 import pytest
 
+from gigafactory.domain.insights.observation import CellUpdate, TaskFeatures
+from gigafactory.domain.insights.observation_tally import ObservationBatch
 from gigafactory.domain.insights.slo import Objective
-from gigafactory.domain.insights.tally import TallyIncrement
+from gigafactory.domain.insights.tally import RunCounts, Tally, TallyIncrement
+from gigafactory.domain.job.change import RecordChange
 from tests.support.api_server import Server, Worker, a_coordinator
 from tests.support.jobs_api import submit_claim_report, tallied
+from tests.support.observations import NOTES, a_cell, a_lesson
 
 USAGE = {"engine": "claude", "tokensIn": 100, "tokensOut": 20, "costUsd": "0.25"}
 
@@ -147,6 +151,36 @@ async def test_waits_advice_and_objectives_are_told_beside_what_runs_came_to(
     assert [one["by"] for one in (await insights(admin, by="day"))["advice"]] == ["all"]
     of_one = await insights(admin, job=job)
     assert (of_one["advice"], of_one["objectives"]) == ([], [])
+
+
+async def test_engine_advice_is_about_the_products_of_the_caller(
+    server: Server, admin: httpx.AsyncClient
+) -> None:
+    batch = ObservationBatch()
+    month = f"{server.coordinator.clock.now():%Y-%m}"
+    theirs = TaskFeatures("shop", "shop")
+    for task, better, worse in ((NOTES, "claude", "codex"), (theirs, "codex", "claude")):
+        batch.add(month, [CellUpdate(a_cell(better, task=task), a_lesson(50, 48))])
+        batch.add(month, [CellUpdate(a_cell(worse, task=task), a_lesson(50, 5))])
+    old = Tally(key=f"notes/repo+engine/m{month}/notes\tpi", counts=RunCounts(first_tries=99))
+    await server.coordinator.store.commit(*batch.writes({}), RecordChange(before=None, after=old))
+    told = (await insights(admin, by="profile,repo"))["advice"]
+    assert [(one["by"], one["group"], one["engine"], one["firstTries"]) for one in told] == [
+        ("all", "all", "claude", 100),
+        ("profile", "coder", "claude", 100),
+        ("repo", "notes", "claude", 100),
+    ]
+    assert told[0]["says"].startswith(
+        "claude passes 96 % of first attempts (n = 50): at comparable"
+    )
+    async with server.client(product=None) as everything:
+        told = (await insights(everything, by="repo"))["advice"]
+    assert [(one["group"], one["engine"], one["firstTries"]) for one in told] == [
+        ("all", None, 200),
+        ("notes", "claude", 100),
+        ("shop", "codex", 100),
+    ]
+    assert (await admin.get("/routing")).json()["rollouts"] == [], "no product uses routing"
 
 
 async def test_since_a_day(server: Server, admin: httpx.AsyncClient, worker: Worker) -> None:

@@ -67,6 +67,13 @@ def test_a_caller_sees_the_products_of_its_token() -> None:
     assert not Caller(actor="user:ann").can_see("notes")
 
 
+def test_a_caller_covers_the_chosen_product_or_all_that_it_sees() -> None:
+    assert Caller(actor="user:ann", products=("*",)).covers("notes")
+    assert Caller(actor="user:ann", products=("*",), product="notes").covers("notes")
+    assert not Caller(actor="user:ann", products=("*",), product="shop").covers("notes")
+    assert not Caller(actor="user:ann", products=("shop",)).covers("notes")
+
+
 def test_a_token_opens_until_it_expires_or_is_revoked() -> None:
     assert a_token().is_valid(NOON)
     assert a_token(expires_at=after(1)).is_valid(NOON)
