@@ -100,7 +100,8 @@ async def seed(folder: Path, runs: int) -> None:
                 assert increment is not None, "every run has ended"
                 for key, counts in tally_additions(increment, ()).items():
                     added[key].append(counts)
-                observations.add(told.groups[GroupBy.DAY][:7], first_try_updates(told, ()))
+                month = increment.groups[GroupBy.DAY][:7]
+                observations.add(month, first_try_updates(increment, ()))
             for key, many in added.items():
                 tallies[key] = sum_counts([*many, tallies.get(key, RunCounts())])
         kept = [add_to_tally(None, key, counts) for key, counts in sorted(tallies.items())]
