@@ -166,7 +166,7 @@ async def test_outage_is_reported_and_content_stays(browser: Browser, tmp_path: 
             answer = await other.page.goto("/")
             assert answer is not None
             assert answer.status == 503
-            await other.sees("Away for a moment")
+            await other.sees("Temporarily unavailable")
         store.away = False
         await admin.post("/jobs", json={"manifest": {"name": "later"}, "body": "# Later"})
         await ann.live()

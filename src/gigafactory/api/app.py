@@ -11,6 +11,7 @@ from litestar.types import ControllerRouterHandler
 from gigafactory.api.admin import (
     audit,
     budgets,
+    dispatch_mode,
     fleet,
     health,
     insights,
@@ -19,7 +20,6 @@ from gigafactory.api.admin import (
     routing,
     tokens,
 )
-from gigafactory.api.admin import dispatch_mode as shadow
 from gigafactory.api.admin import metrics as prometheus
 from gigafactory.api.http import openapi
 from gigafactory.api.http.authn import Authenticator
@@ -68,7 +68,7 @@ ROUTES = [
     *insights.ROUTES,
     *routing.ROUTES,
     *scaling.ROUTES,
-    *shadow.ROUTES,
+    *dispatch_mode.ROUTES,
     *tokens.ROUTES,
     *logins.ROUTES,
     *audit.ROUTES,
@@ -88,10 +88,9 @@ def create_app(
 ) -> Litestar:
     """Create the API application for a running coordinator.
 
-    `hosts` are the names that it answers to (None: any), `more` are further routes beside the API,
-    `nowhere` answers an address or a method that no route has;
-    with `metrics_open` other machines need no token for `/metrics`.
-    Before the server stops, `app.state.streams.close()` ends the streams that are open.
+    `hosts` are the accepted host names (None: any). `on_routing_error` handles unknown paths and
+    methods. With `metrics_open`, other machines need no token for `/metrics`.
+    Call `app.state.streams.close()` to end open streams before the server stops.
     """
     authn = Authenticator(
         coordinator.tokens, rates or RateLimiter(), failed_attempts or FailedAttempts()

@@ -67,11 +67,11 @@ def delete(artifact: str) -> ApiCall[None]:
 
 def link(artifact: str, *, lasts_s: float | None = None) -> ApiCall[LinkView]:
     """Create a temporary link that reads an artifact without a token."""
-    asked = {} if lasts_s is None else {"expiresIn": lasts_s}
+    doc = {} if lasts_s is None else {"expiresIn": lasts_s}
     return ApiCall(
         method="POST",
         path=path("artifacts", artifact, "links"),
         response_type=LinkView,
-        body=msgspec.json.encode(asked),
+        body=msgspec.json.encode(doc),
         repeatable=False,
     )

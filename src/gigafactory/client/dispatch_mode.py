@@ -13,8 +13,8 @@ def shadow() -> ApiCall[ShadowView]:
 
 def set_mode(product_id: str, mode: str, *, force: bool = False) -> ApiCall[ProductDispatchView]:
     """Set the dispatch mode of a product."""
-    told = {"mode": mode, "force": force}
+    doc = {"mode": mode, "force": force}
     where = path("shadow", product_id)
     return ApiCall(
-        method="PUT", path=where, response_type=ProductDispatchView, body=msgspec.json.encode(told)
+        method="PUT", path=where, response_type=ProductDispatchView, body=msgspec.json.encode(doc)
     )

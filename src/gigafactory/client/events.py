@@ -18,7 +18,7 @@ def events(job: str, *, after: int = 0) -> ApiCall[EventsView]:
 
 
 def runs(job: str) -> ApiCall[RunsView]:
-    """Every attempt at a job, oldest first."""
+    """List the runs of a job, oldest first."""
     return ApiCall(method="GET", path=path("jobs", job, "runs"), response_type=RunsView)
 
 
@@ -36,7 +36,7 @@ def log(job: str, *, run: str | None = None, tail: int | None = None) -> ApiCall
 def log_part(job: str, *, run: str | None = None, offset: int, limit: int) -> ApiCall[bytes]:
     """Read at most `limit` bytes of a run's log from an offset; a negative one reads the tail.
 
-    The headers x-log-offset and x-log-end of the answer say which they are.
+    The response headers x-log-offset and x-log-end give the returned part.
     """
     part = {"tail": limit} if offset < 0 else {"offset": offset, "limit": limit}
     query = {"run": run, **part}

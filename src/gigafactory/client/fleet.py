@@ -59,8 +59,8 @@ def invite(
     lasts_s: float | None = None,
 ) -> ApiCall[InvitationView]:
     """Create an enrollment secret for one machine; it is shown once."""
-    wanted = {"products": products, "capabilities": capabilities, "expiresIn": lasts_s}
-    body = msgspec.json.encode({name: value for name, value in wanted.items() if value})
+    doc = {"products": products, "capabilities": capabilities, "expiresIn": lasts_s}
+    body = msgspec.json.encode({name: value for name, value in doc.items() if value})
     return ApiCall(
         method="POST",
         path=path("enrollments"),
@@ -84,9 +84,9 @@ def enroll(
     secret: str, factory_id: str, *, os: str | None = None, labels: Sequence[str] = ()
 ) -> ApiCall[Membership]:
     """Exchange an enrollment secret for the factory's token; it is shown once."""
-    told = {"secret": secret, "factoryId": factory_id, "os": os, "labels": labels}
+    doc = {"secret": secret, "factoryId": factory_id, "os": os, "labels": labels}
     where = path("factories", "enroll")
-    body = msgspec.json.encode(told)
+    body = msgspec.json.encode(doc)
     return ApiCall(method="POST", path=where, response_type=Membership, body=body, repeatable=False)
 
 
@@ -96,7 +96,7 @@ def queue_state() -> ApiCall[QueueState]:
 
 
 def attention() -> ApiCall[AttentionView]:
-    """What waits for a person."""
+    """List attention items."""
     return ApiCall(method="GET", path=path("attention"), response_type=AttentionView)
 
 
@@ -127,6 +127,6 @@ def insights(
 
 
 def audit(*, limit: int = 50, cursor: str | None = None) -> ApiCall[AuditView]:
-    """One page of the audit log, newest first."""
+    """Return one page of the audit log, newest first."""
     query = {"limit": limit, "cursor": cursor}
     return ApiCall(method="GET", path=path("audit"), response_type=AuditView, query=query)

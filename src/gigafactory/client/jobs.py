@@ -57,5 +57,5 @@ def request_review(
     )
 
 
-def _encode_set(**wish: object) -> bytes:
-    return msgspec.json.encode({name: value for name, value in wish.items() if value})
+def _encode_set(**fields: object) -> bytes:
+    return msgspec.json.encode({name: value for name, value in fields.items() if value})

@@ -23,7 +23,7 @@ def set_budget(
     at_ceiling: str = "stop",
 ) -> ApiCall[BudgetView]:
     """Set the ceiling of a product; None for no ceiling."""
-    told = {
+    doc = {
         "ceilingUsd": ceiling_usd,
         "period": period,
         "reserveUsd": reserve_usd,
@@ -31,7 +31,7 @@ def set_budget(
     }
     where = path("budgets", product_id)
     return ApiCall(
-        method="PUT", path=where, response_type=BudgetView, body=msgspec.json.encode(told)
+        method="PUT", path=where, response_type=BudgetView, body=msgspec.json.encode(doc)
     )
 
 
@@ -76,7 +76,7 @@ def set_product(
     target_wait: Mapping[str, str] | None = None,
 ) -> ApiCall[ProductView]:
     """Configure a product; omitted settings get their defaults."""
-    told = {
+    doc = {
         "repos": repos,
         "share": share,
         "weights": weights or {},
@@ -85,5 +85,5 @@ def set_product(
     }
     where = path("products", product_id)
     return ApiCall(
-        method="PUT", path=where, response_type=ProductView, body=msgspec.json.encode(told)
+        method="PUT", path=where, response_type=ProductView, body=msgspec.json.encode(doc)
     )

@@ -20,8 +20,8 @@ def set_rollout(
     product_id: str, mode: str, *, share: float | None = None, explore: float | None = None
 ) -> ApiCall[RolloutView]:
     """Set the rollout mode of learned routing for a product."""
-    told = {"mode": mode, "share": share, "explore": explore}
+    doc = {"mode": mode, "share": share, "explore": explore}
     where = path("routing", product_id)
     return ApiCall(
-        method="PUT", path=where, response_type=RolloutView, body=msgspec.json.encode(told)
+        method="PUT", path=where, response_type=RolloutView, body=msgspec.json.encode(doc)
     )

@@ -11,14 +11,14 @@ from gigafactory.wire.scaling import ScalingView
 
 def scaling(shapes: Sequence[Shape] = ()) -> ApiCall[ScalingView]:
     """Return the demand and the number of factories wanted for each shape."""
-    told = [_shape_to_json(shape) for shape in shapes]
-    query = {"shapes": msgspec.json.encode(told).decode() if told else None}
+    docs = [_shape_to_json(shape) for shape in shapes]
+    query = {"shapes": msgspec.json.encode(docs).decode() if docs else None}
     return ApiCall(method="GET", path=path("scaling"), response_type=ScalingView, query=query)
 
 
 def _shape_to_json(shape: Shape) -> dict[str, object]:
     seats = (f"{name}={count}" for name, count in shape.engines.items())
-    told = {
+    doc = {
         "name": shape.name,
         "factories": shape.factories,
         "capabilities": ",".join(shape.capabilities),
@@ -32,4 +32,4 @@ def _shape_to_json(shape: Shape) -> dict[str, object]:
         "warm": shape.warm,
         "backlog": shape.backlog,
     }
-    return {name: value for name, value in told.items() if value != ""}
+    return {name: value for name, value in doc.items() if value != ""}

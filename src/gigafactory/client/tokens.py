@@ -19,8 +19,8 @@ def issue_token(
     user: str, role: str, *, products: Sequence[str] = ("*",), lasts_s: float | None = None
 ) -> ApiCall[TokenView]:
     """Create a token for a person; its secret is shown once."""
-    told = {"user": user, "role": role, "products": products, "expiresIn": lasts_s}
-    body = msgspec.json.encode(told)
+    doc = {"user": user, "role": role, "products": products, "expiresIn": lasts_s}
+    body = msgspec.json.encode(doc)
     return ApiCall(
         method="POST", path=path("tokens"), response_type=TokenView, body=body, repeatable=False
     )

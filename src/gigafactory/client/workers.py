@@ -22,27 +22,27 @@ def heartbeat(state: Mapping[str, Any]) -> ApiCall[HeartbeatView]:
 
 def claim(factory_id: str, *, instance_id: str, wait_s: float = 0.0) -> ApiCall[GrantView | None]:
     """Lease the best job for this factory; None if there is none within the wait."""
-    asked = {"factoryId": factory_id, "instanceId": instance_id, "wait": wait_s}
-    # A type checker does not see that a union of types is a type.
-    answer: Any = GrantView | None
-    return ApiCall(method="POST", path=path("claim"), response_type=answer, body=encode(asked))
+    doc = {"factoryId": factory_id, "instanceId": instance_id, "wait": wait_s}
+    # Typed Any because mypy does not accept a union as a type object.
+    response_type: Any = GrantView | None
+    return ApiCall(method="POST", path=path("claim"), response_type=response_type, body=encode(doc))
 
 
 def accept(factory_id: str, job_id: str, offer_id: str, *, instance_id: str) -> ApiCall[GrantView]:
     """Accept an offer: it becomes a lease."""
-    asked = {
+    doc = {
         "factoryId": factory_id,
         "instanceId": instance_id,
         "jobId": job_id,
         "offerId": offer_id,
     }
-    return ApiCall(method="POST", path=path("accept"), response_type=GrantView, body=encode(asked))
+    return ApiCall(method="POST", path=path("accept"), response_type=GrantView, body=encode(doc))
 
 
 def decline(factory_id: str, job_id: str, offer_id: str, *, reason: str) -> ApiCall[JobView]:
     """Decline an offer, so that another factory gets it."""
-    asked = {"factoryId": factory_id, "jobId": job_id, "offerId": offer_id, "decline": reason}
-    return ApiCall(method="POST", path=path("accept"), response_type=JobView, body=encode(asked))
+    doc = {"factoryId": factory_id, "jobId": job_id, "offerId": offer_id, "decline": reason}
+    return ApiCall(method="POST", path=path("accept"), response_type=JobView, body=encode(doc))
 
 
 def offers(factory_id: str) -> ApiCall[object]:
@@ -81,8 +81,8 @@ def job_token(job_id: str, epoch: int) -> ApiCall[JobTokenView]:
 
 def fail(job_id: str, epoch: int, result: str, reason: str, **more: object) -> ApiCall[JobView]:
     """Report that a run has failed; the lease ends at once."""
-    told = {"jobId": job_id, "leaseEpoch": epoch, "result": result, "reason": reason, **more}
-    return ApiCall(method="POST", path=path("fail"), response_type=JobView, body=encode(told))
+    doc = {"jobId": job_id, "leaseEpoch": epoch, "result": result, "reason": reason, **more}
+    return ApiCall(method="POST", path=path("fail"), response_type=JobView, body=encode(doc))
 
 
 def log_chunk(job_id: str, epoch: int, offset: int, data: bytes) -> ApiCall[LogEnd]:

@@ -62,7 +62,7 @@ class BudgetView(ResponseView, frozen=True, kw_only=True):
     reserved_usd: Money
     """Reserved for running work."""
     left_usd: Money | None
-    """What can still be reserved."""
+    """The amount that can still be reserved."""
     percent: int
     """Spent share of the ceiling; 0 without one."""
     warning: int
@@ -71,7 +71,7 @@ class BudgetView(ResponseView, frozen=True, kw_only=True):
     period_ends: Timestamp | None
     paused: bool
     paused_by: str | None
-    """Who paused it; null if it is not paused, or only spent."""
+    """The user who paused it; null if it is not paused, or only spent."""
     paused_at: Timestamp | None
     says: str
     """Summary sentence."""

@@ -30,7 +30,7 @@ Money = Annotated[str, Meta(description="dollars, as a decimal number", examples
 class JsonTime(datetime):
     """A UTC time with its JSON text: ISO 8601 with milliseconds and `Z`.
 
-    msgspec writes plain datetimes with microseconds or without a fraction, and has no option.
+    msgspec writes a plain datetime with microseconds or without a fraction; it has no option.
     """
 
     __slots__ = ("text",)
@@ -39,19 +39,19 @@ class JsonTime(datetime):
 
 @lru_cache(maxsize=4096)
 def timestamp(at: datetime) -> JsonTime:
-    """Return a UTC time in the form that every response shows."""
-    made = JsonTime.combine(at.date(), at.timetz())
-    made.text = at.isoformat(timespec="milliseconds")[:-6] + "Z"
-    return made
+    """Return a UTC time in the format of all responses."""
+    converted = JsonTime.combine(at.date(), at.timetz())
+    converted.text = at.isoformat(timespec="milliseconds")[:-6] + "Z"
+    return converted
 
 
 def optional_timestamp(at: datetime | None) -> JsonTime | None:
-    """Return the same for a time that may be missing."""
+    """Return the timestamp of a time, or None."""
     return None if at is None else timestamp(at)
 
 
 def encode_hook(value: object) -> object:
-    """Return what msgspec shall write for a value that it does not know: the text of a time."""
+    """Return the JSON text of a time, for msgspec's encoder."""
     if isinstance(value, JsonTime):
         return value.text
     raise NotImplementedError(f"{type(value).__name__} has no JSON form")

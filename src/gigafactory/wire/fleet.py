@@ -71,7 +71,7 @@ class Command(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A command for a factory; derived from state, so that none is lost."""
 
     type: Literal["cancel", "preempt", "drain", "ask"]
-    """`ask`: to ask for work although offers come, as those of some product do not."""
+    """`ask`: also claim work, because jobs of some product are not offered."""
     job_id: str | None = None
 
 
@@ -98,7 +98,7 @@ Seats = Annotated[int, Meta(ge=0, le=1000)]
 
 
 Fraction = Annotated[
-    float, Meta(ge=0, le=100, description="0 to 1; above 1 it is read as per cent")
+    float, Meta(ge=0, le=100, description="0 to 1; a value above 1 is a percentage")
 ]
 
 
@@ -145,12 +145,12 @@ class HeartbeatDoc(RequestDoc, frozen=True, kw_only=True, forbid_unknown_fields=
     version: Word | None = None
 
     def to_domain(self, now: datetime) -> Factory:
-        """The factory as it describes itself; what only the coordinator knows is filled in there.
+        """Return the factory as advertised; the coordinator fills in the rest.
 
-        Raises Invalid for capabilities that are none.
+        Raises Invalid for an invalid capability or cooling time.
         """
         parse_advertised(self.capabilities, what="the heartbeat")
-        engines = {name: _seats(name, told, now) for name, told in self.engines.items()}
+        engines = {name: _seats(name, doc, now) for name, doc in self.engines.items()}
         for name, count in self.seats.items():
             known = engines.get(name, EngineSeats())
             engines[name] = msgspec.structs.replace(known, seats=count)
@@ -182,22 +182,22 @@ class HeartbeatDoc(RequestDoc, frozen=True, kw_only=True, forbid_unknown_fields=
         )
 
 
-def _fraction(told: float | None) -> float | None:
-    return told if told is None or told <= 1 else told / 100
+def _fraction(value: float | None) -> float | None:
+    return value if value is None or value <= 1 else value / 100
 
 
-def _seats(name: str, told: EngineDoc, now: datetime) -> EngineSeats:
-    until = told.cooling_until
+def _seats(name: str, doc: EngineDoc, now: datetime) -> EngineSeats:
+    until = doc.cooling_until
     if until is not None and until - now > COOLING_MAX:
         fault = Fault(
             f"engines.{name}.coolingUntil", f"is more than {COOLING_MAX.days} days from now"
         )
         raise Invalid("the heartbeat", [fault])
     return EngineSeats(
-        version=told.version,
-        seats=told.seats,
+        version=doc.version,
+        seats=doc.seats,
         cooling_until=until and until.replace(microsecond=until.microsecond // 1000 * 1000),
-        unavailable=told.unavailable,
+        unavailable=doc.unavailable,
     )
 
 
@@ -269,25 +269,25 @@ class EnrollmentsView(ResponseView, frozen=True, kw_only=True):
 
 
 class Capacity(ResponseView, frozen=True, kw_only=True):
-    """Machines, and how much of them is in use."""
+    """Factories and their utilization."""
 
     total: int
     online: int
     draining: int
     streaming: int
     slots: int
-    """Slots of those that are online."""
+    """Slots of online factories."""
     running: int
-    """Leases that stand."""
+    """Active leases."""
     utilization: float
-    """Running over slots, 0 to 1."""
+    """Running divided by slots, 0 to 1."""
 
 
 class FleetMetrics(ResponseView, frozen=True, kw_only=True):
-    """How the fleet stands for one caller."""
+    """Fleet metrics within the caller's products."""
 
     stages: Mapping[Stage, int]
     board: Mapping[str, int]
-    """The same by the six columns of a board."""
+    """Jobs by column of the board."""
     queue_depth: int
     factories: Capacity

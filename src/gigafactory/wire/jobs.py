@@ -40,7 +40,7 @@ class EventView(ResponseView, frozen=True, kw_only=True):
 
 
 class JobView(ResponseView, frozen=True, kw_only=True):
-    """One job as it is now."""
+    """The current state of a job."""
 
     id: str
     name: str
@@ -126,7 +126,7 @@ Include = Annotated[
     str,
     Meta(
         pattern=rf"^(({INCLUDABLE})(,({INCLUDABLE})){{0,4}})?$(?!\n)",
-        description="more of the job: manifest, body, events, runs, artifacts, with commas between",
+        description="parts to add, comma-separated: manifest, body, events, runs, artifacts",
     ),
 ]
 
@@ -135,7 +135,7 @@ Stages = Annotated[
     str,
     Meta(
         pattern=rf"^({STAGES_PATTERN})(,({STAGES_PATTERN})){{0,9}}$(?!\n)",
-        description="one stage, or several with commas between",
+        description="one or more stages, comma-separated",
     ),
 ]
 
@@ -144,7 +144,7 @@ Ids = Annotated[
     str,
     Meta(
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}(,[A-Za-z0-9][A-Za-z0-9._-]{0,199}){0,99}$(?!\n)",
-        description="one id, or up to a hundred with commas between; it stands alone",
+        description="up to 100 ids, comma-separated; cannot be combined with other filters",
     ),
 ]
 

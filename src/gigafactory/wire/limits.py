@@ -13,4 +13,4 @@ CLAIM_WAIT_MAX_S = 30.0
 REPORTS_MAX = 500
 """Reports in one request."""
 INVITATION_LASTS = timedelta(hours=1)
-"""How long an enrollment secret is valid unless the request says otherwise."""
+"""Default lifetime of an enrollment secret."""

@@ -6,7 +6,7 @@ from gigafactory.domain.errors import Fault
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A refused request: `code` is stable, `detail` is for people, the rest where it applies."""
+    """A refused request: `code` is stable, `detail` is for people."""
 
     type: str
     title: str

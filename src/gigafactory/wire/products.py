@@ -81,9 +81,9 @@ class ProductDoc(RequestDoc, frozen=True, kw_only=True):
 
 
 def check_wait(text: str) -> str | None:
-    """Return what is expected instead of an invalid wait; None for a valid one."""
+    """Return the expected format if a wait is invalid, or None."""
     try:
-        return None if parse_duration(text) else "more than nothing"
+        return None if parse_duration(text) else "more than zero"
     except ValueError as expected:
         return str(expected)
 

@@ -1,4 +1,4 @@
-"""Reports of workers on their runs, and the answers to them."""
+"""Records of worker reports and their results."""
 
 from datetime import timedelta
 from typing import Annotated, Any
@@ -47,7 +47,7 @@ class CheckpointDoc(RequestDoc, frozen=True, kw_only=True):
 
     @classmethod
     def from_domain(cls, checkpoint: Checkpoint) -> "CheckpointDoc":
-        """Return a checkpoint in the form that is sent."""
+        """Return the wire record of a checkpoint."""
         return cls(
             branch=checkpoint.branch,
             commit=checkpoint.commit,
@@ -90,7 +90,7 @@ class UsageDoc(RequestDoc, frozen=True, kw_only=True):
 
     @classmethod
     def from_domain(cls, usage: Usage) -> "UsageDoc":
-        """Return usage in the form that is sent: its cost in dollars."""
+        """Return the wire record of a usage, with its cost in dollars."""
         nanos = usage.cost_nano_usd
         return cls(
             engine=usage.engine,
@@ -110,7 +110,7 @@ class UsageDoc(RequestDoc, frozen=True, kw_only=True):
     def to_domain(self) -> Usage:
         """Return the domain record.
 
-        Raises Invalid for a cost that is no sum of money.
+        Raises Invalid for an invalid cost.
         """
         return Usage(
             engine=self.engine,
@@ -160,7 +160,7 @@ class ReportDoc(RequestDoc, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def from_domain(cls, report: Report) -> "ReportDoc":
-        """Return a report in the form that is sent."""
+        """Return the wire record of a report."""
         wait, checkpoint, usage = report.retry_after, report.checkpoint, report.usage
         return cls(
             lease_epoch=report.epoch,
@@ -240,7 +240,7 @@ class FailDoc(RequestDoc, frozen=True, kw_only=True):
 
         Raises Invalid.
         """
-        told = ReportDoc(
+        report = ReportDoc(
             lease_epoch=self.lease_epoch,
             stage=Stage.FAILED,
             result=self.result,
@@ -249,7 +249,7 @@ class FailDoc(RequestDoc, frozen=True, kw_only=True):
             usage=self.usage,
             retry_after=self.retry_after,
         )
-        return told.to_domain(self.job_id)
+        return report.to_domain(self.job_id)
 
 
 def _require_small(field: str, document: Document | None) -> None:
@@ -257,7 +257,7 @@ def _require_small(field: str, document: Document | None) -> None:
         return
     size = len(msgspec.json.encode(document))
     if size > DOC_BYTES_MAX:
-        message = f"has {size} bytes; expected at most {DOC_BYTES_MAX}: send what is long as log"
+        message = f"has {size} bytes; expected at most {DOC_BYTES_MAX}; send long output as log"
         raise Invalid("the report", [Fault(field, message)])
 
 

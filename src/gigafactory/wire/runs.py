@@ -1,4 +1,4 @@
-"""Records of runs and what they used."""
+"""Records of runs and their usage."""
 
 from typing import Any
 
@@ -55,9 +55,9 @@ class RunView(ResponseView, frozen=True, kw_only=True):
     parent_id: str | None
     """The composite that the job belongs to."""
     review: Review | None
+    """The reviewers' verdict on its work."""
     edited_lines: int | None
     """Lines that people changed before it was shipped; null if unknown."""
-    """What people made of its work."""
 
 
 class RunsView(ResponseView, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Records of demand and of the number of factories wanted."""
+"""Records of demand and of scale targets."""
 
 from typing import Annotated
 

@@ -173,7 +173,7 @@ def test_a_terminal_sees_the_same(shell: Shell, name: str, plain: str) -> None:
         (b"HTTP/1.1 103 Early Hints\r\n\r\n" + answer(b'{"jobs": []}'), 0, "no jobs yet"),
         (CHUNKED, 0, "no jobs yet"),
         (b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{}", 1, "KeyError"),
-        (CUT_OFF, 5, "closed before the answer was whole"),
+        (CUT_OFF, 5, "closed before the response was complete"),
         (b"SSH-2.0-OpenSSH_9.6\r\n", 5, "not HTTP"),
         (b"", 5, "closed before"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\n<html>", 1, "JSONDecodeError"),

@@ -96,7 +96,7 @@ def test_an_answer_may_have_no_body() -> None:
     ids=["nothing", "half a header", "too short", "no last chunk", "only a prelude"],
 )
 def test_half_an_answer_is_none(answer: bytes) -> None:
-    with pytest.raises(ConnectionError, match="closed before the answer was whole"):
+    with pytest.raises(ConnectionError, match="closed before the response was complete"):
         body_of(answer)
 
 

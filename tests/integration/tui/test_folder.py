@@ -34,10 +34,10 @@ async def dashboard(place: Place) -> AsyncIterator[Terminal]:
 async def test_an_empty_folder_says_what_to_do_next(place: Place) -> None:
     async with dashboard(place) as terminal:
         for view, said in (
-            ("1", "`aq add FILE` puts a job into the inbox"),
+            ("1", "Add one with `aq add FILE`"),
             ("2", "Nothing waits for you."),
-            ("3", "`aq run` works through its inbox"),
-            ("5", "`aq insights` says what its runs came to"),
+            ("3", "`aq run` runs the jobs in its inbox"),
+            ("5", "`aq insights` shows the cost of its runs"),
         ):
             await terminal.press(view)
             await terminal.sees(said)
@@ -47,7 +47,7 @@ async def test_a_job_is_run_approved_and_shipped(place: Place) -> None:
     place.drop_work("greet", "# Greet\necho hello > hello.txt")
     async with dashboard(place) as terminal:
         await terminal.press("2")
-        await terminal.sees("1 new in the inbox", "greet.md: `aq run` takes them in")
+        await terminal.sees("1 new in the inbox", "greet.md: `aq run` submits them")
         await place.run()
         await terminal.press("1")
         await terminal.sees("REVIEW 1", "greet")
@@ -82,7 +82,7 @@ async def test_what_is_no_job_is_a_problem_that_can_be_tried_again(place: Place)
     await place.run()
     async with dashboard(place) as terminal:
         await terminal.press("2")
-        await terminal.sees("PROBLEMS 1", "broken.md is no job", "timeout")
+        await terminal.sees("PROBLEMS 1", "broken.md is not a valid job file", "timeout")
         place.drop("other", "true")
         await terminal.press("r")
         await terminal.sees("broken.md is in the inbox again")
@@ -109,11 +109,11 @@ async def test_a_log_is_followed_live_and_its_runner_is_drained(place: Place) ->
         async with dashboard(place) as terminal:
             await terminal.sees("BUILDING 1", f"runner {running.pid}")
             await terminal.press("enter")
-            await terminal.sees("one", f"process {running.pid} works on it")
+            await terminal.sees("one", f"process {running.pid} runs it")
             await terminal.press("escape", "3")
             await terminal.sees(f"runner {running.pid}", "online", "d drain")
             await terminal.press("d", "y")
-            await terminal.sees("takes nothing new", "draining", gone="d drain")
+            await terminal.sees("is draining: it takes no new jobs", gone="d drain")
             await terminal.press("1", "enter")
             go.touch()
             await terminal.sees("two")
@@ -128,9 +128,9 @@ async def test_a_folder_that_is_gone_is_told_and_seen_again(place: Place) -> Non
     async with dashboard(place) as terminal:
         await terminal.sees("REVIEW 1")
         place.board.root.rename(away)
-        await terminal.sees("✗ no answer", "is no queue any more", "greet")
+        await terminal.sees("✗ no answer", "is no longer a folder queue", "greet")
         away.rename(place.board.root)
-        await terminal.sees("● live", gone="no queue any more")
+        await terminal.sees("● live", gone="no longer a folder queue")
 
 
 async def test_a_folder_is_halted_and_goes_on(place: Place) -> None:
@@ -144,5 +144,5 @@ async def test_a_folder_is_halted_and_goes_on(place: Place) -> None:
         await terminal.press("2")
         await terminal.sees("by user:ada: bad release")
         await terminal.press("H", "y")
-        await terminal.sees("the folder goes on", "● live")
+        await terminal.sees("the folder is resumed", "● live")
         assert len((await place.run()).taken) == 1

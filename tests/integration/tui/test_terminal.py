@@ -86,7 +86,7 @@ def test_a_folder_is_watched_and_decided_on(place: Place) -> None:
     place.drop("greet", "# Greet\necho hello")
     shell = place.shell
     with a_window(shell.folder, *dash(shell)) as window:
-        window.sees("● live", "Nothing here yet.")
+        window.sees("● live", "No jobs yet.")
         window.press("2")
         window.sees("1 new in the inbox")
         assert shell.aq("run", "--once").code == 0
@@ -108,7 +108,7 @@ def test_a_folder_is_shown_beside_a_fleet_where_that_was_said(place: Place, serv
     told, environ = dash(place.shell)
     there = {"AQ_FLEET_API": served.url, "AQ_FLEET_TOKEN": served.token, "AQ_FLEET_DASH": "0"}
     with a_window(place.shell.folder, told, environ | there) as window:
-        window.sees("● live", "Nothing here yet.")
+        window.sees("● live", "No jobs yet.")
         window.press("2")
         window.sees("1 new in the inbox")
 

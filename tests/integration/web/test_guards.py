@@ -233,7 +233,7 @@ async def test_pages_report_a_store_outage(tmp_path: Path) -> None:
             *(job, f"{job}/diff", f"{job}/roadmap"),
         ):
             text = await ann.page(place, 503)
-            assert "Away for a moment" in text, place
+            assert "Temporarily unavailable" in text, place
             assert "the store is unavailable" in text, place
         store.away = False
         await ann.page(job)

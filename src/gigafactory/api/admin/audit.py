@@ -34,12 +34,12 @@ class AuditQuery(RequestDoc, frozen=True, kw_only=True):
 @get("/audit", opt=operation(TAG, query=AuditQuery, responses={200: Body(of=AuditView)}))
 async def audit(request: ApiRequest) -> ASGIApp:
     """Read the audit log: changes of halts, tokens, factories, profiles and products."""
-    events, following = await find_audit_events(
+    events, next_cursor = await find_audit_events(
         request, await request.caller(), request.query(AuditQuery)
     )
     return json_response(
         AuditView(
-            events=tuple(views.render_event(event) for event in events), next_cursor=following
+            events=tuple(views.render_event(event) for event in events), next_cursor=next_cursor
         )
     )
 
@@ -51,19 +51,22 @@ async def find_audit_events(
 
     Raises Forbidden, Invalid.
     """
-    asked = ("audit", visible_products(caller), page.limit)
-    before = _position(decode_cursor(page.cursor, asked))
+    query = ("audit", visible_products(caller), page.limit)
+    before = _position(decode_cursor(page.cursor, query))
     events = await request.coordinator.audit.page(caller, before=before, limit=page.limit)
-    return events, encode_cursor(str(events[-1].position), asked) if len(
-        events
-    ) == page.limit else None
+    if len(events) < page.limit:
+        return events, None
+    return events, encode_cursor(str(events[-1].position), query)
 
 
 def _position(last: str | None) -> int | None:
     if last is None:
         return None
     if not last.isdecimal() or len(last) > len(str(2**53)):
-        raise Invalid("the query", [Fault("cursor", "is not one of ours")])
+        raise Invalid(
+            "the query",
+            [Fault("cursor", "is not valid; use the unchanged nextCursor of the previous page")],
+        )
     return int(last)
 
 

@@ -13,8 +13,8 @@ from gigafactory.wire.budgets import BudgetDoc, BudgetView, BurndownView, PauseD
 from gigafactory.wire.fields import optional_timestamp
 
 TAG = "Budgets"
-ASKED = {"ceilingUsd": "200", "period": "month", "reserveUsd": "1", "atCeiling": "stop"}
-BUDGET = ASKED | {
+TERMS = {"ceilingUsd": "200", "period": "month", "reserveUsd": "1", "atCeiling": "stop"}
+BUDGET = TERMS | {
     "productId": "notes",
     "spentUsd": "81.5",
     "estimatedUsd": "0",
@@ -81,7 +81,7 @@ async def get_budget(request: ApiRequest) -> ASGIApp:
     "/budgets/{product_id:str}",
     opt=operation(
         TAG,
-        body=Body(of=BudgetDoc, example=ASKED),
+        body=Body(of=BudgetDoc, example=TERMS),
         responses={200: Body(of=BudgetView, example=BUDGET)},
         errors=(404, 409, 422),
     ),
@@ -125,9 +125,9 @@ async def pause_budget(request: ApiRequest) -> ASGIApp:
     ),
 )
 async def resume_budget(request: ApiRequest) -> ASGIApp:
-    """Lift a pause; a spent budget needs a higher ceiling or the next period.
+    """Lift a pause.
 
-    Then this is refused (423).
+    423 while the budget is spent: raise its ceiling, or wait for the next period.
     """
     caller = await request.caller()
     return json_response(
@@ -142,7 +142,7 @@ async def resume_budget(request: ApiRequest) -> ASGIApp:
 async def burn_down(request: ApiRequest) -> ASGIApp:
     """Return the spending of the current period by day.
 
-    Of a budget in total the newest 62 days are told one by one, and what came before in one sum.
+    A budget with the period `total` shows its newest 62 days; earlier spending is one entry.
     """
     caller = await request.caller()
     budget = await request.coordinator.budgets.get(caller, path_product(request))

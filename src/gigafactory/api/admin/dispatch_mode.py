@@ -27,7 +27,7 @@ from gigafactory.wire.dispatch_mode import (
 from gigafactory.wire.fields import timestamp
 
 TAG = "Shadow"
-SHOWN = {
+DISPATCH = {
     "productId": "notes",
     "mode": "shadow",
     "comparison": {
@@ -63,7 +63,7 @@ SHOWN = {
                 example={
                     "decisionsNeeded": COMPARISONS_MIN,
                     "agreementNeeded": AGREEMENT_MIN,
-                    "products": [SHOWN],
+                    "products": [DISPATCH],
                 },
             )
         },
@@ -72,15 +72,15 @@ SHOWN = {
 async def shadow(request: ApiRequest) -> ASGIApp:
     """Return the dispatch mode of each product and its shadow comparison.
 
-    Of the chosen product, or of all that the token covers.
+    Covers the chosen product, or all products of the token.
     """
     caller = await request.caller()
-    found = await request.coordinator.dispatch_control.show(caller)
+    products = await request.coordinator.dispatch_control.show(caller)
     return json_response(
         ShadowView(
             decisions_needed=COMPARISONS_MIN,
             agreement_needed=AGREEMENT_MIN,
-            products=tuple(_product_dispatch(each) for each in found),
+            products=tuple(_product_dispatch(each) for each in products),
         )
     )
 
@@ -90,30 +90,30 @@ async def shadow(request: ApiRequest) -> ASGIApp:
     opt=operation(
         TAG,
         body=Body(of=DispatchModeDoc, example={"mode": "shadow"}),
-        responses={200: Body(of=ProductDispatchView, example=SHOWN)},
+        responses={200: Body(of=ProductDispatchView, example=DISPATCH)},
         errors=(404, 409),
     ),
 )
 async def put_shadow(request: ApiRequest) -> ASGIApp:
     """Set the dispatch mode of a product; `shadow` starts a new comparison.
 
-    `push` from another mode asks for enough decisions in shadow that agree, unless it is forced.
-    Going back is the same call with `pull` or `shadow`, at any time.
+    Switching to `push` requires enough agreeing shadow decisions, or `force`. Switch back to `pull`
+    or `shadow` at any time.
     """
     caller = await request.caller()
-    asked = await request.json_body(DispatchModeDoc)
-    turned = await request.coordinator.dispatch_control.set_mode(
-        caller, path_product(request), asked.mode, force=asked.force
+    doc = await request.json_body(DispatchModeDoc)
+    dispatch = await request.coordinator.dispatch_control.set_mode(
+        caller, path_product(request), doc.mode, force=doc.force
     )
-    return json_response(_product_dispatch(turned))
+    return json_response(_product_dispatch(dispatch))
 
 
 def _product_dispatch(of: ProductDispatch) -> ProductDispatchView:
-    known = of.comparison
+    comparison = of.comparison
     return ProductDispatchView(
         product_id=of.product_id,
         mode=of.mode,
-        comparison=_comparison(known) if known is not None else None,
+        comparison=_comparison(comparison) if comparison is not None else None,
     )
 
 

@@ -45,9 +45,9 @@ async def queue_state(request: ApiRequest) -> ASGIApp:
 async def attention(request: ApiRequest) -> ASGIApp:
     """List attention items: halts, reviews, ships, failures, stuck jobs, lost factories."""
     caller = await request.caller()
-    matters = await request.coordinator.attention.list(caller)
+    items = await request.coordinator.attention.list(caller)
     return json_response(
-        AttentionView(attention=tuple(views.render_attention_item(each) for each in matters))
+        AttentionView(attention=tuple(views.render_attention_item(each) for each in items))
     )
 
 
@@ -81,7 +81,7 @@ async def list_switches(request: ApiRequest) -> ASGIApp:
 async def halt(request: ApiRequest) -> ASGIApp:
     """Halt all offers and grants; none is made after this response.
 
-    Running work goes on, unless `stop` asks for it to be handed back.
+    Running work continues, unless `stop` is set: then workers are asked to release their jobs.
     """
     caller = await request.caller()
     asked = await request.json_body(HaltDoc)

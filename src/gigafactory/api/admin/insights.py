@@ -41,24 +41,24 @@ class InsightsQuery(RequestDoc, frozen=True, kw_only=True):
 async def insights(request: ApiRequest) -> ASGIApp:
     """Return roll-ups of runs: usage and outcomes by engine, profile, repo and so on.
 
-    Of the chosen product, or of all that the token covers. A run is counted within seconds of its
-    end. A job counts once in each group, on the day of its first run there. Beside that: which
-    engine first tries speak for, and how the service keeps its objectives.
+    Covers the chosen product, or all products of the token. A run is counted within seconds of its
+    end. A job counts once in each group, on the day of its first run there. Also returns engine
+    advice from first attempts, and the service level objectives.
     """
     caller = await request.caller()
-    asked = request.query(InsightsQuery)
-    by = [GroupBy(name) for name in dict.fromkeys(asked.by.split(","))]
-    told = await request.coordinator.overview.show(caller, by, since=asked.since, job=asked.job)
-    return json_response(_insights(told))
+    query = request.query(InsightsQuery)
+    by = [GroupBy(name) for name in dict.fromkeys(query.by.split(","))]
+    found = await request.coordinator.overview.show(caller, by, since=query.since, job=query.job)
+    return json_response(_insights(found))
 
 
-def _insights(told: Insights) -> InsightsView:
-    groups = {by: tuple(_rollup(one) for one in each) for by, each in told.by.items()}
+def _insights(of: Insights) -> InsightsView:
+    groups = {by: tuple(_rollup(one) for one in each) for by, each in of.by.items()}
     return InsightsView(
-        total=_rollup(told.total),
+        total=_rollup(of.total),
         by=groups,
-        advice=tuple(AdviceView(**asdict(one)) for one in told.advice),
-        objectives=tuple(_objective(one) for one in told.objectives),
+        advice=tuple(AdviceView(**asdict(one)) for one in of.advice),
+        objectives=tuple(_objective(one) for one in of.objectives),
     )
 
 

@@ -28,17 +28,19 @@ FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-real-ip")
 async def prometheus(request: ApiRequest) -> ASGIApp:
     """Return the metrics of all products in Prometheus text format.
 
-    Free on the machine itself; from elsewhere with a token that covers all products, unless the
-    setting `server.metrics-open` says otherwise.
+    Needs no token on the coordinator's machine. Elsewhere it needs a token for all products, unless
+    `server.metrics-open` is set.
     """
     if not (request.app.state.metrics_open or _is_local(request)):
         caller = await request.caller()
         caller.require("read")
         if not caller.can_see("*"):
-            raise Forbidden("these numbers are of all products, and the token covers only some")
-    moment = await request.coordinator.metrics.snapshot()
+            raise Forbidden(
+                "metrics cover all products, but the token covers only some; use a token for all"
+            )
+    snapshot = await request.coordinator.metrics.snapshot()
     registry = CollectorRegistry()
-    registry.register(PrometheusCollector(moment, streams=len(request.app.state.streams)))
+    registry.register(PrometheusCollector(snapshot, streams=len(request.app.state.streams)))
     return HttpResponse(200, generate_latest(registry), media_type=PROMETHEUS.encode())
 
 

@@ -65,7 +65,7 @@ async def put_product(request: ApiRequest) -> ASGIApp:
 def path_product(request: ApiRequest) -> str:
     """Return the product id from the path.
 
-    Raises NotFound for what cannot be one.
+    Raises NotFound for an invalid one.
     """
     product_id = request.path_name("product_id", "product")
     try:

@@ -29,8 +29,8 @@ from gigafactory.wire.routing import (
 )
 
 TAG = "Routing"
-ASKED = {"mode": "ab", "share": 0.5, "explore": 0.05}
-ROLLOUT = ASKED | {
+SETTINGS = {"mode": "ab", "share": 0.5, "explore": 0.05}
+ROLLOUT = SETTINGS | {
     "productId": "notes",
     "since": "2026-01-01T00:00:00.000Z",
     "by": "user:ann",
@@ -70,16 +70,16 @@ RECOMMENDED = {
 async def routing(request: ApiRequest) -> ASGIApp:
     """Return routing recommendations with their evidence, and the rollout of each product.
 
-    Of the chosen product, or of all that the token covers; learned from the first tries of jobs of
-    the last six months.
+    Covers the chosen product, or all products of the token. Learned from the first attempts of jobs
+    in the last six months.
     """
     caller = await request.caller()
-    told = await request.coordinator.routing.advise(caller)
+    advice = await request.coordinator.routing.advise(caller)
     return json_response(
         RoutingView(
-            tries=told.tries,
-            rollouts=tuple(render_rollout(each) for each in told.rollouts),
-            recommendations=tuple(_recommendation(each) for each in told.recommended),
+            tries=advice.tries,
+            rollouts=tuple(render_rollout(each) for each in advice.rollouts),
+            recommendations=tuple(_recommendation(each) for each in advice.recommended),
         )
     )
 
@@ -88,18 +88,18 @@ async def routing(request: ApiRequest) -> ASGIApp:
 async def evaluation(request: ApiRequest) -> ASGIApp:
     """Evaluate learned routing offline against the default rules and the best single engine.
 
-    Only jobs whose choice was drawn by lot can say what would have come of another one; with too
-    few of them it concludes nothing, and says how many are needed.
+    Uses only exploring jobs, whose engine and factory were chosen at random. With too few of them
+    the evaluation is inconclusive and says how many are needed.
     """
     caller = await request.caller()
-    told = await request.coordinator.routing.evaluate(caller)
+    found = await request.coordinator.routing.evaluate(caller)
     return json_response(
         EvaluationView(
-            episodes=told.episodes,
-            estimates=tuple(_estimate(each) for each in told.estimates),
-            gain=_interval(told.gain) if told.gain is not None else None,
-            concludes=told.is_conclusive,
-            told=told.conclusion,
+            episodes=found.episodes,
+            estimates=tuple(_estimate(each) for each in found.estimates),
+            gain=_interval(found.gain) if found.gain is not None else None,
+            concludes=found.is_conclusive,
+            told=found.conclusion,
         )
     )
 
@@ -108,7 +108,7 @@ async def evaluation(request: ApiRequest) -> ASGIApp:
     "/routing/{product_id:str}",
     opt=operation(
         TAG,
-        body=Body(of=RolloutDoc, example=ASKED),
+        body=Body(of=RolloutDoc, example=SETTINGS),
         responses={200: Body(of=RolloutView, example=ROLLOUT)},
         errors=(404, 409),
     ),
@@ -116,14 +116,14 @@ async def evaluation(request: ApiRequest) -> ASGIApp:
 async def put_routing(request: ApiRequest) -> ASGIApp:
     """Set the rollout of learned routing for a product; a new comparison starts.
 
-    Switching back is the same call with `off`: nothing that was learned is lost.
+    Use `off` to switch back; the learned model is kept.
     """
     caller = await request.caller()
-    asked = await request.json_body(RolloutDoc)
-    turned = await request.coordinator.routing.set_mode(
-        caller, path_product(request), asked.mode, share=asked.share, explore=asked.explore
+    doc = await request.json_body(RolloutDoc)
+    rollout = await request.coordinator.routing.set_mode(
+        caller, path_product(request), doc.mode, share=doc.share, explore=doc.explore
     )
-    return json_response(render_rollout(turned))
+    return json_response(render_rollout(rollout))
 
 
 def render_rollout(of: RoutingRollout) -> RolloutView:

@@ -28,10 +28,10 @@ TAG = "Tokens"
 async def issue_token(request: ApiRequest) -> ASGIApp:
     """Create a token for a person; its secret is shown once."""
     caller = await request.caller()
-    asked = await request.json_body(TokenDoc)
-    lasts = None if asked.expires_in is None else timedelta(seconds=int(asked.expires_in))
+    doc = await request.json_body(TokenDoc)
+    lifetime = None if doc.expires_in is None else timedelta(seconds=int(doc.expires_in))
     made = await request.coordinator.tokens.issue(
-        caller, asked.user, asked.role, asked.products, lasts=lasts
+        caller, doc.user, doc.role, doc.products, lasts=lifetime
     )
     return json_response(views.render_token(made.token, secret=made.secret), 201)
 
@@ -52,8 +52,10 @@ async def list_tokens(request: ApiRequest) -> ASGIApp:
 async def revoke_token(request: ApiRequest) -> ASGIApp:
     """Revoke a token and close its open streams."""
     caller = await request.caller()
-    ended = await request.coordinator.tokens.revoke(caller, request.path_name("token_id", "token"))
-    return json_response(views.render_token(ended))
+    revoked = await request.coordinator.tokens.revoke(
+        caller, request.path_name("token_id", "token")
+    )
+    return json_response(views.render_token(revoked))
 
 
 @post(
@@ -68,15 +70,15 @@ async def revoke_token(request: ApiRequest) -> ASGIApp:
 async def issue_job_token(request: ApiRequest) -> ASGIApp:
     """Create a token for the agent of a job; only the holder of the lease may.
 
-    It is good until that lease ends, for the job's own composite: reading its jobs and their logs,
-    and adding children to it.
+    Valid until the lease ends, and only for the job's composite: to read its jobs and their logs,
+    and to add children to it.
     """
     caller = await request.caller()
     epoch = (await request.json_body(JobTokenDoc)).lease_epoch
     made = await request.coordinator.job_tokens.issue(
         caller, request.path_name("job_id", "job"), epoch
     )
-    assert made.token.expires_at is not None, "the token of a job ends"
+    assert made.token.expires_at is not None, "a job token expires"
     ends = timestamp(made.token.expires_at).text
     return json_response(
         JobTokenView(job_id=made.token.user, token=made.secret, expires_at=ends), 201

@@ -45,7 +45,7 @@ class Authenticator:
         except Unauthenticated:
             await self._failed(address)
             raise
-        assert caller.token is not None, "who calls has a token"
+        assert caller.token is not None, "a caller has a token"
         self._rates.take(caller.token.id)
         return caller
 

@@ -14,30 +14,30 @@ class _Cursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     last: str
 
 
-def encode_cursor(last: str, asked: object) -> str:
+def encode_cursor(last: str, query: object) -> str:
     """Return the cursor of the page after `last` of a query."""
-    packed = msgspec.json.encode(_Cursor(_hash(asked), last))
+    packed = msgspec.json.encode(_Cursor(_hash(query), last))
     return base64.urlsafe_b64encode(packed).decode().rstrip("=")
 
 
-def decode_cursor(given: str | None, asked: object) -> str | None:
+def decode_cursor(cursor: str | None, query: object) -> str | None:
     """Decode a cursor: the last id of the previous page; None for the first page.
 
     Raises Invalid for a cursor that is broken, or that belongs to another query.
     """
-    if given is None:
+    if cursor is None:
         return None
     try:
-        packed = base64.urlsafe_b64decode(given + "=" * (-len(given) % 4))
-        found = msgspec.json.decode(packed, type=_Cursor)
+        packed = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        decoded = msgspec.json.decode(packed, type=_Cursor)
     except (ValueError, binascii.Error, RecursionError):
         message = "is not valid; use the unchanged nextCursor of the previous page"
         raise Invalid("the query", [Fault("cursor", message)]) from None
-    if found.query != _hash(asked) or "\x00" in found.last:
+    if decoded.query != _hash(query) or "\x00" in decoded.last:
         message = "belongs to another query; send the same filters, or no cursor to start again"
         raise Invalid("the query", [Fault("cursor", message)])
-    return found.last
+    return decoded.last
 
 
-def _hash(asked: object) -> str:
-    return hashlib.sha256(msgspec.json.encode(asked)).hexdigest()[:16]
+def _hash(query: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(query)).hexdigest()[:16]

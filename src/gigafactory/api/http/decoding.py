@@ -53,26 +53,26 @@ _DECODERS: dict[Any, Any] = {}
 def decode_query(query: bytes, of: type[Value]) -> Value:
     """Decode a query string to a type.
 
-    Raises Invalid for what is unknown, repeated or wrong.
+    Raises Invalid for unknown, repeated or invalid parameters; Malformed for too many.
     """
     try:
-        given = parse_qsl(
+        parameters = parse_qsl(
             query.decode("latin-1"), keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX
         )
     except ValueError:
         raise Malformed(f"a query has at most {QUERY_FIELDS_MAX} parameters") from None
-    faults = [Fault(name, "found twice; expected once") for name in _repeated(given)]
-    faults += [Fault(name, "found a NUL character") for name, text in given if "\x00" in text]
+    faults = [Fault(name, "found twice; expected once") for name in _repeated(parameters)]
+    faults += [Fault(name, "found a NUL character") for name, text in parameters if "\x00" in text]
     if faults:
         raise Invalid("the query", faults)
     try:
-        return msgspec.convert(dict(given), of, strict=False)
+        return msgspec.convert(dict(parameters), of, strict=False)
     except msgspec.ValidationError as wrong:
         raise Invalid("the query", [parse_fault(str(wrong))]) from None
 
 
-def _repeated(given: list[tuple[str, str]]) -> list[str]:
-    names = [name for name, _ in given]
+def _repeated(parameters: list[tuple[str, str]]) -> list[str]:
+    names = [name for name, _ in parameters]
     return sorted({name for name in names if names.count(name) > 1})
 
 

@@ -14,7 +14,7 @@ from gigafactory.domain.job.artifact import Artifact
 
 log = structlog.get_logger()
 
-# Whatever a page says of itself, it has no scripts, no forms, no origin of ours, and no frame.
+# An uploaded HTML page gets no scripts, no forms, no access to this origin, and no frame.
 _POLICY = b"default-src 'none'; frame-ancestors 'none'; sandbox"
 
 
@@ -66,23 +66,23 @@ class Download:
             yield piece
 
     def _headers(self) -> list[tuple[bytes, bytes]]:
-        found = self._artifact
-        start, end = self._part or (0, found.size)
-        name = found.name.rpartition("/")[2]
-        digest = base64.b64encode(bytes.fromhex(found.sha256))
+        artifact = self._artifact
+        start, end = self._part or (0, artifact.size)
+        name = artifact.name.rpartition("/")[2]
+        digest = base64.b64encode(bytes.fromhex(artifact.sha256))
         headers = [
-            (b"content-type", found.media_type.encode()),
+            (b"content-type", artifact.media_type.encode()),
             (b"content-length", b"%d" % (end - start)),
             (b"content-disposition", f"attachment; filename*=UTF-8''{quote(name)}".encode()),
             (b"content-security-policy", _POLICY),
             (b"cross-origin-resource-policy", b"same-origin"),
             (b"cache-control", b"private, no-store"),
             (b"accept-ranges", b"bytes"),
-            (b"etag", etag(found)),
+            (b"etag", etag(artifact)),
             (b"repr-digest", b"sha-256=:%s:" % digest),
         ]
         if self._part is not None:
-            headers.append((b"content-range", b"bytes %d-%d/%d" % (start, end - 1, found.size)))
+            headers.append((b"content-range", b"bytes %d-%d/%d" % (start, end - 1, artifact.size)))
         return headers
 
 
@@ -92,17 +92,17 @@ _RANGE = re.compile(rb"bytes=[ \t]*([0-9]{0,15})-([0-9]{0,15})[ \t]*", re.IGNORE
 def parse_range(header: bytes | None, size: int) -> tuple[int, int] | None:
     """Parse a Range header to start and end; None if the header is to be ignored.
 
-    That is one with several ranges, in another unit, or without sense.
-    Raises RangeNotSatisfiable when the part has no byte in it.
+    Headers with several ranges, another unit or an invalid range are ignored.
+    Raises RangeNotSatisfiable for a range without any byte of the file.
     """
-    found = _RANGE.fullmatch(header or b"")
-    if found is None or found[1] == found[2] == b"":
+    match = _RANGE.fullmatch(header or b"")
+    if match is None or match[1] == match[2] == b"":
         return None
-    if found[1] == b"":
-        start, end = max(0, size - int(found[2])), size
+    if match[1] == b"":
+        start, end = max(0, size - int(match[2])), size
     else:
-        start, last = int(found[1]), int(found[2] or size)
-        if found[2] and last < start:
+        start, last = int(match[1]), int(match[2] or size)
+        if match[2] and last < start:
             return None
         end = min(size, last + 1)
     if start >= end:

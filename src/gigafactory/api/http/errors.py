@@ -38,16 +38,16 @@ TITLES = {
     401: "A token is needed",
     403: "Not allowed",
     404: "Not found",
-    405: "No such method here",
-    409: "It has moved on",
+    405: "Method not allowed",
+    409: "Conflict with the current state",
     413: "Too large",
-    416: "There is no such part",
-    421: "Not the host that is served here",
+    416: "Range not satisfiable",
+    421: "Unknown host",
     422: "The content is not valid",
     423: "Halted",
     429: "Too many requests",
-    500: "A fault of the coordinator",
-    503: "Away for a moment",
+    500: "Internal error",
+    503: "Temporarily unavailable",
 }
 
 RAISED_BY_LITESTAR = {
@@ -107,13 +107,13 @@ def _problem(
 
 def request_id_of(request: Request[Any, Any, Any]) -> str | None:
     """Return the request id."""
-    found: str | None = request.scope.get("state", {}).get(REQUEST_ID)
-    return found
+    request_id: str | None = request.scope.get("state", {}).get(REQUEST_ID)
+    return request_id
 
 
 def refusal_response(request: Request[Any, Any, Any], refusal: Refused) -> Response[bytes]:
     """Return the response to a refusal."""
-    told = to_problem(refusal, request_id_of(request))
+    problem = to_problem(refusal, request_id_of(request))
     headers: dict[str, str] = {}
     if isinstance(refusal, errors.Unauthenticated):
         headers["www-authenticate"] = "Bearer"
@@ -123,7 +123,7 @@ def refusal_response(request: Request[Any, Any, Any], refusal: Refused) -> Respo
         headers["retry-after"] = str(refusal.retry_after_s)
     if isinstance(refusal, errors.Unavailable):
         headers["retry-after"] = "1"
-    return problem_response(told, headers)
+    return problem_response(problem, headers)
 
 
 def routing_error(request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
@@ -132,25 +132,29 @@ def routing_error(request: Request[Any, Any, Any], error: HTTPException) -> Resp
     if code is None:
         return internal_error(request, error)
     sentences = {
-        404: f"there is nothing at {request.scope['path']}; /api/openapi.json lists what there is",
-        405: f"{request.scope['path']} does not take {request.scope['method']}",
+        404: f"there is nothing at {request.scope['path']}; /api/openapi.json lists all paths",
+        405: f"{request.scope['path']} does not support {request.scope['method']}",
     }
-    told = _problem(
+    problem = _problem(
         error.status_code,
         code,
         sentences.get(error.status_code, HTTPStatus(error.status_code).description),
         request_id_of(request),
     )
-    return problem_response(told, dict(error.headers or {}))
+    return problem_response(problem, dict(error.headers or {}))
 
 
 def internal_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     """Log an unexpected error and return a 500 with only the request id."""
     log.error("request failed", path=request.scope["path"], exc_info=error)
-    detail = "the coordinator could not answer; its log says why, under this request id"
+    detail = (
+        "an unexpected error occurred; the coordinator's log has the details under this request id"
+    )
     return problem_response(_problem(500, "internal", detail, request_id_of(request)), {})
 
 
-def problem_response(told: Problem, headers: dict[str, str]) -> Response[bytes]:
+def problem_response(problem: Problem, headers: dict[str, str]) -> Response[bytes]:
     """Return a problem document as a response."""
-    return Response(encode(told), status_code=told.status, media_type=PROBLEM, headers=headers)
+    return Response(
+        encode(problem), status_code=problem.status, media_type=PROBLEM, headers=headers
+    )

@@ -1,4 +1,4 @@
-"""Examples that the OpenAPI description shows."""
+"""Examples in the OpenAPI document."""
 
 from typing import Any
 

@@ -9,7 +9,7 @@ MIB = 1 << 20
 FILE_BYTES_MAX = MIB + (MIB >> 3)
 """A job file: a body of 1 MiB, and room for its frontmatter."""
 BATCH_BYTES_MAX = 16 * MIB
-"""Batches of jobs or of reports; also a single job in JSON, whose escapes may swell it."""
+"""Batches of jobs or reports; also a single job in JSON, which escapes may enlarge."""
 REQUEST_BYTES_MAX = MIB + (MIB >> 3)
 """All other requests except log chunks."""
 CHUNK_BYTES_MAX = MIB
@@ -67,7 +67,7 @@ class FailedAttempts:
     def count(self, address: str) -> int | None:
         """Count a failed attempt; return the count when it first exceeds the limit, else None.
 
-        Raises TooManyRequests from the first one too many on, but for that first one.
+        The caller records that first excess. Raises TooManyRequests for every later one.
         """
         now = self._clock()
         count, since = self._failed.get(address, (0, now))
@@ -87,5 +87,5 @@ class FailedAttempts:
         _, since = self._failed.get(address, (0, self._clock()))
         wait_s = max(1, round(self._window_s - (self._clock() - since)))
         return TooManyRequests(
-            "too many wrong tokens came from this address; wait and try again", wait_s
+            "this address has sent too many wrong tokens; wait and try again", wait_s
         )

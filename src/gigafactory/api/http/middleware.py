@@ -31,7 +31,7 @@ class RequestMiddleware:
     def __init__(self, app: ASGIApp, *, hosts: Collection[str] | None) -> None:
         """Serve only these hosts, against DNS rebinding; None for any."""
         self._app = app
-        # Bound once: a module's lazy logger would be set up again for every line.
+        # Bound once: a lazy module logger would be configured again for every line.
         self._log = structlog.get_logger().bind()
         self._hosts = None if hosts is None else {host.lower() for host in hosts}
 
@@ -44,27 +44,29 @@ class RequestMiddleware:
         request_id = _request_id(headers.get(b"x-request-id"))
         scope["state"][REQUEST_ID] = request_id
         structlog.contextvars.bind_contextvars(request_id=request_id)
-        named = (b"x-request-id", request_id.encode())
-        began = time.perf_counter()
+        id_header = (b"x-request-id", request_id.encode())
+        started = time.perf_counter()
         status = 0
 
-        async def send_named(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], named, *_SAFE]
+                message["headers"] = [*message["headers"], id_header, *_SAFE]
             await send(message)
 
         served = self._hosts is None or _host_name(headers.get(b"host")) in self._hosts
         try:
-            await (self._app if served else _misdirected(request_id))(scope, receive, send_named)
+            await (self._app if served else _misdirected(request_id))(
+                scope, receive, send_with_headers
+            )
         finally:
-            self._note(scope["method"], scope["path"], status, time.perf_counter() - began)
+            self._log_request(scope["method"], scope["path"], status, time.perf_counter() - started)
 
-    def _note(self, method: str, path: str, status: int, took_s: float) -> None:
+    def _log_request(self, method: str, path: str, status: int, took_s: float) -> None:
         log = self._log
-        tell = log.error if status >= 500 else log.info if status >= 400 else log.debug  # noqa: PLR2004 - HTTP's own classes
-        tell("request", method=method, path=path, status=status, ms=round(took_s * 1000, 1))
+        write = log.error if status >= 500 else log.info if status >= 400 else log.debug  # noqa: PLR2004 - HTTP's own classes
+        write("request", method=method, path=path, status=status, ms=round(took_s * 1000, 1))
 
 
 _SAFE = (
@@ -85,12 +87,12 @@ def _host_name(host: bytes | None) -> str:
 
 
 def _misdirected(request_id: str) -> HttpResponse:
-    told = Problem(
+    problem = Problem(
         type="urn:gigafactory:problem:misdirected",
         title=TITLES[421],
         status=421,
-        detail="this coordinator serves its own host names only; add yours to its settings",
+        detail="this coordinator does not serve this host name; add it to its settings",
         code="misdirected",
         request_id=request_id,
     )
-    return HttpResponse(421, encode(told), media_type=PROBLEM.encode())
+    return HttpResponse(421, encode(problem), media_type=PROBLEM.encode())

@@ -21,9 +21,10 @@ TITLE = "Gigafactory"
 ABOUT = """Turns written intent into shipped software on a fleet of machines.
 
 Send `Authorization: Bearer <token>` with every request, and `x-product-id` to choose a product
-within the token's scope. Every call that changes something may carry an `Idempotency-Key`: the same
-request gets the same answer for 24 hours. Refusals are problems (RFC 9457) with a stable `code`.
-Times are ISO 8601 in UTC with milliseconds, money is in dollars as a decimal text, ids are opaque.
+within the token's scope. A request that changes something may carry an `Idempotency-Key`: repeated
+within 24 hours, it gets the same response. Errors are problem documents (RFC 9457) with a stable
+`code`. Times are ISO 8601 in UTC with milliseconds, money is a decimal string in US dollars, ids
+are opaque.
 """
 REF = "#/components/schemas/{name}"
 SCHEMA_NAMES = {
@@ -60,7 +61,7 @@ SCHEMA_NAMES = {
     "TicketUpdateView": "ToldView",
     "WebhookQuery": "WebhookPage",
 }
-"""Published schema names of classes that are named otherwise: clients are generated from them."""
+"""Published schema names that differ from the class name; generated clients depend on them."""
 
 _PARAMETER = re.compile(r"\{(\w+):\w+\}")
 _READS = {"GET"}
@@ -68,10 +69,10 @@ _READS = {"GET"}
 
 def describe(app: Litestar, version: str = __version__) -> dict[str, Any]:
     """Return the OpenAPI document of all documented routes."""
-    told = list(_operations(app))
-    schemas, components = _schemas(operation for _, _, _, operation in told)
+    operations = list(_operations(app))
+    schemas, components = _schemas(operation for _, _, _, operation in operations)
     paths: dict[str, dict[str, Any]] = {}
-    for path, method, handler, operation in told:
+    for path, method, handler, operation in operations:
         shown = _PARAMETER.sub(r"{\1}", path)
         paths.setdefault(shown, {})[method.lower()] = _describe_operation(
             path, method, handler, operation, schemas
@@ -127,7 +128,7 @@ def _describe_operation(
     path: str, method: str, handler: HTTPRouteHandler, operation: Operation, schemas: dict[Any, Any]
 ) -> dict[str, Any]:
     summary, _, description = inspect.cleandoc(handler.fn.__doc__ or "").partition("\n")
-    told: dict[str, Any] = {
+    described: dict[str, Any] = {
         "operationId": handler.fn.__name__.replace("_", "-"),
         "tags": [operation.tag],
         "summary": summary.rstrip("."),
@@ -146,15 +147,15 @@ def _describe_operation(
         },
     }
     if operation.token:
-        told["security"] = [{"token": []}]
+        described["security"] = [{"token": []}]
     if operation.request_bodies:
-        told["requestBody"] = {
+        described["requestBody"] = {
             "required": not operation.optional_body,
             "content": {
                 body.media_type: _content(body, schemas) for body in operation.request_bodies
             },
         }
-    return told
+    return described
 
 
 def _path_parameters(path: str) -> Iterator[dict[str, Any]]:
@@ -169,10 +170,15 @@ def _query_parameters(operation: Operation) -> Iterator[dict[str, Any]]:
     described = components[operation.query.__name__]
     required = described.get("required", ())
     for name, schema in described["properties"].items():
-        told = dict(schema)
-        text = told.pop("description", "")
-        shown = {"name": name, "in": "query", "required": name in required, "schema": told}
-        yield shown | ({"description": text} if text else {})
+        type_schema = dict(schema)
+        text = type_schema.pop("description", "")
+        parameter = {
+            "name": name,
+            "in": "query",
+            "required": name in required,
+            "schema": type_schema,
+        }
+        yield parameter | ({"description": text} if text else {})
 
 
 def _header_parameters(method: str, operation: Operation) -> Iterator[dict[str, Any]]:
@@ -200,7 +206,7 @@ HEADERS: dict[str, dict[str, Any]] = {
 
 def _response(body: Body | None, schemas: dict[Any, Any]) -> dict[str, Any]:
     if body is None:
-        return {"description": "done; there is nothing to say"}
+        return {"description": "done; the response has no body"}
     content = {body.media_type: _content(body, schemas)}
     content |= {media_type: {"schema": {"type": "string"}} for media_type in body.other_media_types}
     return {"description": body.description or "done", "content": content}
@@ -214,15 +220,16 @@ def _refusal(status: int, schemas: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _content(body: Body, schemas: dict[Any, Any]) -> dict[str, Any]:
-    found = [schemas[of] for of in body.types]
-    told: dict[str, Any] = {"schema": {"anyOf": found} if len(found) > 1 else _one(found)}
+    content: dict[str, Any] = {"schema": _body_schema([schemas[of] for of in body.types])}
     if body.example is not None:
-        told["example"] = body.example
-    return told
+        content["example"] = body.example
+    return content
 
 
-def _one(found: list[Any]) -> Any:  # noqa: ANN401 - a JSON schema
-    return found[0] if found else {"type": "string"}
+def _body_schema(alternatives: list[Any]) -> Any:  # noqa: ANN401 - a JSON schema
+    if len(alternatives) > 1:
+        return {"anyOf": alternatives}
+    return alternatives[0] if alternatives else {"type": "string"}
 
 
 @get("/api/openapi.json")

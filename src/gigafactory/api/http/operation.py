@@ -20,7 +20,7 @@ class Body:
     example: Any = None
     description: str = ""
     other_media_types: tuple[str, ...] = ()
-    """Further media types, as text."""
+    """Additional media types with a plain string schema."""
 
     @property
     def types(self) -> tuple[Any, ...]:
@@ -42,7 +42,7 @@ class Operation:
     token: bool = True
     optional_body: bool = False
     headers: tuple[str, ...] = ()
-    """Additional headers."""
+    """Request headers beyond the common ones."""
 
 
 def operation(
@@ -60,7 +60,7 @@ def operation(
     bodies = body if isinstance(body, tuple) else (body,)
     common = ALWAYS if token else OPEN
     refused = {*common, *errors, *((413,) if bodies else ())}
-    told = Operation(
+    described = Operation(
         tag=tag,
         request_bodies=bodies,
         query=query,
@@ -70,4 +70,4 @@ def operation(
         optional_body=optional_body,
         headers=headers,
     )
-    return {KEY: told}
+    return {KEY: described}

@@ -53,8 +53,8 @@ class ApiRequest(Request[Any, Any, State]):
         caller = await self.caller_or_agent()
         if caller.agent_scope is not None:
             raise Forbidden(
-                f"{caller.actor} has the token of a job, which is good for its composite alone:"
-                " look at its jobs and their logs, and add children to it"
+                f"{caller.actor} has a job token, which is limited to the job's composite:"
+                " it can read its jobs and their logs, and add children to it"
             )
         return caller
 
@@ -68,7 +68,7 @@ class ApiRequest(Request[Any, Any, State]):
     def path_name(self, parameter: str, kind: str) -> str:
         """Return a name or id from the path.
 
-        Raises NotFound for what cannot be one.
+        Raises NotFound for an invalid one.
         """
         reference: str = self.scope["path_params"][parameter]
         if not _REFERENCE.fullmatch(reference) or ".." in reference:
@@ -91,7 +91,7 @@ class ApiRequest(Request[Any, Any, State]):
     async def body_chunks(self) -> AsyncIterator[bytes]:
         """Stream the body; the consumer enforces its size limit.
 
-        Raises Malformed when the client leaves before its end.
+        Raises Malformed when the client disconnects before the end.
         """
         more = True
         while more:
@@ -105,7 +105,8 @@ class ApiRequest(Request[Any, Any, State]):
     async def read_body(self, bytes_max: int) -> bytes:
         """Read the whole body.
 
-        Raises TooLarge for more than `bytes_max`, before it is read where its size was announced.
+        Raises TooLarge for more than `bytes_max`, without reading it if Content-Length says so;
+        Malformed when the client disconnects before the end.
         """
         if self.content_length is not None and self.content_length > bytes_max:
             raise _too_large(bytes_max)
@@ -133,21 +134,19 @@ class ApiRequest(Request[Any, Any, State]):
     async def until_disconnect(self, work: Awaitable[Value]) -> Value:
         """Return the result of long work; cancel it when the client disconnects.
 
-        Raises Malformed then: the answer goes nowhere.
+        Raises Malformed in that case: no client is left to answer.
         """
-        doing, leaving = (
-            asyncio.ensure_future(work),
-            asyncio.ensure_future(self._wait_for_disconnect()),
-        )
+        task = asyncio.ensure_future(work)
+        disconnect = asyncio.ensure_future(self._wait_for_disconnect())
         try:
-            await asyncio.wait({doing, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            if doing.done():
-                return doing.result()
+            await asyncio.wait({task, disconnect}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
             raise Malformed("the client disconnected before the response")
         finally:
-            leaving.cancel()
-            doing.cancel()
-            await asyncio.gather(doing, leaving, return_exceptions=True)
+            disconnect.cancel()
+            task.cancel()
+            await asyncio.gather(task, disconnect, return_exceptions=True)
 
     async def _wait_for_disconnect(self) -> None:
         while (await self.receive())["type"] != "http.disconnect":
@@ -155,4 +154,4 @@ class ApiRequest(Request[Any, Any, State]):
 
 
 def _too_large(bytes_max: int) -> TooLarge:
-    return TooLarge(f"this request takes at most {bytes_max} bytes; send less, or in several parts")
+    return TooLarge(f"the request body exceeds {bytes_max} bytes; send less, or several requests")

@@ -1,6 +1,6 @@
 """Responses as small ASGI applications with encoded bytes.
 
-Litestar's own responses cost several times as much, and every hot path pays for them.
+Litestar's own responses take several times as long, which matters on hot paths.
 """
 
 import msgspec

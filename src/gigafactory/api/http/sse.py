@@ -35,31 +35,31 @@ class FrameCache:
     """Cache of encoded events, shared by all followers."""
 
     def __init__(self) -> None:
-        self._made: OrderedDict[int, bytes] = OrderedDict()
+        self._frames: OrderedDict[int, bytes] = OrderedDict()
 
     def frame(self, event: Event) -> bytes:
         """Return the encoded message of an event, without its id."""
-        made = self._made.get(event.position)
-        if made is None:
-            made = b"event: %s\ndata: %s\n\n" % (
+        frame = self._frames.get(event.position)
+        if frame is None:
+            frame = b"event: %s\ndata: %s\n\n" % (
                 event.type.encode(),
                 encode(views.render_event(event)),
             )
-            self._made[event.position] = made
-            if len(self._made) > FRAMES_KEPT:
-                self._made.popitem(last=False)
-        return made
+            self._frames[event.position] = frame
+            if len(self._frames) > FRAMES_KEPT:
+                self._frames.popitem(last=False)
+        return frame
 
 
 async def event_frames(
-    batches: AsyncIterator[EventBatch], made: FrameCache, number: Callable[[Event], int]
+    batches: AsyncIterator[EventBatch], cache: FrameCache, number: Callable[[Event], int]
 ) -> AsyncIterator[bytes]:
     """Encode followed events, each with its number; the last message gives the reason."""
     async for batch in batches:
         if batch.ended is not None:
             yield frame({"reason": batch.ended}, event=batch.ended)
             return
-        yield b"".join(b"id: %d\n%s" % (number(e), made.frame(e)) for e in batch.events)
+        yield b"".join(b"id: %d\n%s" % (number(e), cache.frame(e)) for e in batch.events)
 
 
 class OpenStreams:
@@ -137,7 +137,7 @@ class EventStream:
     async def _ping(self, send: Send) -> None:
         """Send keep-alive comments, and detect a client that reads nothing.
 
-        Raises TimeoutError then. Time limits of their own would cost more than the pieces.
+        Raises TimeoutError in that case: a timeout around each send would cost more than the send.
         """
         clock = asyncio.get_running_loop().time
         while True:

@@ -72,12 +72,12 @@ async def list_archive(request: ApiRequest) -> ASGIApp:
     """List archived jobs, oldest first."""
     caller = await request.caller()
     page = request.query(ArchiveQuery)
-    asked = ("archive", visible_products(caller), page.limit)
-    last = decode_cursor(page.cursor, asked) or ""
+    query = ("archive", visible_products(caller), page.limit)
+    last = decode_cursor(page.cursor, query) or ""
     found = await request.coordinator.archives.page(caller, after=last, limit=page.limit)
-    following = encode_cursor(found[-1].key, asked) if len(found) == page.limit else None
+    next_cursor = encode_cursor(found[-1].key, query) if len(found) == page.limit else None
     return json_response(
-        ArchiveView(jobs=tuple(_view(each) for each in found), next_cursor=following)
+        ArchiveView(jobs=tuple(_view(each) for each in found), next_cursor=next_cursor)
     )
 
 
@@ -87,7 +87,7 @@ async def list_archive(request: ApiRequest) -> ASGIApp:
         TAG,
         responses={
             200: Body(media_type=GZIP, description="JSON lines, compressed"),
-            206: Body(media_type=GZIP, description="the range of bytes that was asked for"),
+            206: Body(media_type=GZIP, description="the requested byte range"),
         },
         errors=(404, 416),
         headers=("Range", "If-Range"),
@@ -96,16 +96,16 @@ async def list_archive(request: ApiRequest) -> ASGIApp:
 async def read_archived(request: ApiRequest) -> ASGIApp:
     """Download an archived job as JSON lines, compressed with gzip.
 
-    Each line is an object with one key, which says what it is: `archive`, `job`, `spec`, `event`,
-    `run`, `log`, `artifact`, `bytes` (of the artifact, in base64).
+    Each line is an object with one key, its kind: `archive`, `job`, `spec`, `event`, `run`, `log`,
+    `artifact`, or `bytes` (content of the artifact before it, in base64).
     """
     caller = await request.caller()
-    found = await request.coordinator.archives.get(caller, request.path_name("job_id", "job"))
-    file = _file(found)
+    archived = await request.coordinator.archives.get(caller, request.path_name("job_id", "job"))
+    file = _file(archived)
     condition = request.header(b"if-range")
-    asked = request.header(b"range") if condition in (None, etag(file)) else None
-    part = parse_range(asked, found.size)
-    pieces = request.coordinator.archives.read(found, start=(part or (0, 0))[0])
+    header = request.header(b"range") if condition in (None, etag(file)) else None
+    part = parse_range(header, archived.size)
+    pieces = request.coordinator.archives.read(archived, start=(part or (0, 0))[0])
     first = await anext(pieces, b"")
     return Download(file, first, pieces, part)
 

@@ -40,7 +40,7 @@ class ArtifactUploadQuery(RequestDoc, frozen=True, kw_only=True):
     lease_epoch: Epoch | None = None
     """For workers: the fencing epoch of the lease."""
     purpose: Purpose = Purpose.FILE
-    """`diff` for a run's diff, as `GET …/diff` gives it: there is one a run, the newest."""
+    """`diff` for the run's diff, which `GET …/diff` returns; a newer one replaces it."""
 
 
 @post(
@@ -49,34 +49,33 @@ class ArtifactUploadQuery(RequestDoc, frozen=True, kw_only=True):
         TAG,
         body=Body(media_type=DEFAULT_MEDIA_TYPE, example="<h1>92 % covered</h1>\n"),
         query=ArtifactUploadQuery,
-        responses={201: Body(of=ArtifactView, example=ARTIFACT, description="it is kept")},
+        responses={201: Body(of=ArtifactView, example=ARTIFACT, description="stored")},
         errors=(404, 409),
     ),
 )
 async def add_artifact(request: ApiRequest) -> ASGIApp:
     """Add a file to a job: a worker under its lease, or an operator.
 
-    The body is the file as it is, in one request of any length that the settings allow. What does
-    not have the hash that was named is refused, and nothing of it stays. The same file of the same
-    run, sent again, is the same artifact.
+    The body is the raw file; the settings limit its size. A file that does not match `sha256` is
+    refused and not stored. Sending the same file of the same run again returns the same artifact.
     """
     caller = await request.caller()
-    asked = request.query(ArtifactUploadQuery)
-    offered = ArtifactUpload(
-        name=asked.name,
-        sha256=asked.sha256,
-        media_type=asked.media_type,
-        size=request.content_length if asked.size is None else asked.size,
-        purpose=asked.purpose,
+    query = request.query(ArtifactUploadQuery)
+    upload = ArtifactUpload(
+        name=query.name,
+        sha256=query.sha256,
+        media_type=query.media_type,
+        size=request.content_length if query.size is None else query.size,
+        purpose=query.purpose,
     )
-    taken = await request.coordinator.artifacts.add(
+    added = await request.coordinator.artifacts.add(
         caller,
         request.path_name("job_id", "job"),
-        offered,
+        upload,
         request.body_chunks(),
-        epoch=asked.lease_epoch,
+        epoch=query.lease_epoch,
     )
-    return json_response(render_artifact(taken), 201)
+    return json_response(render_artifact(added), 201)
 
 
 @get(
@@ -130,9 +129,9 @@ TEXT = "text/x-diff"
 async def read_diff(request: ApiRequest) -> ASGIApp:
     """Return the diff of a job's newest run, as JSON if `Accept` asks for it, else as text.
 
-    The factory has made it when it handed in the work, without what is secret; where it is very
-    long, it ends in a line that says so, and `filesChanged`, `linesAdded` and `linesDeleted` count
-    all. The commit is the one to name in a decision.
+    The factory uploads the diff with its result; secrets are redacted. A very long diff is cut and
+    ends with a line that says so; `filesChanged`, `linesAdded` and `linesDeleted` count all
+    changes. Pass `commit` in a review decision.
     """
     caller = await request.caller()
     diff = await request.coordinator.diffs.get(caller, request.path_name("job_id", "job"))
@@ -160,7 +159,7 @@ WHOLE = Body(
 )
 PART = Body(
     media_type=DEFAULT_MEDIA_TYPE,
-    description="the range of bytes that was asked for",
+    description="the requested byte range",
     other_media_types=("*/*",),
 )
 
@@ -178,34 +177,34 @@ PART = Body(
 async def read_artifact(request: ApiRequest) -> ASGIApp:
     """Download a file: all of it, or a single `Range` of bytes.
 
-    It comes as an attachment that no browser runs on this origin. `ETag` is its SHA-256, and so is
-    `Repr-Digest`: compare it when all has come. Needs a token, or the secret of a link.
+    Sent as an attachment that a browser does not run on this origin. `ETag` and `Repr-Digest` are
+    its SHA-256, to verify a complete download. Needs a token, or the secret of a link.
     """
     return await download(request, await _find_artifact(request))
 
 
-async def download(request: ApiRequest, found: Artifact) -> Download:
+async def download(request: ApiRequest, artifact: Artifact) -> Download:
     """Return a file, or the requested range of it, as an attachment.
 
-    Raises NotFound when its bytes are gone, RangeNotSatisfiable.
+    Raises NotFound when its content is gone, RangeNotSatisfiable.
     """
     condition = request.header(b"if-range")
-    asked = request.header(b"range") if condition in (None, etag(found)) else None
-    part = parse_range(asked, found.size)
-    start, _ = part or (0, found.size)
-    pieces = request.coordinator.artifacts.read(found, start=start)
-    # Bytes that are gone are said to be so while that can still be said.
+    header = request.header(b"range") if condition in (None, etag(artifact)) else None
+    part = parse_range(header, artifact.size)
+    start, _ = part or (0, artifact.size)
+    pieces = request.coordinator.artifacts.read(artifact, start=start)
+    # Read the first piece before the response starts, so that missing content is still a 404.
     first = await anext(pieces, b"")
-    return Download(found, first, pieces, part)
+    return Download(artifact, first, pieces, part)
 
 
 async def _find_artifact(request: ApiRequest) -> Artifact:
-    wanted = request.path_name("artifact_id", "artifact")
+    artifact_id = request.path_name("artifact_id", "artifact")
     secret = request.query(ArtifactQuery).link
     if secret is None:
-        return await request.coordinator.artifacts.get(await request.caller(), wanted)
+        return await request.coordinator.artifacts.get(await request.caller(), artifact_id)
     async with request.authn.counting_failures(request.address):
-        return await request.coordinator.artifact_links.open(wanted, secret)
+        return await request.coordinator.artifact_links.open(artifact_id, secret)
 
 
 @delete(
@@ -241,18 +240,18 @@ async def delete_artifact(request: ApiRequest) -> ASGIApp:
 async def link_artifact(request: ApiRequest) -> ASGIApp:
     """Create a link that reads one file without a token, by default for 15 minutes.
 
-    Or for as long as `expiresIn` says, a day at most; it ends with the token of its maker, too.
+    `expiresIn` sets its lifetime, at most a day. It also ends with the token of its creator.
     """
     caller = await request.caller()
-    asked = await request.json_body(LinkDoc)
-    made = await request.coordinator.artifact_links.create(
+    doc = await request.json_body(LinkDoc)
+    created = await request.coordinator.artifact_links.create(
         caller,
         request.path_name("artifact_id", "artifact"),
-        timedelta(seconds=int(asked.expires_in)),
+        timedelta(seconds=int(doc.expires_in)),
     )
-    at = request.scope["path"].removesuffix("/links")
-    shown = LinkView(path=f"{at}?link={made.secret}", expires_at=timestamp(made.expires_at))
-    return json_response(shown, 201)
+    path = request.scope["path"].removesuffix("/links")
+    link = LinkView(path=f"{path}?link={created.secret}", expires_at=timestamp(created.expires_at))
+    return json_response(link, 201)
 
 
 ROUTES = (add_artifact, list_artifacts, read_diff, read_artifact, delete_artifact, link_artifact)

@@ -29,8 +29,8 @@ TAG = "DAG"
         TAG,
         body=Body(of=ChildrenDoc, example={"jobs": [MANIFEST]}),
         responses={
-            201: Body(of=JobsView, description="taken in"),
-            200: Body(of=JobsView, description="were there already"),
+            201: Body(of=JobsView, description="added"),
+            200: Body(of=JobsView, description="unchanged: all children exist already"),
         },
         errors=(404, 409),
     ),
@@ -38,18 +38,20 @@ TAG = "DAG"
 async def add_children(request: ApiRequest) -> ASGIApp:
     """Add children to a composite: a new revision of its plan.
 
-    All are stored or none. A child that it has under that name already, shipped or waiting
-    unchanged, is left as it is, and so is whatever is in flight; one that waits with other
-    content, or ended without being shipped, gives way to the new one.
+    All are stored, or none. An existing child of the same name is kept if it has shipped, runs, or
+    waits unchanged. A waiting child with other content, or one that ended without shipping, is
+    replaced.
     """
     caller = await request.caller_or_agent()
     document = decode_json(await request.read_body(BATCH_BYTES_MAX), dict[str, object])
     files = parse_batch(document, CHILDREN_MAX)
     coordinator = request.coordinator
     reference = request.path_name("job_id", "job")
-    taken = await coordinator.submissions.add_children(caller, reference, files)
-    shown = tuple(views.render_job(coordinator.jobs.with_fleet_flags(job)) for job in taken.jobs)
-    return json_response(JobsView(jobs=shown), 201 if taken.created else 200)
+    submitted = await coordinator.submissions.add_children(caller, reference, files)
+    shown = tuple(
+        views.render_job(coordinator.jobs.with_fleet_flags(job)) for job in submitted.jobs
+    )
+    return json_response(JobsView(jobs=shown), 201 if submitted.created else 200)
 
 
 @get(

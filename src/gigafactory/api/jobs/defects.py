@@ -29,14 +29,14 @@ TAG = "Review"
 async def report_defect(request: ApiRequest) -> ASGIApp:
     """Report a defect of a shipped job; repeating one has no effect.
 
-    It counts against the objective of escaped defects, and in the insights.
+    It counts in the insights and against the service level objective for escaped defects.
     """
     caller = await request.caller()
-    asked = await request.json_body(DefectDoc)
+    doc = await request.json_body(DefectDoc)
     job = await request.coordinator.defects.report(
         caller,
         request.path_name("job_id", "job"),
-        Defect(source=asked.source, reference=asked.reference),
+        Defect(source=doc.source, reference=doc.reference),
     )
     return json_response(views.render_job(request.coordinator.jobs.with_fleet_flags(job)))
 

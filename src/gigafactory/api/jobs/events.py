@@ -89,7 +89,7 @@ def last_event_id(request: ApiRequest) -> int | None:
     if given is None:
         return None
     if not given.isdigit() or int(given) > NUMBER_MAX:
-        fault = Fault("Last-Event-ID", "is no number; send the id of the last event as it came")
+        fault = Fault("Last-Event-ID", "is not a number; send the unchanged id of the last event")
         raise Invalid("the request", [fault])
     return int(given)
 
@@ -110,7 +110,7 @@ STREAM = Body(
 async def stream_job_events(request: ApiRequest) -> ASGIApp:
     """Follow one job as server-sent events; the id of each is its seq.
 
-    `Last-Event-ID` resumes with nothing lost or repeated. A comment comes every 15 seconds.
+    `Last-Event-ID` resumes without loss or repetition. A comment is sent every 15 seconds.
     """
     caller = await request.caller()
     batches = await request.coordinator.event_streams.follow_job(
@@ -127,8 +127,8 @@ async def stream_job_events(request: ApiRequest) -> ASGIApp:
 async def stream_product_events(request: ApiRequest) -> ASGIApp:
     """Follow a whole product as server-sent events; the id of each is its position.
 
-    The product is chosen by `x-product-id`; without one, it is all that the token covers. It begins
-    with what happens from now on, or after `Last-Event-ID` with nothing lost or repeated.
+    `x-product-id` chooses the product; the default is all products of the token. Starts with new
+    events, or after `Last-Event-ID` without loss or repetition.
     """
     caller = await request.caller()
     batches = await request.coordinator.event_streams.follow_product(

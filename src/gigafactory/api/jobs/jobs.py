@@ -40,8 +40,8 @@ FAULTS_MAX = 100
         ),
         query=FileNameQuery,
         responses={
-            201: Body(of=(JobView, JobsView), example=JOB, description="taken in"),
-            200: Body(of=(JobView, JobsView), description="was there already"),
+            201: Body(of=(JobView, JobsView), example=JOB, description="accepted"),
+            200: Body(of=(JobView, JobsView), description="submitted before"),
         },
         errors=(409,),
         headers=("x-file-name",),
@@ -50,15 +50,16 @@ FAULTS_MAX = 100
 async def submit_job(request: ApiRequest) -> ASGIApp:
     """Submit a job, or a batch of them.
 
-    A job file as `text/markdown`, one job as `{"manifest", "body"}`, or many as `{"jobs": […]}`:
-    all are stored or none. What was submitted before under the same idempotency key is returned.
+    Send a job file as `text/markdown`, one job as `{"manifest", "body"}`, or several as
+    `{"jobs": […]}`, which are all stored or none. A job that was submitted before with the same
+    idempotency key is returned instead.
     """
     caller = await request.caller()
     files, many = await _read_submission(request)
-    taken = await request.coordinator.submissions.submit(caller, files)
+    submitted = await request.coordinator.submissions.submit(caller, files)
     jobs = request.coordinator.jobs
-    shown = tuple(views.render_job(jobs.with_fleet_flags(job)) for job in taken.jobs)
-    status = 201 if taken.created else 200
+    shown = tuple(views.render_job(jobs.with_fleet_flags(job)) for job in submitted.jobs)
+    status = 201 if submitted.created else 200
     return json_response(JobsView(jobs=shown) if many else shown[0], status)
 
 
@@ -82,10 +83,10 @@ async def _read_submission(request: ApiRequest) -> tuple[list[JobFile], bool]:
 def parse_batch(document: Mapping[str, object], most: int) -> list[JobFile]:
     """Parse all jobs of a batch.
 
-    Raises Invalid with the faults of all of them, each under its place in the batch.
+    Raises Invalid with the faults of all jobs, each prefixed with its index.
     """
     given = document.get("jobs")
-    faults = [Fault(key, "is not known; expected jobs alone") for key in document if key != "jobs"]
+    faults = [Fault(key, "is not known; expected only jobs") for key in document if key != "jobs"]
     if not isinstance(given, list) or not 0 < len(given) <= most:
         found = f"found {len(given)} jobs; " if isinstance(given, list) else ""
         faults.append(Fault("jobs", f"{found}expected a list of 1 to {most} jobs"))
@@ -118,8 +119,8 @@ def _job(given: object) -> JobFile:
 async def list_jobs(request: ApiRequest) -> ASGIApp:
     """List jobs, newest first, a page at a time.
 
-    The product is chosen by `x-product-id`. `nextCursor` is null on the last page. With `id` those
-    jobs, as far as there are such, and no others.
+    `x-product-id` chooses the product. `nextCursor` is null on the last page. `id` returns those of
+    the named jobs that exist; it cannot be combined with other filters.
     """
     caller = await request.caller()
     wanted = request.query(JobFilter)
@@ -140,22 +141,24 @@ async def list_jobs(request: ApiRequest) -> ASGIApp:
         oldest_first=wanted.sort == "oldest",
         limit=wanted.limit,
     )
-    asked = (caller.products, caller.product, query)
-    page = msgspec.structs.replace(query, after=decode_cursor(wanted.cursor, asked))
+    scoped_query = (caller.products, caller.product, query)
+    page = msgspec.structs.replace(query, after=decode_cursor(wanted.cursor, scoped_query))
     jobs = await request.coordinator.jobs.find(caller, page)
-    following = encode_cursor(jobs[-1].id, asked) if len(jobs) == wanted.limit else None
+    next_cursor = encode_cursor(jobs[-1].id, scoped_query) if len(jobs) == wanted.limit else None
     return json_response(
-        JobsView(jobs=tuple(views.render_job(job) for job in jobs), next_cursor=following)
+        JobsView(jobs=tuple(views.render_job(job) for job in jobs), next_cursor=next_cursor)
     )
 
 
 def _ids_only(wanted: JobFilter) -> frozenset[str]:
     """Return the requested job ids.
 
-    Raises Invalid when they are to be searched as well.
+    Raises Invalid when another filter is set.
     """
     if wanted.id is None or wanted != JobFilter(id=wanted.id):
-        raise Invalid("the query", [Fault("id", "stands alone; ask without any other filter")])
+        raise Invalid(
+            "the query", [Fault("id", "cannot be combined with other filters; remove them")]
+        )
     return frozenset(wanted.id.split(","))
 
 
@@ -166,7 +169,7 @@ def _ids_only(wanted: JobFilter) -> frozenset[str]:
     ),
 )
 async def get_job(request: ApiRequest) -> ASGIApp:
-    """Show one job, by its id or, in the chosen product, by its name."""
+    """Return one job, by its id or, in the chosen product, by its name."""
     caller = await request.caller_or_agent()
     include = request.query(JobIncludes).include.split(",")
     jobs = request.coordinator.jobs
@@ -197,12 +200,10 @@ async def act_on_job(request: ApiRequest) -> ASGIApp:
     preempt, release, override-scope; 409 when the job's stage does not allow it.
     """
     caller = await request.caller()
-    asked = await request.json_body(ActionDoc)
-    wish = ActionRequest(
-        reason=asked.reason or asked.comment, commit=asked.commit, fresh=asked.fresh
-    )
+    doc = await request.json_body(ActionDoc)
+    details = ActionRequest(reason=doc.reason or doc.comment, commit=doc.commit, fresh=doc.fresh)
     job = await request.coordinator.actions.act(
-        caller, request.path_name("job_id", "job"), request.path_name("action", "action"), wish
+        caller, request.path_name("job_id", "job"), request.path_name("action", "action"), details
     )
     return json_response(views.render_job(request.coordinator.jobs.with_fleet_flags(job)))
 

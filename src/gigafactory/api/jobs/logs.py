@@ -49,7 +49,7 @@ class LogChunkQuery(RequestDoc, frozen=True, kw_only=True):
 async def append_log(request: ApiRequest) -> ASGIApp:
     """Append a chunk of at most 1 MiB to the log of the current run, fenced.
 
-    What was sent before is harmless; after a gap, 409 `log_gap` names the `expectedOffset`.
+    Repeating a chunk has no effect. 409 `log_gap` with the `expectedOffset` after a gap.
     """
     caller = await request.caller()
     chunk = request.query(LogChunkQuery)
@@ -62,10 +62,10 @@ async def append_log(request: ApiRequest) -> ASGIApp:
 
 LOG = Body(
     media_type=TEXT,
-    description="the log as it is, or with `follow` its stream",
+    description="the raw log; with `follow`, a stream of it",
     other_media_types=(sse.MEDIA_TYPE,),
 )
-PART = Body(media_type=TEXT, description="the range of bytes that was asked for")
+PART = Body(media_type=TEXT, description="the requested byte range")
 
 
 class LogReadQuery(RequestDoc, frozen=True, kw_only=True):
@@ -83,7 +83,7 @@ class LogReadQuery(RequestDoc, frozen=True, kw_only=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether no part of the log is chosen."""
+        """Whether the query selects no part of the log."""
         return not self.offset and self.limit is None and self.tail is None
 
 
@@ -100,10 +100,10 @@ class LogReadQuery(RequestDoc, frozen=True, kw_only=True):
 async def read_log(request: ApiRequest) -> ASGIApp:
     """Read the log of a run: all, a part, its tail, or follow it.
 
-    With `follow`, a run that is still to come is waited for; each message has `offset` and `text`,
-    its id is the offset after it, and the last one is `end`. Otherwise the headers x-log-offset
-    and x-log-end say which part it is. Without a part in the query, a single `Range` of bytes is
-    heard.
+    `follow` waits for the next run if none has started; each message has `offset` and `text`, its
+    id is the offset after it, and the last message is `end`. Otherwise the headers `x-log-offset`
+    and `x-log-end` give the returned part. A single byte `Range` works if the query
+    selects no part.
     """
     caller = await request.caller_or_agent()
     wanted = request.query(LogReadQuery)
@@ -137,10 +137,7 @@ async def _follow_next_run(request: ApiRequest, caller: Caller, job: Job) -> Asy
 
 
 def _range(request: ApiRequest) -> bytes | None:
-    """The range that is asked for; there is nothing that a log's `If-Range` could be held against.
-
-    Then the whole log is sent.
-    """
+    # A log has no ETag that If-Range could match, so the whole log is sent.
     return None if request.header(b"if-range") else request.header(b"range")
 
 
@@ -177,7 +174,7 @@ class LogDownload:
 
 async def log_frames(pieces: AsyncIterator[LogPiece], start: int) -> AsyncIterator[bytes]:
     """Encode a log as server-sent events, each with complete characters."""
-    # A letter may be cut in two between pieces: its bytes are held back until it is whole.
+    # A character may be split between pieces: its bytes are held back until it is complete.
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     async for piece in pieces:
         text = decoder.decode(piece.data)

@@ -58,7 +58,7 @@ async def list_profiles(request: ApiRequest) -> ASGIApp:
 async def save_profile(request: ApiRequest) -> ASGIApp:
     """Save a profile of the chosen product as a new version, from JSON or from a profile file.
 
-    An unchanged profile stays the version that it is; older versions are never changed.
+    An unchanged profile keeps its version; existing versions never change.
     """
     caller = await request.caller()
     saved = await request.coordinator.profiles.save(caller, await _read_profile(request))

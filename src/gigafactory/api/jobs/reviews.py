@@ -38,7 +38,7 @@ async def list_reviews(request: ApiRequest) -> ASGIApp:
 async def review_job(request: ApiRequest) -> ASGIApp:
     """Decide on a job in review: approve, reject or request-changes.
 
-    409 when a newer commit is there than the one that the decision names.
+    409 when there is a newer commit than the one in the decision.
     """
     caller = await request.caller()
     asked = await request.json_body(ReviewDoc)
@@ -67,8 +67,8 @@ async def review_job(request: ApiRequest) -> ASGIApp:
 async def request_review(request: ApiRequest) -> ASGIApp:
     """Request a review of a job that is building or in review.
 
-    Work under way is then looked at by people when it is done, whatever its policy says. A request
-    never asks for less than the job does: of named reviewers it may choose, and the quorum grows.
+    A running job is then reviewed when it is done, whatever its policy. A request cannot weaken the
+    job's own review rules: it can only narrow its reviewers and raise its quorum.
     """
     caller = await request.caller()
     asked = await request.json_body(ReviewRequestDoc)

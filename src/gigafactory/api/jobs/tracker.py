@@ -13,7 +13,6 @@ from gigafactory.api.http.request import ApiRequest
 from gigafactory.api.http.response import json_response
 from gigafactory.api.render import jobs as views
 from gigafactory.coordinator.tracker.ticket_importer import ImportResult, RejectedItem
-from gigafactory.coordinator.tracker.ticket_updater import UpdateResult
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.tracker.ticket import Ticket
 from gigafactory.wire.fields import ProductId, RequestDoc
@@ -41,21 +40,21 @@ TAG = "Tracker"
 async def ingest(request: ApiRequest) -> ASGIApp:
     """Import tickets as jobs: one, or all that are assigned to agents.
 
-    The same ticket twice is one job (200). A changed one takes the place of its job while that
-    waits; 409 once it runs. 503 while the tracker is away.
+    Importing a ticket again returns its job (200). A changed ticket replaces its job while the job
+    waits; 409 once it runs. 503 while the tracker is unavailable.
     """
     caller = await request.caller()
-    asked = await request.json_body(IngestDoc, bytes_max=BATCH_BYTES_MAX)
+    doc = await request.json_body(IngestDoc, bytes_max=BATCH_BYTES_MAX)
     tickets = request.coordinator.ticket_importer
-    if asked.item_id is not None and asked.item is not None:
+    if doc.item_id is not None and doc.item is not None:
         raise Invalid("the request", [Fault("item", "expected itemId or item, not both")])
-    if asked.item is not None:
-        given = Ticket(**msgspec.structs.asdict(asked.item))
-        made = await tickets.ingest_item(caller, given)
-        return _import_response(request, ImportResult(made.jobs, made.created))
-    if asked.item_id is not None:
-        made = await tickets.ingest(caller, asked.item_id)
-        return _import_response(request, ImportResult(made.jobs, made.created))
+    if doc.item is not None:
+        ticket = Ticket(**msgspec.structs.asdict(doc.item))
+        submitted = await tickets.ingest_item(caller, ticket)
+        return _import_response(request, ImportResult(submitted.jobs, submitted.created))
+    if doc.item_id is not None:
+        submitted = await tickets.ingest(caller, doc.item_id)
+        return _import_response(request, ImportResult(submitted.jobs, submitted.created))
     return _import_response(request, await tickets.ingest_waiting(caller))
 
 
@@ -72,13 +71,14 @@ async def ingest(request: ApiRequest) -> ASGIApp:
 async def echo(request: ApiRequest) -> ASGIApp:
     """Send pending updates to a job's ticket now; each update is sent once.
 
-    503 while the tracker is away.
+    503 while the tracker is unavailable.
     """
     caller = await request.caller()
-    asked = await request.json_body(TicketUpdateDoc)
-    told: UpdateResult = await request.coordinator.ticket_updater.update_now(caller, asked.job_id)
-    shown = TicketUpdateView(item_id=told.item_id, echoed=told.echoed, pending=told.pending)
-    return json_response(shown)
+    doc = await request.json_body(TicketUpdateDoc)
+    update = await request.coordinator.ticket_updater.update_now(caller, doc.job_id)
+    return json_response(
+        TicketUpdateView(item_id=update.item_id, echoed=update.echoed, pending=update.pending)
+    )
 
 
 class WebhookQuery(RequestDoc, frozen=True, kw_only=True):
@@ -104,8 +104,8 @@ class WebhookQuery(RequestDoc, frozen=True, kw_only=True):
 async def webhook(request: ApiRequest) -> ASGIApp:
     """Receive a webhook of a tracker.
 
-    Signed with HMAC-SHA256 over the body in `X-Hub-Signature-256`, as GitHub does it; 401
-    otherwise, 409 for a delivery that was here before.
+    `X-Hub-Signature-256` must sign the body with HMAC-SHA256, as GitHub does; otherwise 401. 409
+    for a repeated delivery.
     """
     page = request.query(WebhookQuery)
     async with request.authn.counting_failures(request.address):
@@ -125,20 +125,20 @@ def _text(header: bytes | None) -> str | None:
     return None if header is None else header.decode("latin-1")
 
 
-def _import_response(request: ApiRequest, taken: ImportResult) -> ASGIApp:
-    return json_response(_view(request, taken), 201 if taken.created else 200)
+def _import_response(request: ApiRequest, result: ImportResult) -> ASGIApp:
+    return json_response(_view(request, result), 201 if result.created else 200)
 
 
-def _view(request: ApiRequest, taken: ImportResult) -> TicketsView:
+def _view(request: ApiRequest, result: ImportResult) -> TicketsView:
     flagged = request.coordinator.jobs.with_fleet_flags
     return TicketsView(
-        jobs=tuple(views.render_job(flagged(job)) for job in taken.jobs),
-        refused=tuple(_refused_ticket(each) for each in taken.refused),
+        jobs=tuple(views.render_job(flagged(job)) for job in result.jobs),
+        refused=tuple(_refused_ticket(each) for each in result.refused),
     )
 
 
-def _refused_ticket(unfit: RejectedItem) -> RefusedTicketView:
-    return RefusedTicketView(item_id=unfit.item_id, code=unfit.code, detail=unfit.detail)
+def _refused_ticket(of: RejectedItem) -> RefusedTicketView:
+    return RefusedTicketView(item_id=of.item_id, code=of.code, detail=of.detail)
 
 
 ROUTES = (ingest, echo, webhook)

@@ -6,6 +6,7 @@ from typing import Any
 from msgspec import UNSET
 
 from gigafactory.coordinator.dispatch.grants import Grant
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.artifact import Artifact
 from gigafactory.domain.job.job import (
     Event,
@@ -85,7 +86,7 @@ def render_event(of: Event) -> EventView:
         product_id=of.product_id,
         job_id=of.job_id,
         stage=of.stage,
-        data=_with_cost(of.data) if of.type == "usage" else of.data,
+        data=_with_cost(of.data) if of.type == event_types.USAGE else of.data,
         position=of.position,
     )
 

@@ -47,8 +47,8 @@ FENCING = (404, 409)
 async def claim(request: ApiRequest) -> ASGIApp:
     """Lease the best job that this factory can run.
 
-    204 when there is nothing within `wait` seconds, also while the fleet is halted. With `max`, up
-    to so many at once as `{"grants": […]}`.
+    204 when there is none within `wait` seconds, or while the fleet is halted. `max` leases up to
+    that many jobs and returns `{"grants": […]}`.
     """
     caller = await request.caller()
     asked = await request.json_body(ClaimDoc)
@@ -59,7 +59,7 @@ async def claim(request: ApiRequest) -> ASGIApp:
         wait_s=asked.wait,
         most=asked.max or 1,
     )
-    # A worker that has left must not be leased a job; without a wait it has no time to leave.
+    # A worker that disconnected must not get a lease; without a wait it has no time to disconnect.
     grants = await (request.until_disconnect(claiming) if asked.wait else claiming)
     if not grants:
         return NO_CONTENT
@@ -82,8 +82,8 @@ async def claim(request: ApiRequest) -> ASGIApp:
 async def accept(request: ApiRequest) -> ASGIApp:
     """Accept an offer, which becomes a lease, or decline it.
 
-    409 `offer_gone` when it was withdrawn or the job went elsewhere. After a decline the answer is
-    the job, and this factory is not asked about it for a while.
+    409 `offer_gone` when it was withdrawn or another factory has the job. A decline returns the
+    job, and the factory gets no offer of it for a while.
     """
     caller = await request.caller()
     asked = await request.json_body(AcceptDoc)
@@ -114,12 +114,12 @@ async def accept(request: ApiRequest) -> ASGIApp:
 async def report(request: ApiRequest) -> ASGIApp:
     """Report on a run, fenced by its epoch.
 
-    409 `fenced` when the lease is not this factory's any more: stop, and quarantine the result.
+    409 `fenced` when the factory has lost the lease: stop, and quarantine the result.
     """
     caller = await request.caller()
-    told = await request.json_body(ReportDoc)
+    doc = await request.json_body(ReportDoc)
     job = await request.coordinator.reports.report(
-        caller, told.to_domain(request.path_name("job_id", "job"))
+        caller, doc.to_domain(request.path_name("job_id", "job"))
     )
     return json_response(views.render_job(job))
 
@@ -144,12 +144,12 @@ async def report(request: ApiRequest) -> ASGIApp:
 async def fail(request: ApiRequest) -> ASGIApp:
     """Report that a run has failed; the lease ends at once.
 
-    The job is then queued again, failed or dead-lettered, as its result and its retries say.
+    The job is then retried, failed or dead-lettered, depending on the result and its retries.
     """
     caller = await request.caller()
-    told = await request.json_body(FailDoc)
+    doc = await request.json_body(FailDoc)
     return json_response(
-        views.render_job(await request.coordinator.reports.report(caller, told.to_domain()))
+        views.render_job(await request.coordinator.reports.report(caller, doc.to_domain()))
     )
 
 
@@ -169,24 +169,22 @@ async def fail(request: ApiRequest) -> ASGIApp:
 async def report_many(request: ApiRequest) -> ASGIApp:
     """Send several reports, each fenced and with its own result.
 
-    The answer is 200 even when some were refused: look at the `status` of each result.
+    The response is 200 even if some are refused: check the `status` of each result.
     """
     caller = await request.caller()
-    told = await request.json_body(ReportsDoc, bytes_max=BATCH_BYTES_MAX)
-    reports = [each.to_domain(each.job_id) for each in told.reports]
-    verdicts = await request.coordinator.reports.report_many(caller, reports)
+    doc = await request.json_body(ReportsDoc, bytes_max=BATCH_BYTES_MAX)
+    reports = [each.to_domain(each.job_id) for each in doc.reports]
+    results = await request.coordinator.reports.report_many(caller, reports)
     request_id = request_id_of(request)
     return json_response(
-        ReportResultsView(
-            results=tuple(_report_result(verdict, request_id) for verdict in verdicts)
-        )
+        ReportResultsView(results=tuple(_report_result(each, request_id) for each in results))
     )
 
 
-def _report_result(verdict: Job | Refused, request_id: str | None) -> ReportResultView:
-    if isinstance(verdict, Refused):
-        return ReportResultView(status=status_of(verdict), problem=to_problem(verdict, request_id))
-    return ReportResultView(status=200, job=views.render_job(verdict))
+def _report_result(result: Job | Refused, request_id: str | None) -> ReportResultView:
+    if isinstance(result, Refused):
+        return ReportResultView(status=status_of(result), problem=to_problem(result, request_id))
+    return ReportResultView(status=200, job=views.render_job(result))
 
 
 @post(
@@ -220,7 +218,7 @@ async def renew(request: ApiRequest) -> ASGIApp:
 async def release(request: ApiRequest) -> ASGIApp:
     """Release a job to be queued again.
 
-    After a cancel it says that the work has stopped, and frees the seat.
+    After a cancellation it confirms that the work has stopped, and frees the seat.
     """
     caller = await request.caller()
     asked = await request.json_body(ReleaseDoc)

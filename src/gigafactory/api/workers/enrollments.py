@@ -36,7 +36,7 @@ async def invite(request: ApiRequest) -> ASGIApp:
     asked = await request.json_body(InviteDoc)
     capabilities = asked.capabilities
     if capabilities is not None:
-        parse_advertised(capabilities, what="the invitation")
+        parse_advertised(capabilities, what="the enrollment")
     made = await request.coordinator.enrolment.invite(
         caller,
         asked.products,
@@ -49,7 +49,7 @@ async def invite(request: ApiRequest) -> ASGIApp:
 
 @get("/enrollments", opt=operation(TAG, responses={200: Body(of=EnrollmentsView)}))
 async def list_enrollments(request: ApiRequest) -> ASGIApp:
-    """List the invitations that there are, without their secrets."""
+    """List enrollments, without their secrets."""
     caller = await request.caller()
     found = await request.coordinator.enrolment.invitations(caller)
     return json_response(

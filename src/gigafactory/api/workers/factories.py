@@ -78,8 +78,8 @@ async def get_factory(request: ApiRequest) -> ASGIApp:
 def _render(coordinator: Coordinator, factory: Factory) -> FactoryView:
     now = coordinator.clock.now()
     vitals = coordinator.factories.vitals(factory.id)
-    well = health_score(vitals, now) if vitals else 0.0
-    return views.render_factory(factory, vitals, online=is_online(vitals, now), health=well)
+    health = health_score(vitals, now) if vitals else 0.0
+    return views.render_factory(factory, vitals, online=is_online(vitals, now), health=health)
 
 
 @delete(
@@ -158,7 +158,7 @@ async def revoke_factory_token(request: ApiRequest) -> ASGIApp:
 async def stream_offers(request: ApiRequest) -> ASGIApp:
     """Receive offers and commands as server-sent events.
 
-    Those that stand already come first. The stream ends when the factory's token is revoked.
+    Pending ones come first. The stream ends when the factory's token is revoked.
     """
     caller = await request.caller()
     factory_id = request.path_name("factory_id", "factory")

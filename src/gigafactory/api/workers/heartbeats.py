@@ -53,10 +53,10 @@ HEARTBEAT = {
 async def heartbeat(request: ApiRequest) -> ASGIApp:
     """Send a factory's heartbeat: its state, engines and running jobs; returns commands."""
     caller = await request.caller()
-    told = await request.json_body(HeartbeatDoc)
+    doc = await request.json_body(HeartbeatDoc)
     coordinator = request.coordinator
     commands = await coordinator.factories.heartbeat(
-        caller, told.to_domain(coordinator.clock.now()), told.pressure, told.running
+        caller, doc.to_domain(coordinator.clock.now()), doc.pressure, doc.running
     )
     settings = coordinator.settings
     return json_response(

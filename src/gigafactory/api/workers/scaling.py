@@ -35,17 +35,17 @@ class ScalingQuery(ShapeDoc, frozen=True, kw_only=True):
     """Several shapes as a JSON list; a job counts for the first that can run it."""
 
     def parse_shapes(self, *, described: bool) -> list[Shape]:
-        """The shapes that are asked about; none where nothing describes one.
+        """Return the requested shapes; none unless the query is `described`.
 
         Raises Invalid, Malformed.
         """
         if self.shapes is None:
             return [self.to_domain()] if described else []
         if self != msgspec.structs.replace(ScalingQuery(), shapes=self.shapes):
-            wrong = "describes several shapes; leave the other parameters away"
+            wrong = "describes several shapes; remove the other parameters"
             raise Invalid("the query", [Fault("shapes", wrong)])
-        told = decode_json(self.shapes.encode(), _Shapes, "the query's shapes")
-        return [doc.read(f"shapes[{number}].") for number, doc in enumerate(told)]
+        docs = decode_json(self.shapes.encode(), _Shapes, "the query's shapes")
+        return [doc.read(f"shapes[{number}].") for number, doc in enumerate(docs)]
 
 
 _Shapes: Any = Annotated[tuple[ShapeDoc, ...], Meta(max_length=SHAPES_MAX)]
@@ -105,23 +105,23 @@ EXAMPLE = {
 async def scaling(request: ApiRequest) -> ASGIApp:
     """Return the demand by job class and the number of factories wanted for each shape.
 
-    Of the chosen product, or of all that the token covers. A job counts for the first shape that
-    can run it, and only where no free seat will have it anyway. `wanted` is the number of factories
-    that there should be, those that work included.
+    Covers the chosen product, or all products of the token. A job counts for the first shape that
+    can run it, unless a free seat will take it. `wanted` is the target number of factories,
+    including busy ones.
     """
     caller = await request.caller()
-    asked = request.query(ScalingQuery)
-    shapes = asked.parse_shapes(described=bool(request.scope["query_string"]))
-    told = request.coordinator.scaling.snapshot(caller, shapes)
-    return json_response(_scaling(told, asked=bool(shapes)))
+    query = request.query(ScalingQuery)
+    shapes = query.parse_shapes(described=bool(request.scope["query_string"]))
+    snapshot = request.coordinator.scaling.snapshot(caller, shapes)
+    return json_response(_scaling(snapshot, with_total=bool(shapes)))
 
 
-def _scaling(told: ScalingSnapshot, *, asked: bool) -> ScalingView:
+def _scaling(of: ScalingSnapshot, *, with_total: bool) -> ScalingView:
     return ScalingView(
-        at=timestamp(told.at),
-        classes=tuple(_demand(one) for one in told.survey.demands),
-        shapes=tuple(_scale_target(one) for one in told.outlooks),
-        wanted=sum(one.wanted for one in told.outlooks) if asked else UNSET,
+        at=timestamp(of.at),
+        classes=tuple(_demand(one) for one in of.survey.demands),
+        shapes=tuple(_scale_target(one) for one in of.outlooks),
+        wanted=sum(one.wanted for one in of.outlooks) if with_total else UNSET,
     )
 
 

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 TIMEOUT_S = 30.0
 ROTATED_WITHIN_S = (0.0, 0.2, 1.0, 3.0)
-"""Between the end of a token and the arrival of the next one where it is kept."""
+"""Delays between looks for a newer token after the current one is refused."""
 
 
 class AsyncClient:
@@ -44,17 +44,17 @@ class AsyncClient:
     ) -> None:
         """Prepare for this address; opens no connection yet.
 
-        `latest` gives the token that is kept by now, when the one in use is refused.
+        `latest` reads the stored token, in case the current one is refused after a rotation.
         """
         self.url = url.rstrip("/")
         self.product = product
         self._token = token
         self._latest = latest
         self._patience = patience
-        # A proxy that the surroundings name does not lead back to this machine.
-        outside = not is_this_machine(urlsplit(url).hostname or "")
+        # A proxy from the environment cannot reach this machine by its loopback address.
+        use_proxy = not is_this_machine(urlsplit(url).hostname or "")
         self._http = httpx.AsyncClient(
-            timeout=TIMEOUT_S, transport=transport, trust_env=outside, verify=tls_context()
+            timeout=TIMEOUT_S, transport=transport, trust_env=use_proxy, verify=tls_context()
         )
 
     async def __aenter__(self) -> Self:
@@ -110,11 +110,11 @@ class AsyncClient:
         return False
 
     async def _send_with_retries(self, call: ApiCall[T]) -> Reply:
-        going = call_steps(call, self._patience)
-        step = next(going)
+        steps = call_steps(call, self._patience)
+        step = next(steps)
         while True:
             try:
-                step = going.send(await self._do_step(call, step))
+                step = steps.send(await self._do_step(call, step))
             except StopIteration as end:
                 reply: Reply = end.value
                 return reply
@@ -133,8 +133,8 @@ class AsyncClient:
             raise Unreachable(f"cannot reach {self.url}: {error}") from None
         except httpx.TransportError as error:
             return _connection_broken(self.url, error)
-        # A response and its stream know each other: what was sent would stay in memory with them
-        # until the garbage is looked for, and that is seldom.
+        # A response and its stream form a reference cycle, which would keep the request body in
+        # memory until the next garbage collection.
         response.stream = httpx.ByteStream(b"")
         return Reply(response.status_code, response.content, response.headers)
 
@@ -161,9 +161,9 @@ class AsyncClient:
     async def follow(
         self, call: ApiCall[T], *, after: str | None = None
     ) -> AsyncGenerator[ServerEvent, None]:
-        """Follow a stream of events, beginning after the event `after`; reconnects when it breaks.
+        """Follow a stream of events after the event `after`; resume it when the connection breaks.
 
-        A connection that breaks is opened again where it broke. Raises Refused.
+        Raises Refused.
         """
         reader = SseParser(after, self._patience)
         while True:

@@ -26,14 +26,14 @@ class UploadSource(Protocol):
 
     @property
     def size(self) -> int:
-        """Return the number of open streams."""
+        """The number of bytes."""
 
     @property
     def sha256(self) -> str:
-        """The hash of all of them."""
+        """The hash of the content, in hexadecimal."""
 
     def pieces(self) -> Iterator[bytes]:
-        """All of them, from the beginning.
+        """Yield the content from the beginning.
 
         Raises OSError.
         """
@@ -53,7 +53,7 @@ class ApiCall(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     product: str | None = None
     """Product of this call; default: the client's."""
     idempotency_key: str | None = None
-    """Set when a retry may come from a later start of the program; default: a random one."""
+    """Set if a later process may retry the call; default: a random key."""
     repeatable: bool = True
     """False if the response contains a secret, which is given only once."""
 
@@ -92,7 +92,7 @@ class Reply(msgspec.Struct, frozen=True):
     def require_ok(self) -> "Reply":
         """Return this reply if it is no error.
 
-        Raises the refusal that the coordinator named.
+        Raises Refused: the error of the coordinator.
         """
         if self.status >= ERRORS:
             raise parse_refusal(self.status, self.body)
@@ -112,7 +112,7 @@ CallSteps = Generator[str | Wait, Reply | ConnectionBroken | None, Reply]
 def call_steps(call: ApiCall[T], patience: Sequence[float] = RETRY_DELAYS_S) -> CallSteps:
     """Drive a call to its response, with retries, independent of the transport.
 
-    Raises Refused: as the coordinator said it, or Unavailable when all patience was in vain.
+    Raises Refused: the error of the coordinator, or Unavailable when the retries are exhausted.
     """
     key = call.idempotency_key or uuid.uuid4().hex
     for delay in (*patience, None):

@@ -1,6 +1,6 @@
-"""Format of a request on a socket.
+"""Request headers and sockets.
 
-Even `aq jobs` at its quickest needs this, so it does without what takes long to import.
+The fast path of `aq jobs` uses this module, so it imports little.
 """
 
 import socket
@@ -25,7 +25,7 @@ def is_this_machine(host: str) -> bool:
 
 
 def common_headers(token: str | None, product: str | None) -> dict[str, str]:
-    """Return the headers that every request has: token, product, user agent."""
+    """Return the headers of every request: accepted type, token, product."""
     headers = {"accept": "application/json"}
     if token:
         headers["authorization"] = f"Bearer {token}"
@@ -40,7 +40,7 @@ def encode_head(first: str, headers: Mapping[str, str]) -> bytes:
     Raises Unsendable.
     """
     for name, value in headers.items():
-        # A line break would begin a header of its own.
+        # A line break would start another header.
         if not (value.isascii() and value.isprintable()):
             raise Unsendable(name)
     lines = [first, *(f"{name}: {value}" for name, value in headers.items()), "", ""]
@@ -48,9 +48,9 @@ def encode_head(first: str, headers: Mapping[str, str]) -> bytes:
 
 
 def open_socket(host: str, port: int, timeout_s: float) -> socket.socket:
-    """A socket to a server whose name is ASCII, which must say something every so often.
+    """Connect to a server with an ASCII name; reads time out after `timeout_s` without data.
 
     Raises OSError.
     """
-    # As bytes: a text has the tables of international names loaded, whatever stands in it.
+    # Bytes, because a str makes the socket module import the codec of international names.
     return socket.create_connection((host.encode("ascii"), port), timeout_s)  # type: ignore[arg-type]

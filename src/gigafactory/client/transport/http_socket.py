@@ -71,12 +71,12 @@ class SocketResponse:
         try:
             self._parser.feed_data(piece)
         except (HttpParserError, HttpParserUpgrade) as error:
-            raise ConnectionError(f"what came back is not HTTP: {error}") from None
+            raise ConnectionError(f"the response is not HTTP: {error}") from None
 
     def _close(self) -> None:
         """End a body of unknown length when the server closes the connection."""
         if not self._begun or self.headers.keys() & {"content-length", "transfer-encoding"}:
-            raise ConnectionError("it was closed before the answer was whole")
+            raise ConnectionError("it was closed before the response was complete")
         self._ended = True
 
     def on_message_begin(self) -> None:
@@ -108,7 +108,7 @@ class Connection:
     def __init__(
         self, wire: socket.socket, host: str, path: str, headers: Mapping[str, str]
     ) -> None:
-        """Speak over this socket with a host, below a path, with these headers each time."""
+        """Use this socket for requests to `host` below `path`, each with these headers."""
         self._wire = wire
         self._host = host
         self._path = path
@@ -124,14 +124,13 @@ class Connection:
     ) -> SocketResponse:
         """Send one request; its response must be read completely before the next.
 
-        A body may also come in pieces, whose length the headers name.
-
+        Pass a streamed body as `pieces`, and its length in the headers.
         Raises Invalid for a header that cannot be sent, OSError when the connection breaks.
         """
-        told = {"host": self._host, "accept-encoding": "identity", **self._headers, **headers}
+        sent = {"host": self._host, "accept-encoding": "identity", **self._headers, **headers}
         if body is not None:
-            told["content-length"] = str(len(body))
-        first = _encode_head(f"{method} {self._path}{target} HTTP/1.1", told)
+            sent["content-length"] = str(len(body))
+        first = _encode_head(f"{method} {self._path}{target} HTTP/1.1", sent)
         self._wire.sendall(first + (body or b""))
         for piece in pieces:
             self._wire.sendall(piece)
@@ -145,7 +144,7 @@ class Connection:
 
 
 def connect(url: str, timeout_s: float) -> Connection:
-    """A connection to the server at this address, which must say something every so often.
+    """Connect to the server at a URL; reads time out after `timeout_s` without data.
 
     Raises Unreachable when no server answers or the address is invalid.
     """
@@ -154,20 +153,20 @@ def connect(url: str, timeout_s: float) -> Connection:
     headers: Mapping[str, str] = {}
     path = quote(at.path.rstrip("/"), safe="/%")
     try:
-        named = _ascii(at.netloc.rpartition("@")[2])
-        at_first = _ascii(proxy.host if proxy else host)
-        wire = open_socket(at_first, proxy.port if proxy else port, timeout_s)
+        authority = _ascii(at.netloc.rpartition("@")[2])
+        peer = _ascii(proxy.host if proxy else host)
+        wire = open_socket(peer, proxy.port if proxy else port, timeout_s)
         if proxy is not None and at.scheme == "https":
             _tunnel(wire, f"{_ascii(host)}:{port}", proxy.headers)
         elif proxy is not None:
-            path, headers = f"http://{named}{path}", proxy.headers
+            path, headers = f"http://{authority}{path}", proxy.headers
         if at.scheme == "https":
             wire = _start_tls(wire, host)
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         through = f" through the proxy {proxy.host}:{proxy.port}" if proxy else ""
         raise Unreachable(f"cannot reach {url}{through}: {reason}") from None
-    return Connection(wire, named, path, headers)
+    return Connection(wire, authority, path, headers)
 
 
 def _proxy(scheme: str, host: str, port: int) -> "HttpProxy | None":
@@ -180,21 +179,20 @@ def _proxy(scheme: str, host: str, port: int) -> "HttpProxy | None":
 
 def _tunnel(wire: socket.socket, authority: str, headers: Mapping[str, str]) -> None:
     """Open a tunnel to a server through a proxy."""
-    told = {"host": authority, **headers}
-    first = _encode_head(f"CONNECT {authority} HTTP/1.1", told)
+    request = _encode_head(f"CONNECT {authority} HTTP/1.1", {"host": authority, **headers})
     try:
-        wire.sendall(first)
+        wire.sendall(request)
         answer = _read_status_line(wire)
     except OSError:
         wire.close()
         raise
     if answer.split(maxsplit=2)[1:2] != ["200"]:
         wire.close()
-        raise ConnectionError(f"it says {answer or 'nothing'!r}")
+        raise ConnectionError(f"the proxy answered {answer or 'nothing'!r}")
 
 
 def _read_status_line(wire: socket.socket) -> str:
-    """The first line of an answer, of which no more than the head is read."""
+    # Byte by byte: what follows the head belongs to the tunnel.
     head = b""
     while not head.endswith(b"\r\n\r\n") and len(head) < PIECE_BYTES and (piece := wire.recv(1)):
         head += piece

@@ -65,7 +65,7 @@ def parse_refusal(status: int, body: bytes) -> Refused:
         members, problem = {}, RefusalMembers()
     kind = BY_CODE.get(problem.code) or BY_STATUS.get(status, Refused)
     detail = problem.detail or problem.title or f"the server answered {status}"
-    # The constructors build sentences out of parts; here the sentence is what has arrived.
+    # Skip the constructor: it builds the message from parts, but the message has arrived complete.
     refused = kind.__new__(kind, detail)
     Exception.__init__(refused, detail)
     refused.__dict__.update(_attributes(kind, problem.code, members))
@@ -73,12 +73,11 @@ def parse_refusal(status: int, body: bytes) -> Refused:
 
 
 def _attributes(kind: type[Refused], code: str, members: dict[str, Any]) -> dict[str, object]:
-    """The attributes that handlers of this refusal read."""
-    carried: dict[str, object] = {} if kind.code == code or not code else {"code": code}
+    attributes: dict[str, object] = {} if kind.code == code or not code else {"code": code}
     if issubclass(kind, Invalid):
-        found = members.get("faults", ())
-        carried["what"] = "the request"
-        carried["faults"] = tuple(msgspec.convert(found, list[Fault])) if found else ()
+        faults = members.get("faults", ())
+        attributes["what"] = "the request"
+        attributes["faults"] = tuple(msgspec.convert(faults, list[Fault])) if faults else ()
     names = {
         "jobId": "job_id",
         "presented": "presented",
@@ -87,7 +86,7 @@ def _attributes(kind: type[Refused], code: str, members: dict[str, Any]) -> dict
         "path": "path",
         "retryAfter": "retry_after_s",
     }
-    return carried | {names[key]: value for key, value in members.items() if key in names}
+    return attributes | {names[key]: value for key, value in members.items() if key in names}
 
 
 def _kinds(kind: type[Refused]) -> Iterator[type[Refused]]:

@@ -20,24 +20,24 @@ class HttpProxy(NamedTuple):
 def proxy_for(scheme: str, host: str, port: int, environ: Mapping[str, str]) -> HttpProxy | None:
     """Return the proxy for a server; None for a direct connection.
 
-    Raises Unreachable for one that is no http proxy.
+    Raises Unreachable for a proxy that is not an HTTP proxy.
     """
-    told = {name.lower(): value for name, value in environ.items() if value}
-    address = told.get(f"{scheme}_proxy") or told.get("all_proxy")
+    variables = {name.lower(): value for name, value in environ.items() if value}
+    address = variables.get(f"{scheme}_proxy") or variables.get("all_proxy")
     if (
         address is None
         or is_this_machine(host)
-        or _bypasses_proxy(host, port, told.get("no_proxy", ""))
+        or _bypasses_proxy(host, port, variables.get("no_proxy", ""))
     ):
         return None
     try:
         at = urlsplit(address if "://" in address else f"http://{address}")
-        found = HttpProxy(at.hostname or "", at.port or 80, _headers(at.username, at.password))
+        proxy = HttpProxy(at.hostname or "", at.port or 80, _headers(at.username, at.password))
     except ValueError:
-        at, found = urlsplit(""), HttpProxy("", 0, {})
-    if at.scheme != "http" or not found.host:
+        at, proxy = urlsplit(""), HttpProxy("", 0, {})
+    if at.scheme != "http" or not proxy.host:
         raise Unreachable(f"cannot use the proxy for {scheme}: expected http://HOST:PORT")
-    return found
+    return proxy
 
 
 def _headers(user: str | None, password: str | None) -> dict[str, str]:
@@ -51,8 +51,8 @@ def _bypasses_proxy(host: str, port: int, listed: str) -> bool:
     return any(_matches(each.strip(), host.lower(), port) for each in listed.lower().split(","))
 
 
-def _matches(spared: str, host: str, port: int) -> bool:
-    name, _, its_port = spared.lstrip("*").lstrip(".").partition(":")
-    if its_port not in {"", str(port)} or not spared:
+def _matches(pattern: str, host: str, port: int) -> bool:
+    name, _, pattern_port = pattern.lstrip("*").lstrip(".").partition(":")
+    if pattern_port not in {"", str(port)} or not pattern:
         return False
-    return spared == "*" or host == name or host.endswith(f".{name}")
+    return pattern == "*" or host == name or host.endswith(f".{name}")

@@ -65,8 +65,8 @@ class SseParser:
 
     def _complete(self) -> ServerEvent | None:
         self._failures = 0
-        told = bool(self._data) and self._event not in ENDS
-        sent = ServerEvent(self._event, "\n".join(self._data), self._id) if told else None
+        visible = bool(self._data) and self._event not in ENDS
+        sent = ServerEvent(self._event, "\n".join(self._data), self._id) if visible else None
         if self._id is not None:
             self.after = self._id
         self._reset()
@@ -75,7 +75,7 @@ class SseParser:
     def pause(self, broke: str) -> float:
         """Return the delay before the next connection.
 
-        Raises Unreachable, saying how it broke, after too many failures in a row.
+        Raises Unreachable with the message `broke` after too many failures in a row.
         """
         self._failures += 1
         if self._failures > len(self._patience):

@@ -63,11 +63,11 @@ class Client:
 
         Raises Refused.
         """
-        going = call_steps(call, self._patience)
-        step = next(going)
+        steps = call_steps(call, self._patience)
+        step = next(steps)
         while True:
             try:
-                step = going.send(self._do_step(call, step))
+                step = steps.send(self._do_step(call, step))
             except StopIteration as end:
                 reply: Reply = end.value
                 return reply.body
@@ -109,9 +109,9 @@ class Client:
             self.close()
 
     def follow(self, call: ApiCall[T], *, after: str | None = None) -> Iterator[ServerEvent]:
-        """Follow a stream of events, beginning after the event `after`; reconnects when it breaks.
+        """Follow a stream of events after the event `after`; resume it when the connection breaks.
 
-        A connection that breaks is opened again where it broke. Raises Refused.
+        Raises Refused.
         """
         reader = SseParser(after, self._patience)
         while True:

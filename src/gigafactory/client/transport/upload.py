@@ -1,4 +1,4 @@
-"""Files to upload: hashed first, streamed, never in memory as a whole."""
+"""Files to upload: hashed first, then streamed, never completely in memory."""
 
 import hashlib
 from collections.abc import Iterator

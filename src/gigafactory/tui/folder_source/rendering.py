@@ -21,7 +21,7 @@ from gigafactory.wire.jobs import JobView
 from gigafactory.wire.runs import RunView
 
 WAITING = frozenset({Stage.QUEUED, Stage.BLOCKED})
-DIED = "it died at work; `aq run` or `aq recover` goes on with its jobs"
+DIED = "it ended unexpectedly; `aq run` or `aq recover` continues its jobs"
 
 
 def snapshot(
@@ -69,7 +69,7 @@ def _render_runner(claim: Claim, *, draining: bool) -> FactoryView:
 
 
 def render_job(line: Line) -> JobView:
-    """Return a job for display; its holder is named by the process."""
+    """Return a job for display, with the runner process as its factory."""
     shown = render.render_job(line.job)
     if shown.lease is None or not line.pid:
         return shown
@@ -86,17 +86,17 @@ def explain(line: Line) -> str:
     if line.waits:
         return line.waits
     if line.pid:
-        return f"process {line.pid} works on it"
-    words = {
-        Stage.QUEUED: "it waits for a runner: `aq run` is one",
+        return f"process {line.pid} runs it"
+    reasons = {
+        Stage.QUEUED: "it waits for a runner; start one with `aq run`",
         Stage.REVIEW: "it waits for a review",
         Stage.TESTING: "it is ready to ship and waits for a decision",
     }
-    return words.get(line.job.stage, line.job.reason or "")
+    return reasons.get(line.job.stage, line.job.reason or "")
 
 
 def _decision_items(state: State) -> Iterator[AttentionItemView]:
-    """Attention items that need a decision."""
+    """Yield attention items that need a decision."""
     if state.halted is not None:
         title, since = "the folder is halted", state.halted.at
         yield _item("halted", "*", title, state.halted.told, since, ("resume",))
@@ -112,7 +112,7 @@ def _decision_items(state: State) -> Iterator[AttentionItemView]:
 def _problem_items(
     state: State, runners: Iterable[FactoryView], now: datetime
 ) -> Iterator[AttentionItemView]:
-    """Attention items about failures and stuck jobs."""
+    """Yield attention items about failures, stuck jobs and files."""
     for line in state.jobs:
         if line.job.stage in {Stage.FAILED, Stage.DEAD_LETTER}:
             yield _job_item(line, "failed", line.job.reason or "failed")
@@ -121,12 +121,14 @@ def _problem_items(
             yield _job_item(line, kind, line.waits or "")
     for file in state.invalid:
         name, reason = file.file.removesuffix(".md"), "; ".join(file.errors)
-        yield _item("invalid", name, f"{file.file} is no job", reason, now, ("requeue",))
+        yield _item(
+            "invalid", name, f"{file.file} is not a valid job file", reason, now, ("requeue",)
+        )
     for runner in runners:
         if not runner.online:
             yield _item("factory_offline", runner.id, runner.id, DIED, runner.enrolled_at)
     if state.new:
-        names = f"{', '.join(state.new)}: `aq run` takes them in"
+        names = f"{', '.join(state.new)}: `aq run` submits them"
         yield _item("new", "inbox", f"{len(state.new)} new in the inbox", names, now)
 
 

@@ -43,10 +43,10 @@ LOG_TAIL_BYTES = 256 * 1024
 CHUNK_BYTES_MAX = 256 * 1024
 
 HINTS = EmptyViewHints(
-    no_jobs="Nothing here yet. `aq add FILE` puts a job into the inbox, or copy it there.",
+    no_jobs="No jobs yet. Add one with `aq add FILE`, or copy its file to the inbox.",
     no_attention="Nothing waits for you.",
-    no_factories="Nobody works on a job of this folder. `aq run` works through its inbox.",
-    no_budgets="A folder has no ceiling. `aq insights` says what its runs came to.",
+    no_factories="No runner works on this folder. `aq run` runs the jobs in its inbox.",
+    no_budgets="A folder has no budget. `aq insights` shows the cost of its runs.",
 )
 
 
@@ -65,8 +65,8 @@ class FolderSource:
         self._folder = folder
         self._by = by
         self._draining: set[int] = set()
-        """Processes that were asked to end; a second signal would abort them."""
-        # What was read is remembered, which only one thread at a time may do.
+        """Processes that were sent SIGTERM; a second signal would abort them."""
+        # The queue caches what it reads, which is not thread-safe.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="folder")
 
     @property
@@ -85,7 +85,7 @@ class FolderSource:
 
     async def load(self, filter_text: str) -> DashboardSnapshot:  # noqa: ARG002 - the views filter
         if not self._queue.board.exists:
-            raise Unavailable(f"{self.name} is no queue any more; `aq add FILE` makes it one")
+            raise Unavailable(f"{self.name} is no longer a folder queue; `aq add FILE` creates one")
         return await self._in_thread(self._load)
 
     def _load(self) -> DashboardSnapshot:
@@ -121,9 +121,9 @@ class FolderSource:
         state = state_of(self._queue)
         found = next((line for line in state.jobs if line.job.id == job_id), None)
         if found is None:
-            raise NotFound("job", job_id, "its file was taken away, or `aq clean` removed it")
+            raise NotFound("job", job_id, "its file was removed, or `aq clean` deleted it")
         kept = self._queue.look().get(job_id)
-        edited = "its file was changed after its first run had begun, which counts for nothing"
+        edited = "its file was edited after its first run had started; the edit is ignored"
         return JobDetail(
             job=render_job(found),
             why=explain(found),
@@ -157,7 +157,7 @@ class FolderSource:
         return describe_result(action, render_job(Line(column="", file=kept.file, job=kept.job)))
 
     async def _ship(self, job: Job) -> None:
-        """Ship a job at once: a folder has no factory that would do it.
+        """Ship a job in this process: a folder has no factory that would do it.
 
         Raises Refused.
         """
@@ -175,12 +175,14 @@ class FolderSource:
         if claim is None or not claim.alive:
             raise NotFound("runner", factory_id, "it has ended")
         if not draining or claim.pid in self._draining:
-            raise Conflict(f"{factory_id} is ending already; `aq run` starts another one")
+            raise Conflict(f"{factory_id} is already draining; `aq run` starts another runner")
         if claim.pid == os.getpid():
-            raise Conflict("this is the dashboard itself, which ships a job; it will be done soon")
+            raise Conflict(
+                "this is the dashboard itself, which is shipping a job; wait until it is done"
+            )
         self._draining.add(claim.pid)
         os.kill(claim.pid, signal.SIGTERM)
-        return f"{factory_id} takes nothing new, and ends when what it runs is done"
+        return f"{factory_id} is draining: it takes no new jobs, and ends when its current jobs are done"
 
     async def pause(self, product_id: str, *, paused: bool, reason: str = "") -> str:  # noqa: ARG002
         raise NotFound("budget", product_id, HINTS.no_budgets)
@@ -188,9 +190,9 @@ class FolderSource:
     async def halt(self, product_id: str | None, *, halted: bool, reason: str = "") -> str:  # noqa: ARG002
         if halted:
             await self._in_thread(partial(halting.halt, self._queue, self._by, reason))
-            return "the folder is halted: nothing begins; H lifts it"
+            return "the folder is halted: no job starts; press H to resume"
         await self._in_thread(partial(halting.lift, self._queue))
-        return "the folder goes on"
+        return "the folder is resumed"
 
     async def close(self) -> None:
         self._thread.shutdown(wait=False)

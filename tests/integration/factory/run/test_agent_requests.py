@@ -86,7 +86,7 @@ async def test_an_agent_hands_a_plan_in_for_its_own_composite(
     assert [node["name"] for node in dag["nodes"]] == ["roadmap", "plan", "second"], log
     second = await yard.job(dag["nodes"][2]["id"])
     assert second["submittedBy"] == f"job:{planner}"
-    assert "has the token of a job, which is good for its composite alone" in log
+    assert "has a job token, which is limited to the job's composite" in log
     assert "jobs ended with 6" in log
     assert not re.search(r"gfj_\w", log), "the token is in no log"
     assert "\ntoken " in log
