@@ -182,7 +182,7 @@ class FolderSource:
             )
         self._draining.add(claim.pid)
         os.kill(claim.pid, signal.SIGTERM)
-        return f"{factory_id} is draining: it takes no new jobs, and ends when its current jobs are done"
+        return f"{factory_id} is draining: it takes no new jobs and ends after its current ones"
 
     async def pause(self, product_id: str, *, paused: bool, reason: str = "") -> str:  # noqa: ARG002
         raise NotFound("budget", product_id, HINTS.no_budgets)
