@@ -134,7 +134,7 @@ async def test_a_product_is_paused_and_resumed(
     await admin.put(f"/budgets/{product}", json={"ceilingUsd": "10", "period": "day"})
     async with dashboard(server, product) as terminal:
         await terminal.press("5")
-        await terminal.sees("$0.00 of $10.00")
+        await terminal.sees("$0 of $10")
         await terminal.press("p")
         await terminal.type("too expensive")
         await terminal.sees("p resume", "‖")
