@@ -1,4 +1,4 @@
-"""Planted bugs: each takes one guard out, and some seed must turn red."""
+"""Planted bugs: each removes one guard, and a seed must fail without it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,15 +21,15 @@ from tests.simulation.swaps import swapped
 
 @dataclass(frozen=True)
 class Mutant:
-    """One guard that is taken out, and a seed that notices."""
+    """A guard to remove, and a seed that fails without it."""
 
     name: str
     without: str
-    """The guard, in a few words."""
+    """A short description of the guard."""
     plant: Callable[[], swaps.Patch]
     scenario: str
     seed: int
-    """The first seed of the scenario that turns red."""
+    """The first seed of the scenario that fails."""
 
 
 def _always(*_: object) -> bool:
@@ -37,88 +37,104 @@ def _always(*_: object) -> bool:
 
 
 MUTANTS: tuple[Mutant, ...] = (
-    Mutant("no-cas", "the store's compare-and-set on a job", swaps.no_compare_and_set, "race", 2),
-    Mutant("no-seq", "the event number in the compare-and-set", swaps.seq_not_compared, "storm", 7),
-    Mutant("no-fence", "the fence", swaps.fence(lambda *_: True), "storm", 7),
+    Mutant("no-cas", "compare-and-set on a job in the store", swaps.no_compare_and_set, "race", 2),
+    Mutant("no-seq", "the event number in compare-and-set", swaps.seq_not_compared, "storm", 7),
+    Mutant("no-fence", "the fencing check", swaps.fence(lambda *_: True), "storm", 7),
     Mutant(
         "no-epoch",
-        "the epoch in the fence",
+        "the epoch in the fencing check",
         swaps.fence(lambda held, who, _: held.factory_id == who),
         "storm",
         7,
     ),
     Mutant(
         "no-owner",
-        "the factory in the fence",
+        "the factory in the fencing check",
         swaps.fence(lambda held, _, epoch: held.epoch == epoch),
         "storm",
         5,
     ),
-    Mutant("no-lock", "locks as keys", swaps.keys_not_held("lock/"), "race", 13),
+    Mutant("no-lock", "unique keys for locks", swaps.keys_not_held("lock/"), "race", 13),
     Mutant(
         "no-seats",
-        "slots and seats as keys",
+        "unique keys for slots and seats",
         swaps.keys_not_held("slot/", "seat/"),
         "race",
         461,
     ),
     Mutant(
         "no-fleet-seats",
-        "fleet-wide seats as keys",
+        "unique keys for fleet-wide seats",
         swaps.keys_not_held("fleet-seat/"),
         "race",
         242,
     ),
-    Mutant("no-key", "idempotency keys as keys", swaps.keys_not_held("key/"), "race", 107),
-    Mutant("no-name", "names as keys", swaps.keys_not_held("name/"), "race", 19),
+    Mutant("no-key", "unique keys for idempotency keys", swaps.keys_not_held("key/"), "race", 107),
+    Mutant("no-name", "unique keys for names", swaps.keys_not_held("name/"), "race", 19),
     Mutant(
         "no-expired",
-        "the reaper's second look at the expiry",
-        swaps.guards_unheard(lambda g: isinstance(g, LeaseExpiredGuard)),
+        "the guard on the expiry in the reaper's commit",
+        swaps.guards_ignored(lambda g: isinstance(g, LeaseExpiredGuard)),
         "pauses",
         668,
     ),
     Mutant(
         "no-switch",
-        "the halt switch in the grant's commit",
-        swaps.unmoved("switch"),
+        "the guard on the halt switch in the grant's commit",
+        swaps.revisions_ignored("switch"),
         "meddling",
         26,
     ),
     Mutant(
         "no-look",
-        "the look at halt and drain beside the guards",
+        "the check of halt and drain before a grant",
         lambda: swapped((Index, "may_assign", lambda *_: True)),
         "meddling",
         9,
     ),
     Mutant(
         "no-ask",
-        "the word to factories to ask for what is not offered",
+        "the request to factories to poll for jobs that are not offered",
         lambda: swapped((DispatchModes, "must_poll", lambda *_: False)),
         "meddling",
         30,
     ),
-    Mutant("no-token", "the token in the commit", swaps.unmoved("token"), "meddling", 17),
+    Mutant(
+        "no-token",
+        "the guard on the token in a commit",
+        swaps.revisions_ignored("token"),
+        "meddling",
+        17,
+    ),
     Mutant(
         "no-factory",
-        "the factory's record in the grant's commit",
-        swaps.unmoved("factory"),
+        "the guard on the factory in the grant's commit",
+        swaps.revisions_ignored("factory"),
         "meddling",
         39,
     ),
     Mutant(
-        "no-leader", "the leader's epoch in the offer's commit", swaps.unguarded_leader, "race", 8
+        "no-leader",
+        "the guard on the leader's epoch in the offer's commit",
+        swaps.unguarded_leader,
+        "race",
+        8,
     ),
     Mutant(
         "no-scope",
-        "the products of a factory's token",
+        "the check of the products that a factory's token allows",
         lambda: swapped((FactoryTraits, "admits", lambda *_: True)),
         "storm",
         3,
     ),
-    Mutant("no-answers", "answers in the change's own commit", swaps.no_answers, "network", 2),
-    Mutant("no-event", "one kind of event", swaps.an_event_missing, "calm", 0),
+    Mutant(
+        "no-answers",
+        "responses stored in the same commit as the change",
+        swaps.no_stored_responses,
+        "network",
+        2,
+    ),
+    Mutant("no-event", "one type of event", swaps.an_event_missing, "calm", 0),
     Mutant(
         "no-bump",
         "epoch + 1 at expiry",
@@ -142,95 +158,111 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "no-limit",
-        "the count of attempts",
+        "counting attempts",
         lambda: swaps.altered(outcome, "_run_failed", attempts=lambda job, _: job.attempts),
         "calm",
         17,
     ),
     Mutant(
         "no-checkpoint",
-        "the checkpoint at expiry",
+        "keeping the checkpoint at expiry",
         lambda: swaps.altered(lease, "expire", checkpoint=lambda *_: None),
         "storm",
         2,
     ),
     Mutant(
         "no-unblocker",
-        "the unblocker's ear on the feed",
+        "the unblocker's subscription to the change feed",
         lambda: swapped((Unblocker, "notice", swaps.nothing)),
         "calm",
         2,
     ),
     Mutant(
-        "no-dep-guard", "the dependencies in the submit's commit", swaps.no_dep_guards, "race", 188
+        "no-dep-guard",
+        "the guards on dependencies in the submit's commit",
+        swaps.no_dep_guards,
+        "race",
+        188,
     ),
-    Mutant("no-extension", "longer leases after an outage", swaps.no_gap_extension, "store", 5),
+    Mutant(
+        "no-extension",
+        "the extension of leases after an outage",
+        swaps.no_gap_extension,
+        "store",
+        5,
+    ),
     Mutant("no-reaper", "the reaper", swaps.no_reaper, "meddling", 2),
     Mutant(
         "no-doubt",
-        "the second look at a job after a lost commit",
+        "reading a job again after a commit with unknown result",
         lambda: swapped((Index, "mark_stale", swaps.nothing)),
         "storm",
         3,
     ),
-    Mutant("no-withdrawal", "taking back an offer that lapsed", swaps.no_withdrawal, "network", 8),
+    Mutant("no-withdrawal", "the withdrawal of expired offers", swaps.no_withdrawal, "network", 8),
     Mutant(
         "no-patience",
-        "holds that last until a cancelled worker stops",
+        "keeping seats and locks until the worker of a cancelled job stops",
         swaps.lease_over_at_once,
         "race",
         8,
     ),
-    Mutant("no-place", "a follower's place in the feed", swaps.a_stream_skips, "network", 4),
     Mutant(
-        "no-restream", "saying again that a stream is open", swaps.streams_said_once, "storm", 34
+        "no-place", "the position of a follower in the feed", swaps.a_stream_skips, "network", 4
+    ),
+    Mutant(
+        "no-restream",
+        "repeated records that a stream is open",
+        swaps.streams_recorded_once,
+        "storm",
+        34,
     ),
     Mutant(
         "no-end",
-        "an end to trying to accept",
+        "the limit of attempts to accept an offer",
         lambda: swapped((claims, "ACCEPT_TRIES_MAX", 10**9)),
         "race",
         57,
     ),
-    Mutant("no-booking", "booking with the report", swaps.nothing_booked, "calm", 3),
+    Mutant("no-booking", "booking costs in the report's commit", swaps.nothing_booked, "calm", 3),
     Mutant(
         "no-budget-cas",
-        "the store's compare-and-set on a budget",
+        "compare-and-set on a budget in the store",
         swaps.budgets_overwritten,
         "race",
         90,
     ),
     Mutant(
         "no-budget-guard",
-        "the guard that there is no budget",
-        swaps.unmoved("budget"),
+        "the guard that no budget exists",
+        swaps.revisions_ignored("budget"),
         "race",
         116,
     ),
     Mutant(
         "no-rank",
-        "the ranks of who makes way for whom",
-        swaps.anybody_makes_way,
+        "the priority check of preemption",
+        swaps.preempts_any_job,
         "calm",
         8,
     ),
     Mutant(
         "no-end-to-making-way",
-        "how often a job makes way at most",
+        "the limit of preemptions per job",
         lambda: swapped((incumbents, "PREEMPTIONS_MAX", 10**9)),
         "calm",
         82,
     ),
     Mutant(
         "no-front",
-        "the place of a job that made way",
+        "the queue position of a preempted job",
         lambda: swaps.altered(outcome, "hand_back", front=lambda job, _: job.front),
         "calm",
         1,
     ),
     Mutant(
         "no-composite-guard",
-        "the composite in the grant's commit",
+        "the guard on the composite in the grant's commit",
         swaps.composite_unguarded,
         "race",
         568,
@@ -242,18 +274,18 @@ MUTANTS: tuple[Mutant, ...] = (
         "calm",
         1,
     ),
-    Mutant("no-charge", "booking on the ceiling of a composite", swaps.nothing_charged, "calm", 8),
+    Mutant("no-charge", "booking costs on a composite's budget", swaps.nothing_charged, "calm", 8),
     Mutant(
         "no-composites",
-        "the duty that moves composites",
+        "the duty that advances composites",
         lambda: swapped((CompositeAdvancer, "notice", swaps.nothing)),
         "calm",
         1,
     ),
     Mutant(
         "no-ceiling",
-        "the ceiling",
-        swaps.ceiling_unheard,
+        "the budget ceiling",
+        swaps.ceiling_ignored,
         "calm",
         5,
     ),

@@ -1,4 +1,4 @@
-"""Which planted bugs are noticed, by which promise, how soon: the table of docs/simulation.md."""
+"""The table of planted bugs in docs/simulation.md: the seed and the broken promise of each."""
 
 import os
 from concurrent.futures import ProcessPoolExecutor
@@ -11,28 +11,28 @@ PAGE = Path(__file__).parents[2] / "docs" / "simulation.md"
 HEADING = "## Planted bugs"
 
 
-def noticed(mutant: Mutant, seed: int) -> list[str]:
-    """What the judge finds in a seed when this guard is missing."""
+def findings_without(mutant: Mutant, seed: int) -> list[str]:
+    """Return the checker's findings in a seed without this guard."""
     with mutant.plant():
         return findings_of(seed, mutant.scenario)
 
 
 def promise(findings: list[str]) -> str:
-    """The promise that was seen to be broken first."""
+    """Return the promise that was broken first."""
     kept = [found.partition(":")[0] for found in findings]
     named = [name for name in kept if name != "broken"]
     return (named or kept)[0]
 
 
 def table(seeds: int) -> str:
-    """The table, with so many seeds played for a bug that its own does not notice; also written."""
+    """Write the table to the page and return it; try `seeds` others where a bug's seed passes."""
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         rows = list(pool.map(_row, range(len(MUTANTS)), [seeds] * len(MUTANTS)))
     head = (
-        "Each guard is taken out in turn, and the suite demands that a history notices.\n"
-        "`python -m tests.simulation --mutants` makes this table: a seed of the named scenario that"
-        "\nis red without the guard, and the promise that it sees broken first.\n\n"
-        "| without | scenario | seed | sees this broken |\n"
+        "Each guard is removed in turn, and the suite requires that a history finds it. `python -m"
+        " tests.simulation --mutants` generates this table: the removed guard, the scenario, a seed"
+        "\nthat fails without the guard, and the promise that breaks first.\n\n"
+        "| removed guard | scenario | seed | broken promise |\n"
         "| --- | --- | --- | --- |\n"
     )
     text = f"{HEADING}\n\n{head}" + "".join(rows)
@@ -44,6 +44,6 @@ def table(seeds: int) -> str:
 def _row(number: int, seeds: int) -> str:
     mutant = MUTANTS[number]
     for seed in (mutant.seed, *range(seeds)):
-        if found := noticed(mutant, seed):
+        if found := findings_without(mutant, seed):
             return f"| {mutant.without} | {mutant.scenario} | {seed} | {promise(found)} |\n"
     return f"| {mutant.without} | {mutant.scenario} | none of {seeds} | nothing |\n"

@@ -1,4 +1,4 @@
-"""How guards are taken out: something of the program is swapped for a while."""
+"""Patches that remove guards from the program for the duration of a context."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -47,7 +47,7 @@ Patch = AbstractContextManager[None]
 
 @contextmanager
 def swapped(*swaps: tuple[object, str, object]) -> Iterator[None]:
-    """Have these attributes be something else for a while."""
+    """Replace these attributes within the context."""
     before = [(owner, name, vars(owner)[name]) for owner, name, _ in swaps]
     try:
         for owner, name, other in swaps:
@@ -63,7 +63,7 @@ def _store_refusal(rule: Callable[[MemoryStore, Write], StaleRevision | None]) -
 
 
 def no_compare_and_set() -> Patch:
-    """The store takes a change whatever the job has become since."""
+    """The store accepts a change of a job that has changed in the meantime."""
     known = MemoryStore._find_stale  # noqa: SLF001 - bugs are planted from inside
 
     def refusal(self: MemoryStore, write: Write) -> StaleRevision | None:
@@ -75,7 +75,7 @@ def no_compare_and_set() -> Patch:
 
 
 def seq_not_compared() -> Patch:
-    """The store compares revisions, and overlooks events that moved none."""
+    """The store compares revisions, but ignores new events without a new revision."""
     known = MemoryStore._find_stale  # noqa: SLF001 - bugs are planted from inside
 
     def refusal(self: MemoryStore, write: Write) -> StaleRevision | None:
@@ -89,7 +89,7 @@ def seq_not_compared() -> Patch:
 
 
 def keys_not_held(*kinds: str) -> Callable[[], Patch]:
-    """The store gives keys of these kinds to anybody."""
+    """The store grants keys of these kinds although they are taken."""
 
     def plant() -> Patch:
         known = MemoryStore._find_taken_key  # noqa: SLF001 - bugs are planted from inside
@@ -103,27 +103,27 @@ def keys_not_held(*kinds: str) -> Callable[[], Patch]:
     return plant
 
 
-def guards_unheard(unheard: Callable[[Guard], bool]) -> Callable[[], Patch]:
-    """The store does not look at some of the guards."""
+def guards_ignored(ignored: Callable[[Guard], bool]) -> Callable[[], Patch]:
+    """The store ignores some guards."""
 
     def plant() -> Patch:
         known = MemoryStore._find_failed_guard  # noqa: SLF001 - bugs are planted from inside
 
         def broken(self: MemoryStore, guards: tuple[Guard, ...]) -> StaleRevision | None:
-            return known(self, tuple(guard for guard in guards if not unheard(guard)))
+            return known(self, tuple(guard for guard in guards if not ignored(guard)))
 
         return swapped((MemoryStore, "_find_failed_guard", broken))
 
     return plant
 
 
-def unmoved(kind: str) -> Callable[[], Patch]:
-    """The store does not look at guards on records of this kind."""
-    return guards_unheard(lambda guard: isinstance(guard, RevisionGuard) and guard.kind == kind)
+def revisions_ignored(kind: str) -> Callable[[], Patch]:
+    """The store ignores guards on records of this kind."""
+    return guards_ignored(lambda guard: isinstance(guard, RevisionGuard) and guard.kind == kind)
 
 
 def fence(accepts: Callable[[Lease, str, int], bool]) -> Callable[[], Patch]:
-    """A worker is heard on weaker grounds."""
+    """Reports are accepted under a weaker fencing check."""
 
     def require(job: Job, factory_id: str, epoch: int) -> Lease:
         if job.lease is None or not accepts(job.lease, factory_id, epoch):
@@ -137,7 +137,7 @@ def fence(accepts: Callable[[Lease, str, int], bool]) -> Callable[[], Patch]:
 
 
 def altered(owner: object, name: str, **fields: Callable[[Job, Job], object]) -> Patch:
-    """A rule leaves these fields of the job wrong; each is told what was and what should be."""
+    """A rule sets these fields of the job wrongly, from the job before and after it."""
     known: Callable[..., JobChange] = vars(owner)[name]
 
     def rule(job: Job, *args: Any, **kwargs: Any) -> JobChange:  # noqa: ANN401 - as the rule has it
@@ -149,7 +149,7 @@ def altered(owner: object, name: str, **fields: Callable[[Job, Job], object]) ->
 
 
 def lease_over_at_once() -> Patch:
-    """A cancel frees slot and lock while the worker still runs, and forgets that it does."""
+    """A cancel frees slot and lock while the worker still runs."""
     known = decisions.cancel
 
     def cancel(job: Job, *args: Any, **kwargs: Any) -> JobChange:  # noqa: ANN401 - as the rule has it
@@ -161,8 +161,8 @@ def lease_over_at_once() -> Patch:
     return swapped((decisions, "cancel", cancel))
 
 
-def anybody_makes_way() -> Patch:
-    """A running job is asked to make way whatever its priority is."""
+def preempts_any_job() -> Patch:
+    """A running job is preempted whatever its priority."""
     known = incumbents.may_preempt
 
     def may_preempt(victim: Job, rank: int) -> bool:
@@ -171,8 +171,8 @@ def anybody_makes_way() -> Patch:
     return swapped((eviction, "may_preempt", may_preempt), (evictor, "may_preempt", may_preempt))
 
 
-def no_answers() -> Patch:
-    """Answers are not kept with the change that they are about."""
+def no_stored_responses() -> Patch:
+    """Responses are not stored with their change."""
     known = Committer.execute
 
     async def execute(self: Committer, caller: Caller, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
@@ -182,7 +182,7 @@ def no_answers() -> Patch:
 
 
 def an_event_missing() -> Patch:
-    """One kind of event is forgotten."""
+    """The store drops one type of event."""
     known = MemoryStore._append  # noqa: SLF001 - bugs are planted from inside
 
     def append(self: MemoryStore, writes: tuple[Write, ...]) -> int:
@@ -198,7 +198,7 @@ def an_event_missing() -> Patch:
 
 
 def no_dep_guards() -> Patch:
-    """A new job does not notice that a dependency moves while it is taken in."""
+    """A submit does not notice a dependency that changes at the same time."""
     known: Callable[..., JobChange] = vars(submissions)["submit"]
 
     def submit(*args: Any, **kwargs: Any) -> JobChange:  # noqa: ANN401 - as the rule has it
@@ -208,7 +208,7 @@ def no_dep_guards() -> Patch:
 
 
 def no_gap_extension() -> Patch:
-    """The reaper does not ask whether renewals could be served."""
+    """The reaper does not check whether renewals could be served."""
 
     async def servable(self: Reaper, now: datetime) -> bool:
         del self, now
@@ -218,7 +218,7 @@ def no_gap_extension() -> Patch:
 
 
 def no_reaper() -> Patch:
-    """Nobody ends an expired lease."""
+    """Expired leases never end."""
 
     async def step(self: Reaper) -> None:
         del self
@@ -227,7 +227,7 @@ def no_reaper() -> Patch:
 
 
 def a_stream_skips() -> Patch:
-    """A follower is served from one event further on than it asked."""
+    """A stream skips the first event after the requested position."""
     known = EventStreams._product_batches  # noqa: SLF001 - bugs are planted from inside
 
     def skips(self: EventStreams, caller: Any, position: int) -> Any:  # noqa: ANN401 - as it is
@@ -237,7 +237,7 @@ def a_stream_skips() -> Patch:
 
 
 def no_withdrawal() -> Patch:
-    """An offer that nobody takes up stands for ever."""
+    """An offer that is not accepted never expires."""
 
     async def lapse(self: Dispatcher, job_id: str) -> None:
         del self, job_id
@@ -246,18 +246,18 @@ def no_withdrawal() -> Patch:
 
 
 def unguarded_leader() -> Patch:
-    """A dispatcher goes on after another has taken over."""
-    return guards_unheard(
+    """A dispatcher continues after another has become leader."""
+    return guards_ignored(
         lambda guard: isinstance(guard, RevisionGuard) and guard.kind == "leader"
     )()
 
 
 def nothing(*_: object) -> None:
-    """Do nothing, whatever it is told."""
+    """Do nothing, whatever the arguments."""
 
 
-def streams_said_once() -> Patch:
-    """The end of an old stream is not made good by the one that came after it."""
+def streams_recorded_once() -> Patch:
+    """After the end of an old stream, the open new one is not recorded again."""
 
     async def step(self: OfferStreams) -> None:
         del self
@@ -266,7 +266,7 @@ def streams_said_once() -> Patch:
 
 
 def budgets_overwritten() -> Patch:
-    """The store takes a budget whatever it has become since."""
+    """The store accepts a change of a budget that has changed in the meantime."""
     known = MemoryStore._find_stale  # noqa: SLF001 - bugs are planted from inside
 
     def refusal(self: MemoryStore, write: Write) -> StaleRevision | None:
@@ -278,7 +278,7 @@ def budgets_overwritten() -> Patch:
 
 
 def nothing_booked() -> Patch:
-    """What runs tell of their cost is kept, and not booked."""
+    """Reported costs are stored with the run, but not booked."""
 
     async def book_runs(
         _self: BudgetBooking,
@@ -295,17 +295,17 @@ def nothing_booked() -> Patch:
 
 
 def composite_unguarded() -> Patch:
-    """A grant does not notice that the composite of its job ends, or has spent all, meanwhile."""
+    """A grant does not notice that its composite ends or runs out of budget at the same time."""
     known = Grants._guards  # noqa: SLF001 - bugs are planted from inside
 
-    def guards(self: Grants, caller: Caller, wish: GrantRequest) -> tuple[Guard, ...]:
-        return known(self, caller, wish._replace(parent=None))
+    def guards(self: Grants, caller: Caller, request: GrantRequest) -> tuple[Guard, ...]:
+        return known(self, caller, request._replace(parent=None))
 
     return swapped((Grants, "_guards", guards))
 
 
 def nothing_charged() -> Patch:
-    """What is spent below a composite is not booked on its ceiling."""
+    """Costs of children are not booked on the budget of their composite."""
 
     async def charge(
         _self: CompositeBudgetBooking,
@@ -317,8 +317,8 @@ def nothing_charged() -> Patch:
     return swapped((CompositeBudgetBooking, "charge", charge))
 
 
-def ceiling_unheard() -> Patch:
-    """Grants go on when a ceiling is spent, and whatever they set aside."""
+def ceiling_ignored() -> Patch:
+    """Grants ignore an exhausted ceiling and refused reservations."""
 
     def willing(*_args: object, **_named: object) -> None:
         return None
