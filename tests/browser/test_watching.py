@@ -129,7 +129,7 @@ async def test_expired_session_is_reported(browser: Browser, tmp_path: Path) -> 
         Visitor.signed_in(browser, yard.here, "ann") as ann,
     ):
         yard.clock.leap(timedelta(days=15))
-        # Whoever looks is told at the next news, and without a click.
+        # The page reacts to the next event, without a click.
         await yard.submit("echo x", name="news")
         await ann.page.wait_for_url("**/login?ended=yes")
         await ann.sees("You are signed out")

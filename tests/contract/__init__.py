@@ -1,1 +1,1 @@
-"""One suite for every adapter of a port: what the port promises, whoever keeps it."""
+"""One suite per port that checks its contract on every adapter."""

@@ -136,7 +136,7 @@ async def test_what_begins_so_is_removed_and_nothing_else(blobs: Blobs) -> None:
     assert list(await blobs.sizes("")) == ["b/one"]
 
 
-async def test_whoever_removes_the_same_at_once_disturbs_nobody(blobs: Blobs) -> None:
+async def test_concurrent_removals_of_a_blob_do_not_disturb_each_other(blobs: Blobs) -> None:
     for round_ in range(5):
         for number in range(8):
             await blobs.put_stream(f"logs/{round_}/{number}/0", pieces(b"x"))

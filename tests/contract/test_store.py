@@ -164,7 +164,7 @@ async def test_a_verdict_names_the_position_of_the_last_event(store: Store) -> N
 
 
 @pytest.mark.parametrize("kind", ["job", "product"])
-async def test_a_guard_on_a_revision_holds_while_nobody_has_moved_it(
+async def test_a_guard_on_a_revision_holds_while_the_revision_is_unchanged(
     store: Store, kind: str
 ) -> None:
     [job, other] = await submitted(store, a_job(), a_job(id="notes", name="other"))
@@ -267,7 +267,7 @@ async def test_a_job_can_give_up_a_key_and_take_it_again_in_one_change(store: St
 async def test_the_key_of_another_is_not_freed(store: Store) -> None:
     a, b = await submitted(store, a_job(id="a"), a_job(id="b"))
     await store.commit(a_step(a, take=("lock/x",)))
-    stranger = a_step(b, free=("lock/x", "lock/nobodys"))
+    stranger = a_step(b, free=("lock/x", "lock/unowned"))
     assert isinstance(await store.commit(stranger), Stored)
     assert await store.key_owners(["lock/x"]) == {"lock/x": "a"}
     thief = a_step(stranger.after, free=("lock/x",), take=("lock/x",))

@@ -55,7 +55,7 @@ guards = st.lists(
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """One write that somebody wants, made real from what they have read."""
+    """A write that a client wants, built from what it has read."""
 
     verb: str
     job: str
@@ -177,7 +177,7 @@ def forgotten_of(wish: Wish, job: Job) -> Write:
 
 
 def write_of(wish: Wish, known: Known) -> Write | None:
-    """The write that a wish comes to, for somebody who knows this much; None for nothing."""
+    """Return the write for a wish of a client with this knowledge; None for no write."""
     if wish.verb == "outage":
         return None
     if wish.verb == "see":

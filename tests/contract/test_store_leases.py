@@ -46,7 +46,7 @@ async def test_a_renewal_never_shortens(store: Store) -> None:
     assert await read(store) == job
 
 
-async def test_an_expired_lease_can_be_renewed_until_somebody_ends_it(store: Store) -> None:
+async def test_an_expired_lease_can_be_renewed_until_it_is_ended(store: Store) -> None:
     await leased(store)
     assert [j.id for j in await store.jobs_with_expired_leases(after(90))] == ["job-1"]
     assert await store.commit(Renewal("job-1", 1, after(500))) == Stored(0)

@@ -34,7 +34,7 @@ class Ran:
 
 @dataclass(frozen=True)
 class Shell:
-    """Somebody's terminal in a folder."""
+    """A user's terminal in a folder."""
 
     folder: Path
     environ: dict[str, str] = field(default_factory=dict)

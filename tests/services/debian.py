@@ -1,4 +1,4 @@
-"""Packages of the system, unpacked for the tests: nothing is installed, nobody is root."""
+"""System packages, unpacked for the tests without installation and without root."""
 
 import os
 import shutil

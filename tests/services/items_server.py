@@ -56,7 +56,7 @@ class Items:
         return Response(body, status_code=status)
 
     def meet(self, request: Request[Any, Any, Any]) -> None:
-        """Let nobody in who has no token, and nobody at all while away."""
+        """Reject requests without a token, and all requests while away."""
         self.asked.append(f"{request.method} {request.url.path}")
         if self.away:
             raise HTTPException(status_code=503, detail="away")

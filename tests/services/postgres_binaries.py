@@ -47,7 +47,7 @@ def find() -> Path:
 
 
 def server_user() -> pwd.struct_passwd | None:
-    """Who runs the server, as PostgreSQL refuses to run as root; None: whoever runs the tests."""
+    """Return the user for the server, as PostgreSQL refuses root; None for the current user."""
     if os.geteuid() != 0:
         return None
     known = {user.pw_name: user for user in pwd.getpwall()}

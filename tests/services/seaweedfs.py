@@ -37,7 +37,7 @@ def environment(address: str) -> dict[str, str]:
 
 
 def blobs(address: str, prefix: str, *, secret: str = SECRET, bucket: str = BUCKET) -> ObjectBlobs:
-    """The blobs below a prefix of this S3, for whoever knows the secret."""
+    """Open the blobs below a prefix of this S3 with its secret."""
     config: S3Config = {
         "endpoint": address,
         "access_key_id": ACCESS_KEY,
@@ -74,7 +74,7 @@ def serve(folder: Path) -> Iterator[str]:
 
 
 def free_ports(count: int) -> list[int]:
-    """So many ports of loopback that nobody listens on, each another."""
+    """Return `count` different free ports of the loopback interface."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

@@ -1,4 +1,4 @@
-"""One of each service for a whole test run: started by whoever asks first, gone when the run is.
+"""One of each service for a whole test run: started on first use, stopped when the run ends.
 
 The run holds a lock on a file for as long as it lives. A service is kept by a process of its own
 that waits for that lock: it gets it when the run ends, even by a kill, and takes the service down.

@@ -91,7 +91,7 @@ def a_window(
 ) -> Iterator[Window]:
     """A program in a terminal of its own, until the block ends; then a shell is left there."""
     window = Window(folder / "tmux")
-    # A size that somebody else's terminal had would be believed before this one's own.
+    # The size of the terminal that runs the tests would win over that of the window.
     set_up = [f"{k}={v}" for k, v in environ.items() if k not in {"COLUMNS", "LINES", "TMUX"}]
     columns, lines = map(str, size)
     window.tmux(

@@ -133,7 +133,7 @@ class Judge:
             last[tale.job_id, epoch] = made
 
     def _gaps(self, until: dict[tuple[str, int], datetime]) -> Iterator[str]:
-        """3.3: what nobody could renew lasts longer by as much.
+        """3.3: a lease that could not be renewed is extended by the length of the outage.
 
         A grant that was decided before the gap and is stored after it begins in the past.
         """

@@ -1,4 +1,4 @@
-"""Promise 10, judged on how things stand: who still waits for something that nobody can name."""
+"""Promise 10, checked at the end: jobs that still wait without a known reason."""
 
 from collections.abc import Iterator, Sequence
 

@@ -26,7 +26,7 @@ TRIES_MAX = 30
 
 @dataclass(frozen=True, kw_only=True)
 class Make:
-    """What a machine is, whatever it is called and whoever runs on it."""
+    """The hardware and engines of a machine, whatever its id and processes."""
 
     mode: str
     """`poll`, `gate` or `stream`."""
@@ -173,7 +173,7 @@ class Machine:
         )
 
     async def detect_again(self) -> None:
-        """Somebody logs in, and the engine is detected anew."""
+        """A user logs in, and the engine is detected again."""
         await asyncio.sleep(8.0)
         self.versions += 1
 

@@ -22,7 +22,7 @@ AWAY = "the store is away; ask again with the same key"
 
 
 class FaultyStore:
-    """The port as one process has it; dead, it does nothing more, whoever still calls."""
+    """The store port of one process; after its death, calls do nothing."""
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from tests.simulation.network import Network
 
 @dataclass
 class Follower:
-    """Somebody who watches everything, or one job, and keeps the number of what came last."""
+    """A follower of all events or of one job that remembers its last position."""
 
     secret: str
     network: Network

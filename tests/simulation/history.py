@@ -52,7 +52,7 @@ class History:
         self.broken: list[str] = []
         """What broke in a way that no refusal explains."""
         self.gaps: list[tuple[int, datetime, datetime]] = []
-        """When nobody could renew: the moment it began, and from when to when by the clocks."""
+        """A time without renewals: its start, and its begin and end by the clocks."""
         self.leader: str | None = None
         self.notes: list[str] = []
 
@@ -76,5 +76,5 @@ class History:
             self.broken.append(f"9.2: {node} offers, and {self.leader} leads")
 
     def note(self, at: float, text: str) -> None:
-        """Note something for whoever replays the seed."""
+        """Add a note to the replay of the seed."""
         self.notes.append(f"{at:9.3f} {text}")

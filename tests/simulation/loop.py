@@ -1,4 +1,4 @@
-"""An event loop in which nothing is real: time jumps, and whoever is ready may go first."""
+"""A simulated event loop: time jumps, and any ready task may run first."""
 
 import asyncio
 import heapq
@@ -11,7 +11,7 @@ from typing import Any, TypeVarTuple
 Args = TypeVarTuple("Args")
 
 STEPS_AT_ONCE_MAX = 20_000
-"""So many steps without time going on mean that somebody spins."""
+"""The number of steps without progress of time that counts as spinning."""
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -61,7 +61,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if not ready:
             self._jump()
         if not ready:
-            message = "nothing is ready, and no timer is set: everybody waits for somebody"
+            message = "no task is ready and no timer is set: deadlock"
             raise RuntimeError(message)
         self._steps_at_once += 1
         if self._steps_at_once > STEPS_AT_ONCE_MAX:

@@ -186,7 +186,7 @@ class Meddler:
         )
 
     async def let_back_in(self, machine: Machine) -> None:
-        """Enroll a machine under a new id, as somebody does who finds it shut out."""
+        """Enroll a machine under a new id, as an operator does after a revocation."""
         self._rejoined += 1
         name = f"{machine.id.partition('.')[0]}.{self._rejoined}"
         products = machine.make.products

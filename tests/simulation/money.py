@@ -39,7 +39,7 @@ def _sums(budget: Budget, runs: list[Run]) -> Iterator[str]:
 
 
 def _begun_late(entries: list[FeedEntry]) -> Iterator[str]:
-    """Nothing is granted of a product whose ceiling is spent, or that somebody paused."""
+    """No job of a product is granted while its budget is exhausted or paused."""
     ceilings: dict[str, int | None] = {}
     paused: set[str] = set()
     costs: dict[str, dict[tuple[str, int], int]] = defaultdict(lambda: defaultdict(int))

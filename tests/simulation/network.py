@@ -39,7 +39,7 @@ class Network:
         self._history = history
 
     def node(self) -> Node:
-        """A coordinator that somebody is sent to; it may be down."""
+        """Return the coordinator for the next request; it may be down."""
         up = [node for node in self.nodes if node.coordinator is not None]
         return self._rng.choice(up or self.nodes)
 

@@ -26,7 +26,7 @@ UNKNOWN = "has:nothing-like-it"
 
 @dataclass
 class Person:
-    """Somebody with a token; what they do is drawn from the seed."""
+    """A person with a token, whose actions are drawn from the seed."""
 
     name: str
     secret: str

@@ -58,7 +58,7 @@ class MemoryBlobs:
 
     async def put_stream(self, key: str, pieces: AsyncIterator[bytes]) -> None:
         data = b"".join([piece async for piece in pieces])
-        assert await self.put_new(key, data), f"a key that somebody has: {key}"
+        assert await self.put_new(key, data), f"a key that exists already: {key}"
 
     async def sizes(self, prefix: str, *, after: str = "") -> Mapping[str, int]:
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Somebody with roadmaps: handed in, approved phase by phase, changed, cancelled, brought back."""
+"""A person with roadmaps: submits, approves phases, changes, cancels and requeues them."""
 
 import asyncio
 import random
@@ -41,7 +41,7 @@ class Foreman:
                 await self._deal_with(job, 0.12 if calm_s > 1.0 else 0.5)
 
     async def composites(self) -> Sequence[Job]:
-        """The composites that somebody can do something about."""
+        """Return the composites that allow an action."""
         jobs = await self._person.jobs(*Stage)
         return [job for job in jobs if job.composite]
 

@@ -13,7 +13,7 @@ class Weather:
     slow_store: float = 0.0
     """Share of store calls that take long."""
     lost_commits: float = 0.0
-    """Share of commits of which nobody learns whether they were kept."""
+    """Share of commits with an unknown result."""
     missed_bells: float = 0.0
     """Share of waits for the feed that miss its going on."""
     outages: float = 0.0

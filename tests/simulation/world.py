@@ -35,13 +35,13 @@ LOOK_EVERY_S = 5.0
 FRUGAL = 0.25
 """The share of worlds in which a product has a budget."""
 SWITCHED = 0.1
-"""The share of worlds in which somebody changes how jobs reach factories."""
+"""The share of worlds in which dispatch modes change."""
 FINISHING = 12
-"""So many times somebody looks after roadmaps in the end."""
+"""The number of rounds at the end in which people attend to roadmaps."""
 PLANNED = 0.3
-"""The share of worlds in which somebody has roadmaps."""
+"""The share of worlds with roadmaps."""
 WATCHED = 0.3
-"""The share of worlds in which somebody follows what happens."""
+"""The share of worlds with followers of events."""
 
 MAKES = (
     Make(mode="poll", slots=2, engines={"claude": 2}, capabilities=("os:mac", "has:xcode")),
@@ -95,7 +95,7 @@ class World:
         self.people: dict[str, Person] = {}
         self.followers: list[Follower] = []
         self.unsettled: list[str] = []
-        """The jobs that still waited at the end for something that nobody can name."""
+        """Return the jobs that still waited at the end without a known reason."""
         self._background: list[asyncio.Future[None]] = []
         self._watching: list[asyncio.Task[None]] = []
 
@@ -112,7 +112,7 @@ class World:
         return random.Random(f"{self.seed} {of}")
 
     def note(self, text: str) -> None:
-        """Tell whoever replays the seed."""
+        """Add a line to the replay of the seed."""
         self.history.note(asyncio.get_running_loop().time(), text)
 
     def _spawn(self, work: Awaitable[None]) -> None:

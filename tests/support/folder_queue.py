@@ -21,7 +21,7 @@ ENVIRON = {"PATH": search_path()}
 
 
 class Place:
-    """Somebody's queue."""
+    """A user's queue."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

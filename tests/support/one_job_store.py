@@ -108,9 +108,11 @@ class Shelf:
             assert before.lease is not None or "requeued" in kinds, "checkpoints are an owner's"
         if before.lease is not None and before.lease.step is Step.SHIP:
             same = after.head == before.head
-            assert same or ("ship_failed" in kinds and EDITED in after.flags), "decided on anew"
+            assert same or ("ship_failed" in kinds and EDITED in after.flags), "decided again"
             assert same or after.approvals == (), "a newer commit voids earlier approvals"
-            assert after.stage in {Stage.TESTING, Stage.SHIPPED}, "nobody interferes with a ship"
+            assert after.stage in {Stage.TESTING, Stage.SHIPPED}, (
+                "no transition interrupts a ship step"
+            )
 
     def _check_job(self, job: Job) -> None:
         held = {key for lease in leases(job) for key in lease.holds}

@@ -28,7 +28,7 @@ async def until(look: Callable[[], bool | Awaitable[bool]], *, within_s: float =
             await asyncio.sleep(LOOK_EVERY_S)
 
 
-async def until_somebody_waits_for(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
+async def until_a_query_waits_for(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
     """Come back when another session waits for a lock that this one holds."""
     while not await connection.fetchval(BLOCKED_BY_ME):
         pass

@@ -13,7 +13,7 @@ CSRF = re.compile(r'name="csrf" value="([0-9a-f]+)"')
 
 
 class Visitor:
-    """Somebody who has signed in."""
+    """A signed-in user."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self.http = http
@@ -37,7 +37,7 @@ class Visitor:
 
 @asynccontextmanager
 async def a_stranger(server: Server) -> AsyncIterator[httpx.AsyncClient]:
-    """A browser that nobody has signed in with."""
+    """A browser without a session."""
     async with httpx.AsyncClient(base_url=server.url, timeout=30) as http:
         yield http
 
@@ -46,7 +46,7 @@ async def a_stranger(server: Server) -> AsyncIterator[httpx.AsyncClient]:
 async def a_visitor(
     server: Server, user: str = "ann", role: Role = Role.ADMIN
 ) -> AsyncIterator[Visitor]:
-    """Somebody who signed in with a token."""
+    """A user who signed in with a token."""
     secret = await server.token(user, role)
     async with a_stranger(server) as http:
         answer = await http.post("/login", data={"token": secret})

@@ -102,7 +102,7 @@ CLASS_NAMES_SHARED = frozenset(
 )
 
 # Where an error of any kind is logged and survived: the shared loop, and the edges of a process.
-# A thread and a run are edges too: whatever happens there is told to whoever asked.
+# Threads and runs are boundaries too: their errors are reported to the caller.
 CATCH_ALLS = frozenset(
     {
         "system/loops.py",
@@ -122,7 +122,7 @@ TEXTS = frozenset(
 )
 
 UNFINISHED = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b")
-SOMEBODYS_HOME = re.compile(r"(?<![\w.~])/(?:root|home/(?!(?:me|user|you)\b)\w+|Users/\w+)/")
+HOME_FOLDER = re.compile(r"(?<![\w.~])/(?:root|home/(?!(?:me|user|you)\b)\w+|Users/\w+)/")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -256,8 +256,8 @@ def test_only_the_loops_and_the_edges_catch_everything() -> None:
     assert catching == set()
 
 
-def test_no_file_names_a_place_on_somebody_s_machine() -> None:
-    assert found(SOMEBODYS_HOME) == []
+def test_no_file_names_a_folder_of_a_users_machine() -> None:
+    assert found(HOME_FOLDER) == []
     # A checkout at the top of the disk has too short a name to tell from an ordinary path.
     if len(ROOT.parts) > 2:
         assert found(re.compile(re.escape(f"{ROOT}/"))) == []

@@ -196,7 +196,7 @@ async def test_a_start_that_fails_is_told_and_tried_again_later(world: World) ->
     assert world.stable.started == ["m1"]
 
 
-async def test_while_nobody_knows_what_exists_nothing_is_done(world: World) -> None:
+async def test_nothing_is_done_while_the_existing_machines_are_unknown(world: World) -> None:
     world.stable.broken = "list"
     await world.submit()
     assert await world.look() == ["mac: not scaled: the cloud does not answer"]

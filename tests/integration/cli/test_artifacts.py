@@ -42,7 +42,7 @@ def product() -> str:
 
 @pytest.fixture
 def shell(served: Served, home: Path, tmp_path: Path, product: str) -> Shell:
-    """A terminal of whoever runs the coordinator, in a product of its own, with a job."""
+    """A terminal of the coordinator's owner, in a separate product with a job."""
     made = Shell(tmp_path, {"XDG_DATA_HOME": str(home / "share"), "AQ_PRODUCT_ID": product})
     (tmp_path / "report.md").write_text(JOB)
     assert made.aq("submit", "report.md").code == 0
@@ -104,7 +104,7 @@ def test_the_newest_of_a_name_is_meant_and_each_by_its_id(shell: Shell) -> None:
     assert told == ["submitted", "artifact_added", "artifact_added", "artifact_deleted"]
 
 
-def test_a_link_opens_a_file_for_whoever_has_it(shell: Shell) -> None:
+def test_a_link_opens_a_file_without_a_token(shell: Shell) -> None:
     added(shell, "a.txt", b"for you")
     link = shell.aq("artifacts", "report", "--link", "a.txt").out.strip()
     with urllib.request.urlopen(link) as answer:  # noqa: S310 - our own coordinator's address

@@ -31,7 +31,7 @@ def served(home: Path) -> Iterator[Served]:
 
 @pytest.fixture
 def shell(served: Served, home: Path, tmp_path: Path) -> Shell:
-    """A terminal of whoever runs the coordinator, in a product of its own."""
+    """A terminal of the coordinator's owner, in a separate product."""
     product = f"p-{uuid.uuid4().hex}"
     return Shell(tmp_path, {"XDG_DATA_HOME": str(home / "share"), "AQ_PRODUCT_ID": product})
 
@@ -179,7 +179,7 @@ def test_a_wrong_token_is_told_what_to_do(shell: Shell) -> None:
     assert "AQ_FLEET_TOKEN" in ran.err
 
 
-def test_nobody_at_the_address_is_told_what_to_do(alone: Shell) -> None:
+def test_an_unreachable_coordinator_is_explained(alone: Shell) -> None:
     ran = alone.aq("jobs")
     assert ran.code == 5
     assert "cannot reach http://127.0.0.1:1" in ran.err
@@ -219,7 +219,7 @@ def test_a_machine_joins_rests_and_leaves(shell: Shell) -> None:
     assert "takes jobs again" in shell.aq("factory", "undrain", name).out
     rotated = shell.aq("factory", "rotate").out
     assert "has a new token" in rotated
-    assert "gff_" not in rotated, "this machine's own is kept, and shown to nobody"
+    assert "gff_" not in rotated, "this machine's own token is stored and not shown"
     assert shell.aq("factory", "rotate", "somebody-else").code == 3
     assert shell.aq("factory", "revoke", name).code == 0
     assert "slots     0" in shell.aq("factory", "show", name).out

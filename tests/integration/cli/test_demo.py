@@ -58,7 +58,7 @@ class Audience:
         self.began = time.monotonic()
         with Client(url, token) as client:
             while not ended():
-                # Between the end of the play and that of its process nobody answers.
+                # Between the end of the demo and that of its process, no server answers.
                 with suppress(Refused):
                     self._look(client)
                 time.sleep(0.2)
@@ -101,7 +101,9 @@ def test_the_demo_plays_all_that_it_promises_to_its_end_and_leaves_nothing(tmp_p
     assert seen.last["flaky"].stage in {"testing", "shipped"}
     assert "review" in seen.stages["terms"], "a review"
     assert ("budget", "studio") in seen.matters, "a budget at its end"
-    assert {job.name: job.stage for job in leaves}["logo"] == "queued", "and one that nobody can"
+    assert {job.name: job.stage for job in leaves}["logo"] == "queued", (
+        "no factory can run one of them"
+    )
     films = {seen.last[f"film-{number}"].stage for number in (1, 2, 3)}
     assert films == {"testing", "queued"}, "some were paid for, and some wait for money"
     assert seen.last["survivor"].lease_epoch >= 2, "a killed factory's work goes on"
@@ -109,7 +111,7 @@ def test_the_demo_plays_all_that_it_promises_to_its_end_and_leaves_nothing(tmp_p
     assert "shipped" in {stage for each in seen.stages.values() for stage in each}
 
 
-def test_whoever_stops_it_finds_nothing_either(tmp_path: Path) -> None:
+def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path) -> None:
     shell = Shell(tmp_path, {"TMPDIR": str(tmp_path)})
     with shell.start("demo", "--port", "0") as running:
         assert running.stdout is not None

@@ -144,7 +144,7 @@ def on_terminal(shell: Shell, *typed: str, **environ: str) -> bytes:
         try:
             while piece := os.read(ours, 65_536):
                 seen += piece
-        except OSError:  # what Linux says when nobody writes any more
+        except OSError:  # Linux raises it after the last writer has closed
             pass
         finally:
             os.close(ours)

@@ -25,7 +25,7 @@ def test_ways_of_dispatch_are_looked_at_and_set_by_one_command_each(tmp_path: Pa
         assert "shadow" in shell.aq("--help").out
 
 
-def test_the_way_of_products_that_nobody_has_set_is_a_setting(tmp_path: Path) -> None:
+def test_the_default_dispatch_mode_of_products_is_a_setting(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     (tmp_path / "aq.toml").write_text('[dispatch]\nmode = "pull"\n')
     with serving(shell):

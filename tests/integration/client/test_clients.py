@@ -191,7 +191,7 @@ def test_explanations_are_records(client: Either) -> None:
     assert told.summary
 
 
-def test_nobody_at_the_address_is_told_at_once(connect: Connect) -> None:
+def test_an_unreachable_server_is_reported_at_once(connect: Connect) -> None:
     with pytest.raises(Unreachable, match="cannot reach http://127"):
         connect("http://127.0.0.1:1").send(GET)
 

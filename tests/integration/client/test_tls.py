@@ -22,8 +22,8 @@ ASK: ApiCall[Any] = ApiCall(method="GET", path=path("switches"), response_type=d
 
 
 @pytest.fixture(autouse=True)
-def anew() -> Iterator[None]:
-    """Nothing is remembered from another test, or for one."""
+def forget_tls_contexts() -> Iterator[None]:
+    """Clear the cached TLS contexts before and after each test."""
     trust.tls_context.cache_clear()
     yield
     trust.tls_context.cache_clear()

@@ -144,7 +144,7 @@ async def test_a_job_goes_into_the_archive_with_all_that_there_was_of_it(
     assert [each["data"]["jobId"] for each in told if each["type"] == "job_archived"] == [job_id]
 
 
-async def test_whoever_does_not_see_the_product_sees_nothing_of_it_in_the_archive(
+async def test_the_archive_shows_nothing_of_a_product_to_callers_without_access(
     server: Server, admin: httpx.AsyncClient, clock: Clock
 ) -> None:
     job_id = await submit(admin, "secret-plan")
@@ -156,8 +156,8 @@ async def test_whoever_does_not_see_the_product_sees_nothing_of_it_in_the_archiv
         assert (await eve.get("/archive")).json()["jobs"] == []
         assert (await eve.get(f"/archive/{job_id}")).status_code == 404
         assert (await eve.get(f"/jobs/{job_id}")).json()["code"] == "not_found"
-    async with server.client("") as nobody:
-        assert (await nobody.get("/archive")).status_code == 401
+    async with server.client("") as anonymous:
+        assert (await anonymous.get("/archive")).status_code == 401
 
 
 async def test_nothing_unfinished_is_touched_nor_what_it_depends_on_nor_what_is_young(

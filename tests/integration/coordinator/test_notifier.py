@@ -32,7 +32,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 class Desk:
-    """A coordinator, somebody who submits, and a worker."""
+    """A coordinator, a person who submits, and a worker."""
 
     def __init__(
         self, server: Server, clock: Clock, people: httpx.AsyncClient, worker: Worker
@@ -99,7 +99,7 @@ async def test_each_thing_that_needs_a_person_is_told_once(desk: Desk, receiver:
     assert "after all not" in receiver.heard[-1]["message"]
 
 
-async def test_a_job_that_nobody_can_run_and_a_factory_that_is_gone_are_told(
+async def test_an_unroutable_job_and_a_lost_factory_are_notified(
     desk: Desk, receiver: Receiver
 ) -> None:
     desk.listen(through(receiver))

@@ -21,7 +21,7 @@ PRODUCTS = ("notes", "shop")
 
 
 class Submitter(Caller):
-    """Somebody who hands in jobs of one product."""
+    """A person who submits jobs of one product."""
 
     product = "notes"
 
@@ -89,7 +89,7 @@ class Load:
         return answer.status in {401, 404}
 
     async def asked_again(self) -> None:
-        """Come back when every factory has asked anew, from beginning to end."""
+        """Return after a complete new claim of every factory."""
         before = dict(self.claims)
         live = [name for name in before if name not in self.gone]
         await until(lambda: all(self.claims[name] >= before[name] + 2 for name in live))

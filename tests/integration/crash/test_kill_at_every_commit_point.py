@@ -1,4 +1,4 @@
-"""The coordinator is killed at every commit point, before and after it, and nobody notices."""
+"""The coordinator is killed before and after every commit point, and no client notices."""
 
 import ast
 import math

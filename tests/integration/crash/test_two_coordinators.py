@@ -89,11 +89,11 @@ def _name(lives: Lives) -> str:
 async def both(one: Lives, other: Lives, database: str) -> AsyncIterator[Pair]:
     """Two coordinators that serve."""
     async with living(one), living(other), PostgresStore.open(database) as store:
-        await until(lambda: _leads_somebody(store))
+        await until(lambda: _has_a_leader(store))
         yield Pair(store, one, other)
 
 
-async def _leads_somebody(store: Store) -> bool:
+async def _has_a_leader(store: Store) -> bool:
     return await store.record(Leader, "dispatcher") is not None
 
 
@@ -163,7 +163,7 @@ async def test_a_dispatcher_that_was_stopped_past_its_reign_offers_nothing_any_m
         await anext(messages)
         late = await admin.submit("late")
         await until(lambda: _asked(stopped, "offer"))
-        # The factory is busy from now on: the heir has nobody to offer the job to, and nothing but
+        # The factory is busy from now on: the successor has no factory for the job, and nothing but
         # the end of its reign speaks against the offer that the stopped one has decided on.
         await admin.submit("urgent", priority="critical")
         grant = await factory.granted()

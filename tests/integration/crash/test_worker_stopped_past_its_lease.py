@@ -64,7 +64,7 @@ async def log_of(admin: Caller, job_id: str, epoch: int) -> str:
     return (await admin.http.get(url, headers=admin.headers(life))).text
 
 
-@pytest.mark.parametrize("taker", ["mac-2", "mac-1"], ids=["another", "its own factory anew"])
+@pytest.mark.parametrize("taker", ["mac-2", "mac-1"], ids=["another", "the same factory again"])
 async def test_a_worker_stopped_past_its_lease_is_fenced_when_it_wakes_up(
     taker: str, births: Nursery, tmp_path: Path
 ) -> None:

@@ -47,7 +47,7 @@ def test_every_command_of_the_quickstart_does_what_it_says(tmp_path: Path) -> No
         )
         noted = [shell.aq("defect", "greet", *said) for said in (("-m", "too short"), ())]
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"greet +testing", done.stdout), "verified, and nobody had to look"
+    assert re.search(r"greet +testing", done.stdout), "verified, without a review"
     assert re.search(r"^\+hello$", done.stdout, re.MULTILINE), "the diff"
     assert re.search(r"is in main as [0-9a-f]{12}", done.stdout), "shipped"
     assert (tmp_path / "notes" / "hello.txt").read_text() == "hello\n"

@@ -1,11 +1,11 @@
-"""Files that are written anew: before their first run that is what runs, and never later."""
+"""Edited job files: an edit counts before the first run, and never later."""
 
 import os
 
 from tests.support.folder_queue import Place
 
 
-async def test_what_is_written_anew_before_the_first_run_is_what_runs(place: Place) -> None:
+async def test_an_edit_before_the_first_run_counts(place: Place) -> None:
     place.drop("page", "echo old", not_before="1d")
     place.drop("after", "true", deps="[page]", deps_mode="soft")
     await place.run()

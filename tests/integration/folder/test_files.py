@@ -56,7 +56,7 @@ async def test_a_dependency_that_ended_badly_is_waited_for_and_flagged(place: Pl
     assert (place.job("gives-up").stage, place.job("gives-up").result) == ("failed", "dep_failed")
 
 
-async def test_a_circle_is_refused_by_whoever_closes_it(place: Place) -> None:
+async def test_the_file_that_closes_a_dependency_cycle_is_refused(place: Place) -> None:
     place.drop("one", "true", deps="[two]")
     await place.run()
     place.drop("two", "true", deps="[one]")
@@ -149,7 +149,7 @@ async def test_jobs_without_a_lock_run_side_by_side(place: Place) -> None:
     assert not (await place.run()).failed
 
 
-async def test_what_is_known_is_made_anew_from_the_folders(place: Place) -> None:
+async def test_the_records_are_rebuilt_from_the_folders(place: Place) -> None:
     place.drop("shipped", "true", verify="true", ship="none", ship_policy="auto")
     place.drop("review", "true")
     place.drop_work("testing", "echo x > x", verify="true")
@@ -183,7 +183,7 @@ async def test_what_is_known_is_made_anew_from_the_folders(place: Place) -> None
     assert place.where("review") == ["shipped"]
 
 
-async def test_a_record_that_cannot_be_read_is_made_anew(place: Place) -> None:
+async def test_an_unreadable_record_is_rebuilt(place: Place) -> None:
     place.drop("review", "true")
     await place.run()
     place.board.record("review").write_text("{")

@@ -32,7 +32,9 @@ async def test_git_sees_the_board_and_its_story_and_nothing_that_passes(place: P
     assert place.remote.text("main", "page") == "x"
 
 
-async def test_commits_of_people_are_decided_on_anew_and_told_of_the_run(place: Place) -> None:
+async def test_commits_of_people_need_another_decision_and_are_counted_in_the_run(
+    place: Place,
+) -> None:
     place.drop_work("page", "echo x > page", verify="true")
     await place.run()
     checkpoint = place.job("page").checkpoint

@@ -189,7 +189,7 @@ async def test_draining_ends_both_and_asked_again_hands_both_back(tmp_path: Path
         assert place.where("late") == ["inbox"]
 
 
-async def test_as_many_jobs_as_were_asked_for_whoever_they_are_for(tmp_path: Path) -> None:
+async def test_the_job_limit_also_counts_jobs_from_the_inbox(tmp_path: Path) -> None:
     place = a_place(tmp_path)
     for name in ("one", "two", "three"):
         place.drop(name, "true", verify="true")

@@ -64,10 +64,10 @@ async def test_what_a_killed_runner_left_goes_on_from_its_checkpoint_once(place:
         second.wait(timeout=30)
     script = int(going.read_text())
     assert place.where("long") == ["building"]
-    assert is_alive(script), "nobody has told it to stop"
+    assert is_alive(script), "it was not stopped"
     recovered = [shell.aq("recover", "--json").json() for _ in range(2)]
     assert [len(told["recovered"]) for told in recovered] == [1, 0]  # type: ignore[index]
-    # Whoever reaps it may take a moment.
+    # It may take a moment until the process is reaped.
     await until(lambda: not is_alive(script))
     assert place.where("long") == ["inbox"]
     assert shell.aq("run", "--once").code == 0
@@ -78,7 +78,7 @@ async def test_what_a_killed_runner_left_goes_on_from_its_checkpoint_once(place:
     assert place.story("long").count("lease_expired") == 1
 
 
-async def test_a_pid_that_belongs_to_another_process_by_now_is_nobody(place: Place) -> None:
+async def test_a_pid_that_now_belongs_to_another_process_counts_as_dead(place: Place) -> None:
     place.drop("orphan", f"[ -e {place.folder}/go ] || sleep 600", verify="true")
     with place.shell.start("run") as runner:
         await until(lambda: bool(place.queue.look()) and place.job("orphan").stage == "building")

@@ -17,7 +17,7 @@ from tests.support.jobs_api import a_child, a_roadmap, submitted
 from tests.support.mcp_client import Tools, an_agent, an_agent_with_aq
 
 URL = "http://127.0.0.1:1"
-"""Where nobody answers."""
+"""An address without a server."""
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -97,7 +97,7 @@ async def test_a_job_is_submitted_and_followed_to_its_review(
         assert len(told["newestRun"]["verify"]["output"]) == 2_000
 
 
-async def test_whoever_waits_hears_of_the_next_stage(
+async def test_a_waiting_caller_learns_of_the_next_stage(
     server: Server, worker: Worker, product: str, tmp_path: Path
 ) -> None:
     async with a_person(server, product) as ann:
@@ -238,8 +238,8 @@ async def test_a_token_does_what_its_role_may(server: Server, product: str, tmp_
         assert code == "forbidden"
         assert "user:ann has role viewer; submit needs one of" in said
         assert (await eve.told("list_jobs"))["jobs"] == []
-    async with an_agent(server.url, "gfo_guessed-secret") as nobody:
-        code, said = await nobody.refused("list_jobs")
+    async with an_agent(server.url, "gfo_guessed-secret") as anonymous:
+        code, said = await anonymous.refused("list_jobs")
         assert code == "unauthenticated"
         assert "guessed" not in said
 

@@ -65,12 +65,12 @@ async def test_what_is_no_job_is_put_aside_with_the_reason(
 
 async def test_while_the_coordinator_is_away_everything_stays(tmp_path: Path) -> None:
     path = drop(tmp_path / "inbox", "fix.md", "# Fix it\n")
-    async with AsyncClient("http://127.0.0.1:1", "none", patience=()) as nobody:
-        await InboxWatcher(tmp_path / "inbox", nobody).submit_files()
+    async with AsyncClient("http://127.0.0.1:1", "none", patience=()) as anonymous:
+        await InboxWatcher(tmp_path / "inbox", anonymous).submit_files()
     assert path.exists()
 
 
-async def test_what_is_no_file_stands_in_nobody_s_way(
+async def test_an_entry_that_is_no_file_does_not_block_the_inbox(
     tmp_path: Path, server: Server, inbox: InboxWatcher
 ) -> None:
     folder = tmp_path / "inbox"

@@ -10,7 +10,7 @@ from gigafactory.coordinator.core.ports import Store
 from gigafactory.domain.job.change import Stored
 from gigafactory.store.postgres.store import PostgresStore
 from tests.support.builders import a_job, a_step, a_submission
-from tests.support.polling import until_somebody_waits_for
+from tests.support.polling import until_a_query_waits_for
 
 
 @asynccontextmanager
@@ -45,7 +45,7 @@ async def test_a_commit_does_not_overtake_one_that_has_its_position_already(data
             "INSERT INTO event VALUES (1, NULL, 0, 'notes', 'slow', 0, 'user:ann', NULL, '{}')"
         )
         quick = asyncio.create_task(store.commit(a_submission(a_job())))
-        await until_somebody_waits_for(slow)
+        await until_a_query_waits_for(slow)
         assert await store.position() == 0
         assert await store.feed(after=0) == ()
         await late.commit()

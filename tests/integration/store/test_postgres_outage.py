@@ -10,7 +10,7 @@ from gigafactory.domain.job.change import Stored
 from gigafactory.store.postgres.store import PostgresStore
 from tests.services.postgres import Server
 from tests.support.builders import a_job, a_step, a_submission
-from tests.support.polling import until_somebody_waits_for
+from tests.support.polling import until_a_query_waits_for
 
 JOB = a_job()
 LOCK = "SELECT position FROM gigafactory.feed FOR UPDATE"
@@ -41,7 +41,7 @@ async def test_a_database_that_does_not_exist_is_named(database: str) -> None:
             pass
 
 
-async def test_whoever_commits_while_the_server_crashes_hears_that_nobody_knows(
+async def test_a_commit_during_a_server_crash_has_an_unknown_result(
     private_postgres: Server,
 ) -> None:
     async with PostgresStore.open(private_postgres.dsn()) as store:
@@ -50,7 +50,7 @@ async def test_whoever_commits_while_the_server_crashes_hears_that_nobody_knows(
         await blocker.execute("BEGIN")
         await blocker.execute(LOCK)
         waiting = [asyncio.create_task(store.commit(a_step(JOB))) for _ in range(3)]
-        await until_somebody_waits_for(blocker)
+        await until_a_query_waits_for(blocker)
         private_postgres.stop("immediate")
         answers = await asyncio.gather(*waiting, return_exceptions=True)
         assert [type(answer) for answer in answers] == [Unavailable] * 3
@@ -93,14 +93,14 @@ async def test_a_closed_store_says_so(database: str) -> None:
         await store.job("job-1")
 
 
-async def test_a_reader_who_leaves_in_the_middle_disturbs_nobody(database: str) -> None:
+async def test_a_cancelled_read_does_not_disturb_others(database: str) -> None:
     async with PostgresStore.open(database) as store:
         await store.commit(a_submission(JOB))
         blocker = await asyncpg.connect(database)
         await blocker.execute("BEGIN")
         await blocker.execute("LOCK TABLE gigafactory.job")
         leaving = [asyncio.create_task(store.job(JOB.id)) for _ in range(9)]
-        await until_somebody_waits_for(blocker)
+        await until_a_query_waits_for(blocker)
         for reader in leaving:
             reader.cancel()
         await asyncio.wait(leaving)

@@ -1,4 +1,4 @@
-"""Texts that PostgreSQL cannot hold: kept in documents, refused as names, found by nobody."""
+"""Texts that PostgreSQL cannot hold: kept in documents, refused as names, never found."""
 
 import asyncio
 

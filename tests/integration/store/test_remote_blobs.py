@@ -185,7 +185,7 @@ def test_an_address_that_cannot_be_is_refused(tmp_path: Path, url: str, said: st
 
 
 @pytest.mark.service
-def test_a_bucket_that_lets_nobody_in_is_told_of_at_the_start(s3: str, tmp_path: Path) -> None:
+def test_a_bucket_without_access_is_reported_at_the_start(s3: str, tmp_path: Path) -> None:
     wrong = seaweedfs.environment(s3) | {"AWS_SECRET_ACCESS_KEY": "wrong"}
     ran = Shell(tmp_path, wrong).aq("serve", "--port", "0", AQ_BLOBS="s3://fleet/x")
     assert ran.code != 0

@@ -1,4 +1,4 @@
-"""Trackers that are away, lose answers or are told by somebody who dies: each thing once."""
+"""Trackers that are down or lose responses, and reporters that crash: each update once."""
 
 import asyncio
 from datetime import timedelta
@@ -141,9 +141,7 @@ async def test_two_who_tell_at_once_say_it_once(fleet: Fleet, items: Items) -> N
     assert openings[-1] == "Done, and waiting for a review"
 
 
-async def test_what_happened_while_nobody_was_there_is_told_afterwards(
-    items: Items, tmp_path: Path
-) -> None:
+async def test_updates_during_downtime_are_sent_afterwards(items: Items, tmp_path: Path) -> None:
     item = items.file("Say hello")
     async with SqliteStore.open(tmp_path / "fleet.db") as store:
         async with a_fleet(items, tmp_path, store=store) as first:

@@ -24,7 +24,7 @@ async def test_a_tracker_for_all_gives_each_product_its_own(items: Items, tmp_pa
         everybody = Told(url=shared.url, token_env="TRACKER_TOKEN")
         async with a_fleet(items, tmp_path, others={"*": everybody}) as fleet:
             web = shared.file("For web", productId="web")
-            strange = shared.file("For nobody", productId="../etc")
+            strange = shared.file("For no product", productId="../etc")
             shared.file("For anybody")
             other = shared.file("For notes, which has its own", productId="notes")
             async with fleet.server.client(product="web") as client:

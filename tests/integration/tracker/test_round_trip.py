@@ -96,7 +96,7 @@ async def test_a_changed_ticket_takes_the_place_of_its_job_while_that_waits(
     assert (old["stage"], old["result"], new["stage"]) == ("cancelled", "superseded", "queued")
     await fleet.tell()
     assert items.stages(item) == ["fleet:queued"]
-    assert items.comments[item] == [], "nobody must look at what was replaced"
+    assert items.comments[item] == [], "a replaced job needs no attention"
 
 
 async def test_a_ticket_that_is_changed_too_late_is_told_so_once(

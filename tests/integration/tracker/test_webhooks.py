@@ -40,7 +40,7 @@ async def test_a_delivery_rings_and_the_ticket_is_read(fleet: Fleet, items: Item
     assert job["title"] == "Say hello"
 
 
-async def test_a_ticket_that_nobody_handed_over_is_left_alone(fleet: Fleet, items: Items) -> None:
+async def test_a_ticket_that_was_not_handed_over_is_left_alone(fleet: Fleet, items: Items) -> None:
     item = items.file("Say hello", labels=[])
     answer = await deliver(fleet, told_of(items.items[item]))
     assert (answer.status_code, answer.json()["jobs"]) == (202, [])

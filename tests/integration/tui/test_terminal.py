@@ -116,8 +116,8 @@ def test_a_folder_is_shown_beside_a_fleet_where_that_was_said(place: Place, serv
 def test_the_fleet_is_looked_for_from_a_folder_where_that_was_said(place: Place) -> None:
     place.drop("greet", "# Greet\necho hello")
     told, environ = dash(place.shell)
-    nobody = {"AQ_PORT": "1", "AQ_FLEET_DASH": "1"}
-    with a_window(place.shell.folder, told, environ | nobody) as window:
+    unreachable = {"AQ_PORT": "1", "AQ_FLEET_DASH": "1"}
+    with a_window(place.shell.folder, told, environ | unreachable) as window:
         window.sees("no answer", "cannot reach http://127.0.0.1:1")
 
 

@@ -112,9 +112,9 @@ async def test_share_link_is_shown_once_and_needs_no_session(
     found = re.search(r'id="address">([^<]+)<', made.text)
     assert found is not None
     assert found[1].startswith(server.url)
-    async with a_stranger(server) as nobody:
-        assert (await nobody.get(found[1])).content == b"all of it"
-        assert (await nobody.get(found[1].partition("?")[0])).status_code == 401
+    async with a_stranger(server) as anonymous:
+        assert (await anonymous.get(found[1])).content == b"all of it"
+        assert (await anonymous.get(found[1].partition("?")[0])).status_code == 401
     assert "?link=" not in await ann.page(f"/jobs/{job_id}")
 
 

@@ -17,7 +17,7 @@ async def test_factory_card_shows_state_engines_and_running_jobs(
     engines = {
         "claude": {"version": "2.1.0", "seats": 2},
         "codex": {"seats": 1, "coolingUntil": rests},
-        "pi": {"seats": 1, "unavailable": "nobody is signed in"},
+        "pi": {"seats": 1, "unavailable": "not signed in"},
     }
     busy = {"load": 0.42, "memory": 0.5, "disk": 0.07}
     said = await worker.beat(
@@ -32,7 +32,7 @@ async def test_factory_card_shows_state_engines_and_running_jobs(
     for words in (
         *("1 of 4 slots", "health ", "load 42%", "memory 50%", "disk 7%"),
         *("<td>2.1.0</td><td>1/2</td>", "ready", "cooling down, <time data-until=", ">1 h 59 min<"),
-        *('<span class="fault">nobody is signed in</span>', ">Paint it</a>", "repos: notes"),
+        *('<span class="fault">not signed in</span>', ">Paint it</a>", "repos: notes"),
         *("fast", "1 capabilities", "os:mac"),
     ):
         assert words in card, words

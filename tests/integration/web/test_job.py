@@ -38,13 +38,13 @@ async def test_large_log_is_streamed_as_a_file_and_the_page_shows_its_end(
             got.update(piece)
             most = max(most, len(piece))
     assert got.digest() == whole.digest()
-    assert most <= 2 * CHUNK, "nobody holds more than a piece of it"
+    assert most <= 2 * CHUNK, "no more than a piece of it is in memory"
     async with ann.http.stream("GET", f"/live/jobs/{job_id}/log", params={"tail": 10}) as live:
         first = await anext(line async for line in live.aiter_lines() if line.startswith("data"))
     letter = chr(64 + CHUNKS)
     assert first == f'data: {{"offset":{CHUNKS * CHUNK - 10},"text":"{letter * 9}\\n"}}'
-    async with a_stranger(server) as nobody:
-        assert (await nobody.get(f"/jobs/{job_id}/log.txt")).status_code == 401
+    async with a_stranger(server) as anonymous:
+        assert (await anonymous.get(f"/jobs/{job_id}/log.txt")).status_code == 401
 
 
 async def test_job_page_explains_placement_and_shows_events(

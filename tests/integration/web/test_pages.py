@@ -138,7 +138,7 @@ async def test_each_attention_item_has_an_action_or_a_link(
     assert (await ann.send("/budget/notes", ceiling="5")).status_code == 303
     await submitted(admin, {"manifest": {"name": "dear"}, "body": "# Dear"})
     await spent(worker, "4.9")
-    signed_out = {"claude": {"seats": 1, "unavailable": "nobody is signed in"}}
+    signed_out = {"claude": {"seats": 1, "unavailable": "not signed in"}}
     await worker.beat(engines=signed_out)
     strange: dict[str, object] = {"manifest": {"capabilities": ["has:figma"]}, "body": "# A logo"}
     logo = (await submitted(admin, strange))["id"]
@@ -246,8 +246,8 @@ async def test_insights_show_results_of_runs(
 async def test_insights_charts_show_the_chosen_measure(
     server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
-    dear: dict[str, object] = {"manifest": {"name": "dear", "repo": "notes"}, "body": "# Dear"}
-    await submitted(admin, dear)
+    expensive: dict[str, object] = {"manifest": {"name": "dear", "repo": "notes"}, "body": "# Dear"}
+    await submitted(admin, expensive)
     await spent(worker, "4.5")
     await tallied(server)
     for show, told in (

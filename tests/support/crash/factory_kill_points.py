@@ -62,7 +62,7 @@ def install(at: str) -> None:
     doom = Doom.read(at)
     for module, name, replacement in REPLACED:
         vars(module)[name] = replacement(vars(module)[name], doom)
-    # Whoever started us waits for a first line.
+    # The parent process waits for a first line.
     sys.stdout.write(f"{at}\n")
     sys.stdout.flush()
 

@@ -39,7 +39,7 @@ class Noted(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """One question of the history, with what became of it; None: nobody knows."""
+    """One request of the history and its outcome; None if unknown."""
 
     who: str
     what: str
@@ -198,7 +198,7 @@ class Judge:
                 yield f"{job_id} is with {lease}, and the log says {holder}"
 
     def _grants(self) -> Iterator[str]:
-        """Whoever was told of a grant has it, and nobody else; one request, one grant."""
+        """A client with a granted job has it alone; one request, one grant."""
         owners = {
             (event.job_id, event.data["epoch"]): event.data["factoryId"]
             for event in self._events

@@ -50,7 +50,7 @@ async def ticketing(lives: Lives, admin: Caller, tracker: Items) -> None:
         try:
             answer = await admin.http.post(where, headers=shown, content=body)
         except httpx.HTTPError:
-            # Whoever hears nothing sends it again, and may hear that it was here before.
+            # A client without a response sends it again, and may get the stored response.
             await lives.after(life)
             return False
         return answer.status_code in {202, 409}

@@ -27,7 +27,7 @@ class Place(Protocol):
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer, as somebody was told it."""
+    """A response as the client received it."""
 
     who: str
     method: str
@@ -48,7 +48,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Caller:
-    """Somebody with a token; without one, whoever owns the data folder."""
+    """A client with a token; without one, the owner of the data folder."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Caller:
         self._token = token
 
     def known_as(self, who: str, token: str) -> "Caller":
-        """Somebody else on the same line."""
+        """Another client on the same connection."""
         return Caller(self.http, self.place, self.notes, who, token)
 
     def headers(self, life: Life) -> dict[str, str]:
@@ -173,8 +173,8 @@ class Factory(Caller):
     async def messages(self) -> AsyncGenerator[Told]:
         """What its offer stream says, over all connections that this takes."""
         while True:
-            # Offers go to factories that are known to be alive, and this may be news to whoever
-            # answers now.
+            # Offers go only to live factories, and a restarted coordinator does not know yet that
+            # this one is alive.
             await self.beat()
             life = self.place.life
             url = f"{life.url}{API}/factories/{self.who}/offers"
@@ -190,12 +190,12 @@ class Factory(Caller):
 
 async def enrolled(admin: Caller, factory_id: str) -> Factory:
     """A new factory, which has sent its first heartbeat."""
-    nobody = admin.known_as("nobody", "none")
+    anonymous = admin.known_as("nobody", "none")
     while True:
         invited = (await admin.ask("POST", "/enrollments", {"products": ["*"]})).require()
         asked = {"secret": invited["secret"], "factoryId": factory_id}
-        joined = await nobody.ask("POST", "/factories/enroll", asked)
-        # A secret is shown once: whoever lost the answer begins anew.
+        joined = await anonymous.ask("POST", "/factories/enroll", asked)
+        # A secret is shown once: a client that lost the response starts again.
         if joined.require(401, 409) and joined.ok:
             break
         (await admin.ask("DELETE", f"/factories/{factory_id}")).require(404)

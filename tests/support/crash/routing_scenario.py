@@ -11,7 +11,7 @@ JOBS = 100
 
 
 async def switched_back(lives: Lives, admin: Caller) -> None:
-    """What was learned makes jobs dear: the product goes back by itself, once."""
+    """Learned routing makes jobs expensive: the product reverts automatically, once."""
     asked = {"mode": "ab", "explore": 0}
     (await admin.ask("PUT", "/routing/notes", asked)).require()
     factory = await enrolled(admin, "mac-1")

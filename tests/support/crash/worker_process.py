@@ -21,7 +21,7 @@ RENEW_EVERY_S = 0.5
 
 
 def say(what: str, **more: object) -> None:
-    """One line to whoever started the worker."""
+    """Print one line for the parent process."""
     sys.stdout.write(json.dumps({"what": what, **more}) + "\n")
     sys.stdout.flush()
 

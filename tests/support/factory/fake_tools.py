@@ -22,7 +22,7 @@ def program(folder: Path, name: str, body: str) -> Path:
 
 
 def agent(folder: Path, name: str, *, version: str, flags: str) -> Path:
-    """Put a coding agent on a PATH that knows these flags; whoever starts its model hears it."""
+    """Put a coding agent with these flags on a PATH; a start of its model is reported."""
     body = f"""
 case "$1" in
   --version) {version} ;;
@@ -42,7 +42,7 @@ def fake_engine(
     flags: tuple[str, ...] = ("--print", "--model"),
     engine_class: EngineClass | None = "agentic-coder",
 ) -> Engine:
-    """An engine that nobody starts."""
+    """An engine that is never started."""
     return Engine(
         name=name,
         programs=programs,

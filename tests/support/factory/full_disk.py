@@ -52,7 +52,7 @@ class Reporter:
         raise AssertionError("nothing was shipped before")
 
     async def fleet_access(self) -> None:
-        """Nobody is there to be asked."""
+        """Never called: there is no coordinator."""
 
     async def add_artifact(self, file: UploadableFile) -> None:
         raise AssertionError("the job names no artifacts")

@@ -110,7 +110,7 @@ class Reporter:
         raise AssertionError("nothing was shipped before")
 
     async def fleet_access(self) -> None:
-        """Nobody is there to be asked."""
+        """Never called: there is no coordinator."""
 
     async def add_artifact(self, file: UploadableFile) -> None:
         raise AssertionError("shipping leaves no artifacts")
@@ -211,7 +211,7 @@ class Desk:
         home: Path | None = None,
         **manifest: Any,  # noqa: ANN401 - as the manifest has them
     ) -> tuple[ActiveRun, Reporter]:
-        """A run that ships a commit, perhaps where an earlier one was, and whoever hears of it."""
+        """A run that ships a commit, perhaps after an earlier one, and its reporter."""
         data_dir = DataDir.under(self._folder / uuid.uuid4().hex)
         address = f"https://{HOST}/{OWNER}/{self._name}.git"
         equipment = Equipment(

@@ -21,7 +21,7 @@ from tests.support.factory.git_repo import Remote
 from tests.support.polling import until
 
 RESTS = frozenset({"review", "testing", "shipped", "failed", "dead_letter", "cancelled"})
-"""The stages in which nobody works on a job."""
+"""The stages in which no factory works on a job."""
 
 
 class Clock(SystemClock):
@@ -114,7 +114,7 @@ class Yard:
         return told
 
     async def rests(self, job_id: str, *, at: str | None = None) -> dict[str, Any]:
-        """A job when nobody works on it any more, or when it has come to a stage."""
+        """Wait until no factory works on the job, or until it reaches a stage; return it."""
 
         async def there() -> bool:
             stage = (await self.job(job_id))["stage"]

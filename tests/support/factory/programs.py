@@ -1,4 +1,4 @@
-"""Small programs for the tests of processes, and somebody who hears them."""
+"""Small programs for the tests of processes, and a listener for their output."""
 
 import asyncio
 import sys

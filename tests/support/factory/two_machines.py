@@ -79,7 +79,7 @@ class Machine:
         return await self.mirrors.open(self.world.address)
 
     async def worktree(self, job_id: str, commit: str) -> Worktree:
-        """The place of a job, in which somebody works until it is closed."""
+        """The workspace of a job, in use until it is closed."""
         return await Worktree.add(await self.mirror(), self.data_dir.worktree(job_id), commit)
 
     def note(self, job_id: str, repo: str | None) -> None:

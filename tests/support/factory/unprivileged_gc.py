@@ -17,12 +17,12 @@ from tests.support.factory.git_repo import write
 from tests.support.factory.two_machines import JobsOnARemote
 
 ROOT = Path(__file__).parents[3]
-NOBODY = ("unshare", "--user", "--map-user=1000", "--map-group=1000")
+UNPRIVILEGED = ("unshare", "--user", "--map-user=1000", "--map-group=1000")
 
 
-def told_by_nobody(folder: Path) -> dict[str, Any]:
-    """What housekeeping did as a user without privileges, whoever runs the tests."""
-    prefix = NOBODY if os.geteuid() == 0 else ()
+def gc_unprivileged(folder: Path) -> dict[str, Any]:
+    """Run garbage collection as an unprivileged user, also if the tests run as root."""
+    prefix = UNPRIVILEGED if os.geteuid() == 0 else ()
     done = subprocess.run(
         [*prefix, sys.executable, "-m", __name__, str(folder)],
         cwd=ROOT,

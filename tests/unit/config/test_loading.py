@@ -197,7 +197,7 @@ def test_the_old_names_of_variables_are_kept() -> None:
         ("FLEET_PREEMPTION", "false", "fleet.preempt-for", ()),
     ],
 )
-def test_a_variable_of_old_says_what_its_setting_says(
+def test_a_legacy_variable_sets_its_setting(
     tmp_path: Path, name: str, written: str, key: str, meant: object
 ) -> None:
     loaded = load({**HOME, name: written}, cwd=tmp_path)
@@ -206,7 +206,7 @@ def test_a_variable_of_old_says_what_its_setting_says(
     assert unknown_variables({name: written}) == {}
 
 
-def test_a_setting_has_its_own_variable_count_for_more_than_one_of_old(tmp_path: Path) -> None:
+def test_a_settings_own_variable_overrides_a_legacy_one(tmp_path: Path) -> None:
     file = write(tmp_path, '[factory]\nsource = "stream"\n')
     old = {**HOME, "AQ_FLEET_GATE": "1"}
     assert load(old, file=file).config.factory.source == "gate", "more than the file"
@@ -224,12 +224,12 @@ def test_a_shadow_that_is_off_says_nothing_of_the_way_and_one_that_is_on_counts(
 @pytest.mark.parametrize(
     "name", ["AQ_FLEET", "AQ_FLEET_GATE", "AQ_FLEET_DASH", "FLEET_PREEMPTION", "FLEET_BUDGETS"]
 )
-def test_a_switch_of_old_is_on_or_off(tmp_path: Path, name: str) -> None:
+def test_a_legacy_switch_is_on_or_off(tmp_path: Path, name: str) -> None:
     with pytest.raises(Invalid, match=rf"(?s){name}.*maybe|maybe.*{name}"):
         load({**HOME, name: "maybe"}, cwd=tmp_path)
 
 
-def test_budgets_are_always_heeded_and_whoever_turns_them_off_hears_what_to_do(
+def test_budgets_cannot_be_turned_off_and_the_error_says_what_to_do(
     tmp_path: Path,
 ) -> None:
     load({**HOME, "FLEET_BUDGETS": "1"}, cwd=tmp_path)

@@ -83,7 +83,7 @@ def test_after_a_kill_the_rollout_has_the_figures() -> None:
     assert heard.verdict.session_usage == Usage(tokens_in=1200, tokens_out=40)
 
 
-def test_the_rollout_tells_what_was_used_before_when_nobody_else_knows() -> None:
+def test_earlier_usage_is_read_from_the_rollout_when_no_other_source_has_it() -> None:
     rollout = b"".join(
         b'{"timestamp":"2026-11-%d","type":"event_msg","payload":{"type":"token_count","info":'
         b'{"total_token_usage":{"input_tokens":%d,"output_tokens":%d}}}}\n' % line
@@ -140,7 +140,7 @@ def test_prompt_and_persona_are_no_arguments() -> None:
     assert start.argv[1:3] == ("exec", "--profile=gigafactory")
 
 
-def test_a_careful_start_stays_in_the_workspace_and_asks_nobody() -> None:
+def test_a_careful_start_stays_in_the_workspace_and_asks_no_person() -> None:
     assert CODEX.start(a_work()).argv == (
         "/bin/engine",
         "exec",

@@ -95,7 +95,7 @@ def test_the_prompt_is_no_argument_and_the_persona_stands_before_it() -> None:
     assert start.side_files == (USAGE_FILE,)
 
 
-def test_a_careful_start_may_write_and_asks_nobody() -> None:
+def test_a_careful_start_may_write_and_asks_no_person() -> None:
     assert COPILOT.start(a_work()).argv == (
         "/bin/engine",
         "--output-format=json",

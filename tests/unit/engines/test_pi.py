@@ -85,7 +85,7 @@ def test_what_it_says_before_it_begins_is_on_stderr(line: str, trouble: FailureK
     assert reader.end(1, {}).failure == Failure(trouble, line)
 
 
-def test_an_agent_that_begins_anew_has_not_ended() -> None:
+def test_an_agent_that_starts_again_has_not_ended() -> None:
     reader = PI.reader(a_work())
     ended = {"type": "agent_end", "messages": [{"stopReason": "stop"}]}
     for line in said(ended, {"type": "agent_start"}):

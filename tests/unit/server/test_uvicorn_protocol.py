@@ -62,7 +62,7 @@ class App:
 
 
 def asked(app: App, question: bytes = QUESTION) -> Line:
-    """The connection of somebody who has just asked."""
+    """The connection of a client that has just sent a request."""
     config = Config(app, log_config=None, access_log=False)
     config.load()
     protocol = SingleWriteProtocol(config, ServerState(), app_state={})

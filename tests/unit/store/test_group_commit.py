@@ -55,7 +55,7 @@ class Tape:
         return BatchResult([StaleRevision(name(group)) for group in batch])
 
 
-def nobody(entries: Sequence[FeedEntry], *, job_deleted: bool) -> None:
+def ignore_entries(entries: Sequence[FeedEntry], *, job_deleted: bool) -> None:
     """Follows the feed."""
 
 
@@ -81,7 +81,7 @@ async def begun(tape: Tape, group: GroupCommit) -> asyncio.Task[CommitResult]:
 async def test_a_small_batch_waits_for_those_who_are_on_the_way() -> None:
     tape = Tape()
     tape.gate.set()
-    group = GroupCommit(tape.apply, nobody)
+    group = GroupCommit(tape.apply, ignore_entries)
 
     async def on_the_way(turns: int) -> None:
         for _ in range(turns):
@@ -92,10 +92,10 @@ async def test_a_small_batch_waits_for_those_who_are_on_the_way() -> None:
     assert tape.batches == [[f"after {turns}" for turns in range(5)]]
 
 
-async def test_a_large_batch_waits_for_nobody() -> None:
+async def test_a_large_batch_does_not_wait_for_more() -> None:
     tape = Tape()
     tape.gate.set()
-    group = GroupCommit(tape.apply, nobody)
+    group = GroupCommit(tape.apply, ignore_entries)
 
     async def late() -> None:
         await asyncio.sleep(0)
@@ -107,9 +107,9 @@ async def test_a_large_batch_waits_for_nobody() -> None:
     assert len(tape.batches) == 2
 
 
-async def test_whoever_arrives_during_a_batch_shares_the_next_one() -> None:
+async def test_writes_that_arrive_during_a_batch_share_the_next_one() -> None:
     tape = Tape()
-    group = GroupCommit(tape.apply, nobody)
+    group = GroupCommit(tape.apply, ignore_entries)
     first = await begun(tape, group)
     rest = commits(group, "a", "b", "c")
     await asyncio.sleep(0)
@@ -122,7 +122,7 @@ async def test_whoever_arrives_during_a_batch_shares_the_next_one() -> None:
 
 async def test_a_batch_is_bounded() -> None:
     tape = Tape()
-    group = GroupCommit(tape.apply, nobody, writes_max=2)
+    group = GroupCommit(tape.apply, ignore_entries, writes_max=2)
     first = await begun(tape, group)
     rest = commits(group, "a", "b", "c")
     big = asyncio.create_task(group.commit(renewal("d") * 5))
@@ -134,7 +134,7 @@ async def test_a_batch_is_bounded() -> None:
 
 async def test_a_caller_who_leaves_before_the_batch_is_left_out_of_it() -> None:
     tape = Tape()
-    group = GroupCommit(tape.apply, nobody)
+    group = GroupCommit(tape.apply, ignore_entries)
     first = await begun(tape, group)
     a, b, c = commits(group, "a", "b", "c")
     await asyncio.sleep(0)
@@ -149,9 +149,9 @@ async def test_a_caller_who_leaves_before_the_batch_is_left_out_of_it() -> None:
     assert b.cancelled()
 
 
-async def test_a_caller_who_leaves_during_the_batch_disturbs_nobody() -> None:
+async def test_a_caller_cancelled_during_the_batch_does_not_disturb_others() -> None:
     tape = Tape()
-    group = GroupCommit(tape.apply, nobody)
+    group = GroupCommit(tape.apply, ignore_entries)
     first = await begun(tape, group)
     first.cancel()
     [second] = commits(group, "second")
@@ -163,7 +163,7 @@ async def test_a_caller_who_leaves_during_the_batch_disturbs_nobody() -> None:
 
 async def test_when_the_store_is_away_every_caller_of_the_batch_hears_it() -> None:
     tape = Tape(lambda batch: Unavailable("the disk is full") if len(batch) > 1 else None)
-    group = GroupCommit(tape.apply, nobody)
+    group = GroupCommit(tape.apply, ignore_entries)
     first = await begun(tape, group)
     rest = commits(group, "a", "b")
     await asyncio.sleep(0)
@@ -178,7 +178,7 @@ async def test_when_the_store_is_away_every_caller_of_the_batch_hears_it() -> No
 
 async def test_the_fault_of_one_group_is_not_the_others() -> None:
     tape = Tape(lambda batch: ValueError("b") if renewal("b") in batch else None)
-    group = GroupCommit(tape.apply, nobody)
+    group = GroupCommit(tape.apply, ignore_entries)
     first = await begun(tape, group)
     rest = commits(group, "a", "b", "c")
     await asyncio.sleep(0)
@@ -191,7 +191,7 @@ async def test_the_fault_of_one_group_is_not_the_others() -> None:
 
 async def test_closing_waits_for_what_was_taken_and_takes_no_more() -> None:
     tape = Tape()
-    group = GroupCommit(tape.apply, nobody)
+    group = GroupCommit(tape.apply, ignore_entries)
     first = await begun(tape, group)
     [second] = commits(group, "second")
     await asyncio.sleep(0)
@@ -207,7 +207,7 @@ async def test_closing_waits_for_what_was_taken_and_takes_no_more() -> None:
 
 async def test_when_the_loop_ends_the_runner_those_who_wait_hear_it() -> None:
     tape = Tape()
-    group = GroupCommit(tape.apply, nobody)
+    group = GroupCommit(tape.apply, ignore_entries)
     before = asyncio.all_tasks()
     waiting = [await begun(tape, group), *commits(group, "a")]
     await asyncio.sleep(0)
@@ -219,7 +219,7 @@ async def test_when_the_loop_ends_the_runner_those_who_wait_hear_it() -> None:
 
 async def test_groups_that_share_a_name_never_share_a_batch_and_keep_their_order() -> None:
     tape = Tape()
-    group = GroupCommit(tape.apply, nobody, footprint_of=footprint)
+    group = GroupCommit(tape.apply, ignore_entries, footprint_of=footprint)
     first = await begun(tape, group)
     tasks = commits(group, "a", "b", "a", "c", "a", "b")
     await asyncio.sleep(0)
@@ -230,7 +230,7 @@ async def test_groups_that_share_a_name_never_share_a_batch_and_keep_their_order
 
 async def test_what_touches_everything_goes_alone_in_its_place() -> None:
     tape = Tape()
-    group = GroupCommit(tape.apply, nobody, footprint_of=footprint)
+    group = GroupCommit(tape.apply, ignore_entries, footprint_of=footprint)
     first = await begun(tape, group)
     tasks = commits(group, "a", "b")
     tasks.append(asyncio.create_task(group.commit((OUTAGE,))))
@@ -253,7 +253,7 @@ def test_every_group_is_applied_once_and_each_name_in_order(wanted: list[list[st
             seen.extend(tuple(w.job_id for w in g if isinstance(w, Renewal)) for g in batch)
             return BatchResult([Stored() for _ in batch])
 
-        group = GroupCommit(apply, nobody, footprint_of=footprint, writes_max=7)
+        group = GroupCommit(apply, ignore_entries, footprint_of=footprint, writes_max=7)
         groups = [tuple(Renewal(n, i, NOON) for n in names) for i, names in enumerate(wanted)]
         assert await asyncio.gather(*(group.commit(g) for g in groups)) == [Stored()] * len(groups)
         assert sorted(seen) == sorted(map(tuple, wanted))
@@ -288,7 +288,7 @@ async def test_those_who_only_look_at_a_record_share_a_batch_and_its_writer_does
     tape = Tape()
     looks = frozenset({"switch"})
     group = GroupCommit(
-        tape.apply, nobody, footprint_of=lambda g: Footprint(frozenset({name(g)}), looks)
+        tape.apply, ignore_entries, footprint_of=lambda g: Footprint(frozenset({name(g)}), looks)
     )
     first = await begun(tape, group)
     tasks = commits(group, "a", "b", "switch", "c")

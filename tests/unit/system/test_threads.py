@@ -1,4 +1,4 @@
-"""What is opened beside the loop is never left open, whoever stops waiting for it."""
+"""Resources opened in a thread are never left open, even if the caller stops waiting."""
 
 import asyncio
 import threading
@@ -58,13 +58,13 @@ async def test_an_error_is_the_callers_too() -> None:
         await open_in_thread(slow)
 
 
-async def test_what_nobody_waits_for_any_longer_is_closed() -> None:
+async def test_a_resource_is_closed_if_its_caller_no_longer_waits() -> None:
     slow = Slow()
     await withdrawn(slow)
     assert not slow.thing.is_open
 
 
-async def test_an_error_is_nobodys_news_then() -> None:
+async def test_an_error_is_ignored_if_its_caller_no_longer_waits() -> None:
     slow = Slow(OSError("gone"))
     await withdrawn(slow)
     assert slow.thing.is_open, "what was never opened is not closed"

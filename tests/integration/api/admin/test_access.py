@@ -16,8 +16,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest.mark.parametrize("header", ["", "Bearer", "Basic x", "Bearer nonsense"])
 async def test_without_a_good_token_there_is_nothing(server: Server, header: str) -> None:
-    async with server.client("", product=None) as nobody:
-        answer = await nobody.get("/jobs", headers={"authorization": header} if header else {})
+    async with server.client("", product=None) as anonymous:
+        answer = await anonymous.get("/jobs", headers={"authorization": header} if header else {})
     assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
     assert answer.headers["www-authenticate"] == "Bearer"
 

@@ -85,7 +85,7 @@ async def test_ceilings_that_are_no_sum_of_money_are_refused(
     assert (await admin.get(f"/budgets/{product}")).json()["ceilingUsd"] is None
 
 
-async def test_what_nobody_knows_is_refused(admin: httpx.AsyncClient, product: str) -> None:
+async def test_an_invalid_budget_is_refused(admin: httpx.AsyncClient, product: str) -> None:
     for wrong in ({}, {"ceilingUsd": 1, "period": "week"}, {"ceilingUsd": 1, "limit": 2}):
         assert (await admin.put(f"/budgets/{product}", json=wrong)).status_code == 422
     assert (await admin.get("/budgets/a..b")).status_code == 404

@@ -90,10 +90,10 @@ async def test_the_numbers_of_the_fleet_add_up(
 async def test_the_service_says_that_it_is_there_and_gives_its_numbers(
     server: Server, worker: Worker
 ) -> None:
-    async with httpx.AsyncClient(base_url=server.url) as nobody:
-        assert (await nobody.get("/healthz")).json() == {"status": "ok"}
-        assert (await nobody.get("/readyz")).json()["status"] == "ready"
-        text = (await nobody.get("/metrics")).text
+    async with httpx.AsyncClient(base_url=server.url) as anonymous:
+        assert (await anonymous.get("/healthz")).json() == {"status": "ok"}
+        assert (await anonymous.get("/readyz")).json()["status"] == "ready"
+        text = (await anonymous.get("/metrics")).text
     assert 'gigafactory_jobs{stage="queued"}' in text
     assert "gigafactory_factories_online" in text
     assert 'gigafactory_events_total{type="fenced"}' in text
@@ -188,7 +188,7 @@ async def test_reviewers_find_what_waits_for_them_and_decide(
         assert (unknown.status_code, unknown.json()["faults"][0]["field"]) == (422, "decision")
 
 
-async def test_a_review_can_be_asked_of_somebody(
+async def test_a_review_can_be_requested_from_a_person(
     server: Server, admin: httpx.AsyncClient, worker: Worker, product: str
 ) -> None:
     await admin.post("/jobs", json={"manifest": {"name": "a", "reviewPolicy": "manual"}})

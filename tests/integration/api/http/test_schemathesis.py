@@ -29,7 +29,7 @@ PROMISES = [
     response_schema_conformance,
 ]
 ENDLESS = r"/stream$|/offers$"
-"""Streams end only when somebody leaves; their own tests read them."""
+"""Streams end only when the client disconnects; other tests read them."""
 FATAL = r"^DELETE|/token/|enroll"
 """What would end the factory or the token that the other requests are sent with."""
 WORKERS = r"PATCH|/claim|/accept|/reports|/fail|/lease/|heartbeat|POST .*/(logs|artifacts)$"

@@ -101,7 +101,7 @@ async def test_a_client_that_takes_nothing_is_let_go(
     assert len(open_streams) == 0
 
 
-async def test_a_token_that_expires_tells_nobody_and_still_ends_its_streams(
+async def test_a_token_that_expires_without_an_event_still_ends_its_streams(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams_of, "LOOK_AGAIN_S", 0.01)

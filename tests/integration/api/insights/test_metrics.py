@@ -161,7 +161,7 @@ async def test_of_two_who_claim_one_job_the_loser_counts_a_conflict(
     assert sum(lost) == 1
 
 
-async def test_jobs_that_nobody_can_run_and_halts_are_told(
+async def test_metrics_show_unroutable_jobs_and_halts(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     await admin.post("/jobs", json={"manifest": {"name": "a", "capabilities": ["has:tpu"]}})
@@ -175,7 +175,7 @@ async def test_jobs_that_nobody_can_run_and_halts_are_told(
 
 
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP"])
-async def test_whoever_comes_through_a_proxy_needs_a_token_for_all_products(
+async def test_a_request_through_a_proxy_needs_a_token_for_all_products(
     server: Server, header: str
 ) -> None:
     async with httpx.AsyncClient(base_url=server.url, headers={header: "10.0.0.7"}) as other:

@@ -97,7 +97,7 @@ async def test_only_the_first_try_of_a_job_teaches(
     assert (lesson.tries, lesson.passes) == (1, 0)
 
 
-async def test_a_product_is_off_until_somebody_turns_it_on(
+async def test_learned_routing_is_off_until_it_is_turned_on_for_a_product(
     server: Server, admin: httpx.AsyncClient
 ) -> None:
     asked = {"mode": "ab", "explore": 0.1}

@@ -81,7 +81,7 @@ async def test_a_plan_that_closes_a_circle_is_refused(
     assert (await admin.get("/jobs")).json()["jobs"] == []
 
 
-async def test_whoever_waits_for_a_child_hears_that_it_was_brought_back(
+async def test_a_job_that_depends_on_a_child_learns_of_its_requeue(
     admin: httpx.AsyncClient, product: str
 ) -> None:
     await submitted(admin, a_roadmap(a_child("one", phase=2), a_child("two", phase=1)))
@@ -162,7 +162,7 @@ async def test_a_composite_starts_with_the_first_job_however_deep_below_it(
     await comes_to(admin, "roadmap", "building")
 
 
-async def test_phases_follow_by_themselves_where_nobody_need_look(
+async def test_phases_follow_automatically_if_no_review_is_required(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     document = a_roadmap(a_child("a", phase=1), a_child("b", phase=2), reviewPolicy="auto")

@@ -22,7 +22,7 @@ async def shipped(admin: httpx.AsyncClient, worker: Worker, name: str = "a") -> 
     return job_id
 
 
-async def test_a_defect_is_noted_once_whoever_tells_of_it(
+async def test_a_defect_is_recorded_once_whatever_its_source(
     server: Server, admin: httpx.AsyncClient, worker: Worker, product: str
 ) -> None:
     job_id = await shipped(admin, worker)

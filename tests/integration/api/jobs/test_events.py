@@ -21,7 +21,7 @@ async def submit(client: httpx.AsyncClient, name: str = "a") -> str:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def viewer(server: Server, product: str) -> AsyncIterator[httpx.AsyncClient]:
-    """Somebody who sees the test's product, and not the fleet's audit log."""
+    """A client that sees the test's product, but not the fleet's audit log."""
     token = await server.token("vera", Role.VIEWER, [product])
     async with server.client(token, product=None) as client:
         yield client

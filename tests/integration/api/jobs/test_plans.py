@@ -134,7 +134,7 @@ async def test_a_plan_of_an_earlier_run_does_not_count(
     assert "uploaded no" in told["reason"]
 
 
-async def test_a_plan_that_no_longer_holds_is_refused_to_whoever_approves_it(
+async def test_the_approval_of_an_outdated_plan_is_refused(
     admin: httpx.AsyncClient, product: str, worker: Worker
 ) -> None:
     await submitted(admin, a_goal())
@@ -148,7 +148,7 @@ async def test_a_plan_that_no_longer_holds_is_refused_to_whoever_approves_it(
     assert "taken" in await stages(admin)
 
 
-async def test_nobody_is_asked_where_the_policy_asks_nobody(
+async def test_a_plan_needs_no_approval_if_the_policy_requires_none(
     admin: httpx.AsyncClient, product: str, worker: Worker
 ) -> None:
     await submitted(admin, a_goal(reviewPolicy="auto"))
@@ -157,7 +157,7 @@ async def test_nobody_is_asked_where_the_policy_asks_nobody(
     assert {"schema", "page"} <= set(await stages(admin))
 
 
-async def test_what_nobody_has_looked_at_is_shipped_by_people_unless_the_goal_says_so(
+async def test_work_without_review_is_shipped_by_people_unless_the_goal_says_so(
     admin: httpx.AsyncClient, product: str, worker: Worker
 ) -> None:
     plan = "- {name: one, body: x, ship-policy: auto, verify: 'true'}\n"

@@ -71,7 +71,9 @@ async def test_a_critical_job_gets_the_seat_of_a_low_one_which_goes_on_elsewhere
             assert again["job"]["attempts"] == 0
 
 
-async def test_nobody_makes_way_for_what_is_not_more_urgent_or_has_a_seat(tmp_path: Path) -> None:
+async def test_no_job_is_preempted_for_one_that_is_not_more_urgent_or_has_a_seat(
+    tmp_path: Path,
+) -> None:
     async with a_server(tmp_path) as server, server.client() as admin, a_worker(server) as worker:
         grant = await running_alone(admin, worker, "critical")
         waiting = await submit(admin, "second", "critical")

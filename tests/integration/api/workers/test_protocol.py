@@ -28,9 +28,9 @@ async def test_a_machine_joins_with_a_one_time_secret(
     assert made.status_code == 201
     assert sorted(made.json()) == ["expiresAt", "id", "secret"]
     asked = {"secret": made.json()["secret"], "factoryId": f"box-{product}", "os": "linux"}
-    async with server.client("", product=None) as nobody:
-        joined = await nobody.post("/factories/enroll", json=asked)
-        again = await nobody.post("/factories/enroll", json=asked | {"factoryId": "box-2"})
+    async with server.client("", product=None) as anonymous:
+        joined = await anonymous.post("/factories/enroll", json=asked)
+        again = await anonymous.post("/factories/enroll", json=asked | {"factoryId": "box-2"})
     assert joined.status_code == 201
     assert sorted(joined.json()) == ["factoryId", "token"]
     assert (again.status_code, again.json()["code"]) == (401, "unauthenticated")
@@ -256,9 +256,9 @@ async def test_a_withdrawn_invitation_is_no_good(server: Server, admin: httpx.As
     shown = next(each for each in listed if each["id"] == made["id"])
     assert made["secret"] not in str(shown)
     assert (await admin.delete(f"/enrollments/{made['id']}")).status_code == 204
-    async with server.client("", product=None) as nobody:
+    async with server.client("", product=None) as anonymous:
         asked = {"secret": made["secret"], "factoryId": "late"}
-        assert (await nobody.post("/factories/enroll", json=asked)).status_code == 401
+        assert (await anonymous.post("/factories/enroll", json=asked)).status_code == 401
 
 
 async def test_an_offer_comes_over_the_stream_and_is_accepted_once(

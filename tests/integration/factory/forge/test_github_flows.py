@@ -120,7 +120,7 @@ async def test_pending_checks_are_waited_for_and_then_it_is_merged(
     await hub.check(work, "build", None)
 
     class Turning(Wire):
-        """The checks turn green while somebody looks at them."""
+        """The checks turn green while they are being read."""
 
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
             answer = await super().handle_async_request(request)
@@ -231,7 +231,7 @@ async def test_what_people_merged_with_more_than_was_decided_on_is_shipped(
     newer = await hub.push(BRANCH)
     run, _ = desk.run(forges(hub), commit=newer, ship="pr")
     assert await ship(run) is None
-    assert run.findings.edited_lines == 0, "nobody has changed what was decided on"
+    assert run.findings.edited_lines == 0, "the approved commit is unchanged"
     await hub.ask("PUT", f"{hub.url}/pulls/1/merge", {"merge_method": "squash"})
     wire = Wire()
     successor, _ = desk.run(forges(hub, wire), commit=work, ship="pr", wait_merge=True)
@@ -249,7 +249,7 @@ async def test_a_later_run_says_once_below_the_pull_request_what_is_new(
     first, _ = desk.run(known, commit=work, run_id="job-1.1")
     await propose(first, known, work, PullRequestText("Say hello", "As asked."))
     await propose(first, known, work, PullRequestText("Say hello", "As asked."))
-    assert wire.changes == [OPEN], "whoever opened it need not comment on it"
+    assert wire.changes == [OPEN], "the factory that opened it does not comment on it"
     newer = await hub.push(BRANCH)
     for _ in range(2):
         later, _ = desk.run(known, commit=newer, run_id="job-1.2")

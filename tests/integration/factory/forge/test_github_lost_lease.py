@@ -14,7 +14,7 @@ pytestmark = pytest.mark.service
 OPEN, MERGE, TAKE_BACK = "POST pulls", "PUT merge", "PATCH 2"
 
 
-async def test_whoever_has_lost_the_lease_changes_nothing(hub: Hub, work: str, desk: Desk) -> None:
+async def test_a_run_that_lost_its_lease_changes_nothing(hub: Hub, work: str, desk: Desk) -> None:
     wire = Wire()
     run, reporter = desk.run(forges(hub, wire), commit=work)
     reporter.holds = False
@@ -52,9 +52,7 @@ async def test_what_was_on_its_way_when_the_lease_was_lost_is_not_done_twice(
         assert outcome is None
 
 
-async def test_a_pull_request_that_was_late_is_left_to_whoever_goes_on(
-    hub: Hub, work: str, desk: Desk
-) -> None:
+async def test_a_late_pull_request_is_left_to_the_next_run(hub: Hub, work: str, desk: Desk) -> None:
     late, wire = Wire(sleeps_before=1), Wire()
     sleeper, reporter = desk.run(forges(hub, late), commit=work)
     async with asyncio.TaskGroup() as group:

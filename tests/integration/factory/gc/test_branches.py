@@ -53,7 +53,7 @@ async def test_a_result_that_may_be_in_an_open_pull_request_stays(jobs: JobsOnAR
     ]
 
 
-async def test_a_result_that_somebody_went_on_with_stays(jobs: JobsOnARemote) -> None:
+async def test_a_result_with_later_commits_stays(jobs: JobsOnARemote) -> None:
     jobs.fates.say("a", Stage.SHIPPED, head=jobs.result("a"))
     jobs.merge("a")
     jobs.remote.commit({"more.txt": "of mine"}, branch="aq/job/a")
@@ -101,7 +101,7 @@ async def test_a_rejected_result_that_was_merged_by_hand_goes(jobs: JobsOnARemot
     assert jobs.ours() == ["aq/wip/a/1"]
 
 
-async def test_jobs_that_nobody_knows_and_branches_of_others_stay(jobs: JobsOnARemote) -> None:
+async def test_branches_of_unknown_jobs_and_of_others_stay(jobs: JobsOnARemote) -> None:
     jobs.result("theirs")
     jobs.remote.commit({"x": "y"}, branch="aq/other")
     jobs.remote.commit({"x": "y"}, branch="aq/job/deep/er")

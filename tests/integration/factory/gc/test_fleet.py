@@ -90,7 +90,7 @@ async def test_it_happens_by_itself(yard: YardHere) -> None:
         assert f"aq/job/{waits}" in ours(yard)
 
 
-async def test_a_factory_that_sweeps_all_the_time_is_in_nobodys_way(yard: YardHere) -> None:
+async def test_continuous_gc_does_not_disturb_runs(yard: YardHere) -> None:
     async with yard.factory(gc_every=0.01, seats={"command": 2}):
         jobs = [await yard.submit(f"echo {n} > {n}; sleep 0.3") for n in range(3)]
         jobs += [await yard.submit("touch x; sleep 0.3", repo=None, ship="none")]

@@ -199,7 +199,7 @@ async def test_without_a_coordinator_homes_stay_and_the_rest_goes(data_dir: Data
     assert data_dir.home("done").exists()
 
 
-async def test_the_home_of_a_job_that_nobody_knows_stays_and_is_told_when_it_is_old(
+async def test_the_home_of_an_unknown_job_stays_and_is_reported_when_it_is_old(
     data_dir: DataDir,
 ) -> None:
     put(data_dir.home("unknown-1") / "a" / "file", at=OLD)

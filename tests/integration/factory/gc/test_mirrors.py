@@ -72,7 +72,7 @@ async def test_nothing_is_pruned_while_a_run_may_be_about_to_begin(jobs: JobsOnA
     assert has(mirror, loose)
 
 
-async def test_nothing_is_pruned_while_somebody_fetches(jobs: JobsOnARemote) -> None:
+async def test_nothing_is_pruned_during_a_fetch(jobs: JobsOnARemote) -> None:
     mirror = await jobs.one.mirror()
     loose = await unreferenced(mirror, jobs.base)
     lock = FileLock.try_acquire(mirror.lock)
@@ -102,7 +102,7 @@ async def test_a_scattered_mirror_is_packed_under_a_worktree_and_loses_nothing(
     assert (await jobs.one.sweep()).swept == ()
 
 
-async def test_a_mirror_that_nobody_has_used_for_long_goes_and_comes_again(
+async def test_an_unused_mirror_is_removed_and_can_be_created_again(
     jobs: JobsOnARemote,
 ) -> None:
     mirror = await jobs.one.mirror()
@@ -113,7 +113,7 @@ async def test_a_mirror_that_nobody_has_used_for_long_goes_and_comes_again(
     ]
     assert list(jobs.one.data_dir.mirrors.glob("*.git")) == []
     assert (await jobs.one.sweep(at=MUCH_LATER)).swept == ()
-    # Somebody had opened it at the same moment, and goes on to fetch.
+    # Another run had opened it at the same moment and continues with a fetch.
     await mirror.fetch()
     assert await mirror.resolve("main") == jobs.base
     assert await (await jobs.one.mirror()).resolve("main") == jobs.base
@@ -131,7 +131,7 @@ async def test_a_mirror_with_a_worktree_or_a_run_is_never_removed(jobs: JobsOnAR
     assert mirror.folder.exists()
 
 
-async def test_a_mirror_that_is_opened_anew_is_in_use(jobs: JobsOnARemote) -> None:
+async def test_a_mirror_that_is_opened_again_is_in_use(jobs: JobsOnARemote) -> None:
     mirror = await jobs.one.mirror()
     note = mirror_notes.metadata_file(mirror.folder)
     old = (NOW - timedelta(days=60)).timestamp()

@@ -30,7 +30,7 @@ async def test_a_worktree_without_changes_goes_with_all_that_was_its(jobs: JobsO
     assert (await jobs.one.sweep()).swept == ()
 
 
-async def test_a_worktree_in_which_somebody_works_is_not_touched(jobs: JobsOnARemote) -> None:
+async def test_a_worktree_in_use_is_not_touched(jobs: JobsOnARemote) -> None:
     busy = await jobs.one.worktree("a", jobs.base)
     told = lines(await jobs.one.sweep(), "worktree")
     assert "kept worktree a: it cannot be removed: " in told[0]
@@ -149,7 +149,7 @@ async def test_a_worktree_whose_index_is_broken_is_judged_by_its_files(
     ]
 
 
-async def test_files_that_somebody_else_removed_are_forgotten(jobs: JobsOnARemote) -> None:
+async def test_files_that_were_removed_by_others_are_forgotten(jobs: JobsOnARemote) -> None:
     left = await jobs.one.worktree("a", jobs.base)
     left.close()
     left.path.rename(jobs.world.folder / "elsewhere")
@@ -160,14 +160,14 @@ async def test_files_that_somebody_else_removed_are_forgotten(jobs: JobsOnARemot
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")
 def test_folders_that_are_closed_to_a_factory_that_is_not_root(tmp_path: Path) -> None:
-    told = closed_folders.told_by_nobody(tmp_path)
+    told = closed_folders.gc_unprivileged(tmp_path)
     assert told["read-only"].startswith("removed worktree read-only")
     assert told["closed"].endswith("saved nowhere else: closed, which cannot be read")
     assert told["left"] == ["closed"], "of both worktrees"
     assert not told["tree"], "what was made read-only is no hindrance"
 
 
-async def test_a_plain_folder_goes_when_it_is_empty_and_nobody_has_it(jobs: JobsOnARemote) -> None:
+async def test_a_plain_folder_is_removed_when_it_is_empty_and_unused(jobs: JobsOnARemote) -> None:
     held = PlainFolder(jobs.one.data_dir.worktree("held"))
     PlainFolder(jobs.one.data_dir.worktree("empty")).close()
     full = PlainFolder(jobs.one.data_dir.worktree("full"))

@@ -221,7 +221,7 @@ async def test_a_nested_repo_is_left_out_and_runs_nothing(tmp_path: Path) -> Non
 
 
 async def _with_submodule(world: World, tmp_path: Path) -> tuple[Mirror, str, str]:
-    """A commit with a submodule at `sub`, which nobody has filled."""
+    """Return a commit with an empty submodule at `sub`."""
     inner = tmp_path / "inner"
     inner.mkdir()
     plain_git(inner, "init", "-q")

@@ -87,7 +87,7 @@ async def test_a_failure_names_the_command_the_code_and_the_last_words(tmp_path:
     assert "is not a git command" in caught.value.detail
 
 
-async def test_input_that_nobody_reads_harms_nobody() -> None:
+async def test_unread_input_does_no_harm() -> None:
     assert (await Git().run("version", stdin=b"x" * 10_000_000)).text.startswith("git version")
 
 

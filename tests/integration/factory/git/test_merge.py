@@ -155,7 +155,7 @@ async def test_a_base_that_always_moves_ends_in_a_refusal(tmp_path: Path) -> Non
     world = World(tmp_path)
     world.remote.commit({"a.txt": "1\n"})
     mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
-    # Whoever pushes finds that somebody else was faster by a moment.
+    # The push finds that another one came first.
     hook = world.remote.path / "hooks" / "pre-receive"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(

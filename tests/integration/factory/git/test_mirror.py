@@ -29,7 +29,9 @@ async def test_a_mirror_is_made_on_first_use_and_fetched_on_the_next(tmp_path: P
     assert await again.resolve("main") == second
 
 
-async def test_a_mirror_that_is_opened_without_fetching_asks_nobody(tmp_path: Path) -> None:
+async def test_opening_a_mirror_without_a_fetch_does_not_contact_the_remote(
+    tmp_path: Path,
+) -> None:
     world = World(tmp_path)
     commit = world.remote.commit({"a.txt": "one"})
     await world.mirror()
@@ -123,7 +125,7 @@ async def test_a_detached_head_leaves_the_obvious_branch(tmp_path: Path) -> None
         await mirror.default_branch()
 
 
-async def test_a_head_on_a_branch_that_nobody_pushed_leaves_the_only_one(tmp_path: Path) -> None:
+async def test_with_a_head_on_an_unpushed_branch_the_only_branch_is_used(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.remote.commit({"a.txt": "one"})
     plain_git(world.remote.path, "branch", "-m", "main", "work")
@@ -141,7 +143,7 @@ async def test_many_open_one_mirror_at_once(tmp_path: Path) -> None:
     assert [await mirror.resolve("main") for mirror in mirrors] == [commit] * 4
 
 
-async def test_who_fetches_waits_for_whoever_holds_the_mirror(tmp_path: Path) -> None:
+async def test_a_fetch_waits_for_the_lock_of_the_mirror(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.remote.commit({"a.txt": "one"})
     mirror = await world.mirror()
@@ -164,7 +166,7 @@ async def test_a_repo_that_is_not_there_is_missing_and_a_host_that_is_not_there_
     with pytest.raises(GitNotFound):
         await world.mirrors.open(nowhere)
     mirrors = Mirrors(tmp_path / "mirrors", Git(plain=True, environ={}))
-    # Nobody listens at the discard port of a test machine's loopback.
+    # Nothing listens on the discard port of the loopback interface.
     with pytest.raises(RemoteUnavailable):
         await mirrors.open(parse_address("http://127.0.0.1:9/x/notes.git", allowed))
 

@@ -58,7 +58,7 @@ async def test_work_that_people_went_on_with_is_still_its_jobs(yard: Yard) -> No
         assert "defect_reported" in await yard.story(job_id)
 
 
-async def test_a_revert_of_somebody_elses_work_is_nobodys_defect(tmp_path: Path) -> None:
+async def test_a_revert_of_work_without_a_job_is_no_defect(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.remote.commit({"a.txt": "1\n"})
     world.remote.commit({"a.txt": "2\n"})

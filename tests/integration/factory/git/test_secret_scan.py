@@ -1,4 +1,4 @@
-"""A secret of the factory in somebody's work is found before it is pushed, whatever its shape."""
+"""A secret of the factory in a job's work is found before it is pushed, in any encoding."""
 
 import base64
 from pathlib import Path

@@ -230,7 +230,7 @@ async def test_a_worktree_that_is_gone_is_missing(tmp_path: Path) -> None:
         await worktree.snapshot(worktree.commit)
 
 
-async def test_a_broken_index_of_ours_is_made_anew(tmp_path: Path) -> None:
+async def test_a_broken_index_is_rebuilt(tmp_path: Path) -> None:
     worktree = await World(tmp_path).worktree()
     write(worktree.path, {"new.txt": "x"})
     [index] = worktree.mirror.worktrees.glob("*/index")

@@ -1,4 +1,4 @@
-"""Worktrees: one a job, from a commit, shared with nobody, gone without a trace."""
+"""Worktrees: one per job, from a commit, not shared, removed without a trace."""
 
 from pathlib import Path
 
@@ -60,7 +60,7 @@ async def test_a_path_where_something_is_stays_as_it_is(tmp_path: Path) -> None:
     assert (unsaved / "work.txt").read_text() == "of days"
 
 
-async def test_a_worktree_in_which_somebody_works_is_neither_added_opened_nor_pruned(
+async def test_a_worktree_in_use_is_neither_added_opened_nor_pruned(
     tmp_path: Path,
 ) -> None:
     worktree = await World(tmp_path).worktree()

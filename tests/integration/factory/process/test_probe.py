@@ -65,7 +65,7 @@ async def test_what_cannot_be_started_is_an_answer_too(tmp_path: Path) -> None:
     assert nul.problem == "could not be started: embedded null byte"
 
 
-async def test_a_program_that_leaves_somebody_behind_has_answered_all_the_same(
+async def test_a_program_that_leaves_a_child_behind_still_counts_as_answered(
     tmp_path: Path,
 ) -> None:
     heard = await answer(tmp_path, "echo 1.2.3; /bin/sleep 600 &")
@@ -90,7 +90,7 @@ async def test_a_question_that_is_withdrawn_leaves_no_process_behind(tmp_path: P
         question.cancel()
         with pytest.raises(asyncio.CancelledError):
             await question
-        assert await stream.read() == b"", "the pipe ends when nobody holds it any more"
+        assert await stream.read() == b"", "the pipe ends when no process holds it"
     transport.close()
 
 
@@ -108,7 +108,7 @@ async def test_nothing_secret_is_passed_on(tmp_path: Path) -> None:
     assert "nobody writes" in heard.text
 
 
-async def test_after_the_deadline_nobody_is_asked(tmp_path: Path) -> None:
+async def test_no_program_is_started_after_the_deadline(tmp_path: Path) -> None:
     file = program(tmp_path, "tool", "echo 1.2.3")
     probe = ProgramProbe({}, at_once=1, total_s=0.0)
     assert await probe.run(str(file)) == ProbeResult(

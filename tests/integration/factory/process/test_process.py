@@ -46,7 +46,7 @@ async def test_a_program_without_input_finds_the_end_of_it_at_once() -> None:
     assert ended.exit_code == 0
 
 
-async def test_an_input_that_is_never_read_blocks_nobody() -> None:
+async def test_an_input_that_is_never_read_does_not_block() -> None:
     ended, heard = await ran(shell("echo done", stdin=b"x" * 10_000_000))
     assert (heard.out, ended.exit_code) == (["done"], 0)
 

@@ -148,7 +148,7 @@ async def test_a_verify_that_changes_a_protected_path_asks_for_a_person(yard: Ya
     assert job["stage"] == "review", job["reason"]
 
 
-async def test_a_path_that_became_protected_is_not_shipped_before_somebody_looked(
+async def test_a_path_that_became_protected_is_not_shipped_without_a_review(
     yard: Yard,
 ) -> None:
     async with yard.factory():

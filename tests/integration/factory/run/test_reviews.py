@@ -36,7 +36,7 @@ class Panel:
         return await self.yard.rests(answer.json()["id"], at="review")
 
     async def decides(self, name: str, job: dict[str, Any], decision: str, comment: str) -> int:
-        """Somebody decides on the commit that they were shown; gives the status of the answer."""
+        """Decide on the commit that was shown; return the status of the response."""
         wish = {"decision": decision, "comment": comment, "commit": job["checkpoint"]["commit"]}
         answer = await self._people[name].post(f"/jobs/{job['id']}/review", json=wish)
         return answer.status_code
@@ -92,7 +92,7 @@ async def test_who_may_not_decide_is_refused_and_nothing_of_it_is_kept(panel: Pa
     assert await panel.yard.job(job["id"]) == job
 
 
-async def test_a_single_rejection_ends_the_job_whoever_agreed_before(panel: Panel) -> None:
+async def test_a_single_rejection_ends_the_job_despite_earlier_approvals(panel: Panel) -> None:
     job = await panel.work()
     assert await panel.decides("bob", job, "approve", "fine") == 200
     assert await panel.decides("cat", job, "reject", "the wrong page") == 200
@@ -131,7 +131,7 @@ async def test_work_that_is_sent_back_goes_on_from_its_commit_with_the_comment(
     assert (await panel.yard.job(job["id"]))["stage"] == "testing"
 
 
-async def test_the_run_after_changes_were_asked_for_is_verified_anew(panel: Panel) -> None:
+async def test_the_run_after_a_change_request_is_verified_again(panel: Panel) -> None:
     once = {"verify": "test $(wc -l < page.txt) = 1", "verifyRounds": 0, "retry": {"max": 0}}
     job = await panel.work(**once)
     assert await panel.decides("cat", job, "request-changes", "more") == 200

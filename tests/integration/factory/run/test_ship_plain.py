@@ -23,7 +23,7 @@ async def test_a_factory_ships_what_another_one_has_made(yard: Yard) -> None:
         await yard.act(job_id, "ship")
         assert (await yard.rests(job_id, at="shipped"))["reason"] is None
         told = (await yard.people.get(f"/jobs/{job_id}?include=runs")).json()["runs"]
-        assert [run["editedLines"] for run in told] == [0, None], "nobody has changed anything"
+        assert [run["editedLines"] for run in told] == [0, None], "nothing was changed"
     assert yard.remote.text("main", "hello.txt") == "hello"
 
 
@@ -43,7 +43,7 @@ async def test_a_plain_remote_has_no_pull_requests_and_says_so(yard: Yard) -> No
     assert yard.remote.commit_of("main") == yard.start
 
 
-async def test_commits_that_people_add_are_decided_on_anew_and_counted(yard: Yard) -> None:
+async def test_commits_that_people_add_need_another_decision_and_are_counted(yard: Yard) -> None:
     async with yard.factory():
         job_id = await yard.submit("echo hello > hello.txt", reviewPolicy="manual")
         made = (await yard.rests(job_id, at="review"))["checkpoint"]
@@ -97,7 +97,7 @@ async def test_what_came_in_from_the_base_is_not_counted_as_an_edit(yard: Yard) 
     assert yard.remote.text("main", "hello.txt") == "hello"
 
 
-async def test_a_branch_that_was_rewritten_is_decided_on_anew_and_not_counted(yard: Yard) -> None:
+async def test_a_rewritten_branch_needs_another_decision_and_is_not_counted(yard: Yard) -> None:
     async with yard.factory():
         job_id = await yard.submit("echo hello > hello.txt")
         branch = (await yard.rests(job_id, at="testing"))["checkpoint"]["branch"]

@@ -149,7 +149,7 @@ async def test_an_allowed_host_is_reached_through_the_machine_s_own_proxy(
 
 
 @pytest.mark.parametrize("said", [b"HTTP/1.1 407 Who are you?\r\n\r\n", b"", b"\r\n\r\n"])
-async def test_a_proxy_that_lets_nobody_through_is_told_as_such(said: bytes) -> None:
+async def test_a_proxy_that_refuses_connections_is_reported(said: bytes) -> None:
     async def corporate(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(said)
@@ -209,7 +209,7 @@ async def test_a_head_without_an_end_is_not_read_for_ever() -> None:
     assert answer == b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
 
 
-async def test_a_request_that_breaks_off_harms_nobody() -> None:
+async def test_an_interrupted_request_does_no_harm() -> None:
     async with a_proxy("fine.example") as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"CONNECT fine")

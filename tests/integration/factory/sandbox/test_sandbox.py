@@ -23,7 +23,7 @@ pytestmark = [
 
 
 class Nothing:
-    """A tool that confines nobody."""
+    """A tool that confines no process."""
 
     own_network = False
 
@@ -110,7 +110,7 @@ async def test_a_sandbox_that_holds_is_offered_in_both_ways(sandbox: Sandbox) ->
     assert (sandbox.policy_for(None), sandbox.policy_for("strict")) == ("workspace", "strict")
 
 
-async def test_a_tool_that_confines_nobody_is_found_out() -> None:
+async def test_a_tool_without_confinement_is_detected() -> None:
     assert await probe(Nothing(), network=True) == "a program in it can write outside its worktree"
 
 

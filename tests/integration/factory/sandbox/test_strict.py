@@ -97,7 +97,7 @@ print(crowd[0].recv(12))
 """
 
 
-async def test_a_crowd_of_connections_is_kept_small_and_harms_nobody(tmp_path: Path) -> None:
+async def test_the_number_of_connections_is_limited_without_harm_to_others(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     sandbox = await a_sandbox(tmp_path, least="strict")

@@ -58,7 +58,7 @@ async def test_a_reign_that_is_renewed_goes_on() -> None:
         assert not await other.acquire()
 
 
-async def test_whoever_resigns_is_followed_at_once() -> None:
+async def test_a_leader_that_resigns_is_replaced_at_once() -> None:
     contest = Contest()
     one, other = contest.candidate("one"), contest.candidate("other")
     assert await one.acquire()
@@ -66,7 +66,7 @@ async def test_whoever_resigns_is_followed_at_once() -> None:
     assert await other.acquire()
 
 
-async def test_whoever_waits_asks_the_store_at_intervals_however_often_it_is_woken() -> None:
+async def test_a_waiting_candidate_asks_the_store_at_intervals_however_often_it_is_woken() -> None:
     contest = Contest()
     one, other = contest.candidate("one"), contest.candidate("other")
     assert await one.acquire()
@@ -120,7 +120,7 @@ async def test_the_owner_of_a_store_writes_once_that_it_reigns() -> None:
     assert contest.store.looks == 0
 
 
-async def test_whoever_has_led_leads_until_another_could() -> None:
+async def test_a_leader_leads_until_another_could() -> None:
     contest = Contest()
     one, other = contest.candidate("one"), contest.candidate("other")
     assert not one.is_leader(contest.clock.now())

@@ -21,7 +21,7 @@ ANN = replace(SYSTEM, product="notes")
 
 
 class WatchedStore(MemoryStore):
-    """A store that counts the commits that change a job; somebody may come before the next one."""
+    """A store that counts commits of job changes and can run a competitor before the next one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,8 +32,8 @@ class WatchedStore(MemoryStore):
         if any(isinstance(write, JobChange) for write in writes):
             self.commits += 1
             if self.first is not None:
-                somebody, self.first = self.first, None
-                await somebody()
+                competitor, self.first = self.first, None
+                await competitor()
         return await super().commit(*writes)
 
 

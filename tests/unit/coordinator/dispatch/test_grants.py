@@ -29,12 +29,12 @@ class CountingStore(MemoryStore):
         super().__init__()
         self.commits = 0
         self.first: Callable[[], Awaitable[object]] | None = None
-        """What somebody else does just before the next commit."""
+        """An action of a competitor just before the next commit."""
 
     async def commit(self, *writes: Write) -> CommitResult:
         if self.first is not None:
-            somebody, self.first = self.first, None
-            await somebody()
+            competitor, self.first = self.first, None
+            await competitor()
         self.commits += any(isinstance(write, JobChange) for write in writes)
         return await super().commit(*writes)
 

@@ -112,7 +112,7 @@ async def counts(fleet: Coordinator) -> OutcomeCounts:
     return shown.comparison.counts if shown.comparison is not None else OutcomeCounts()
 
 
-async def test_in_push_jobs_are_offered_and_nobody_has_to_ask(yard: Yard) -> None:
+async def test_in_push_mode_jobs_are_offered_without_a_claim(yard: Yard) -> None:
     async with yard.open(DispatchMode.PUSH) as fleet:
         job = await submitted(fleet)
         await asyncio.sleep(0)
@@ -190,7 +190,7 @@ async def test_seats_that_are_only_supposed_to_be_taken_are_not(yard: Yard) -> N
         assert (found.agree, found.same, found.only_real) == (free, free, 0)
 
 
-async def test_what_nobody_asks_for_in_time_is_counted_once(yard: Yard) -> None:
+async def test_a_job_that_is_not_claimed_in_time_is_counted_once(yard: Yard) -> None:
     async with yard.open() as fleet:
         job = await submitted(fleet)
         for _ in range(3):
@@ -200,7 +200,7 @@ async def test_what_nobody_asks_for_in_time_is_counted_once(yard: Yard) -> None:
         assert await counts(fleet) == OutcomeCounts(only_shadow=1)
 
 
-async def test_jobs_that_nobody_comes_for_do_not_keep_others_from_being_compared(
+async def test_unclaimed_jobs_do_not_prevent_the_comparison_of_others(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shadow, "STANDING_MAX", 1)
@@ -216,7 +216,7 @@ async def test_jobs_that_nobody_comes_for_do_not_keep_others_from_being_compared
         assert (await counts(fleet)).agree == 1
 
 
-async def test_of_very_many_that_nobody_comes_for_some_are_counted_again(
+async def test_of_very_many_unclaimed_jobs_some_are_counted_again(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shadow, "UNCLAIMED_MAX", 0)
@@ -242,7 +242,7 @@ async def test_what_went_before_the_dispatcher_could_look_is_not_compared(yard: 
         assert await claimed(fleet, LINUX) == [quick.id]
         waited = await submitted(fleet, "waited", capabilities=["factory:linux-1"])
         await yard.later(fleet, A_WHILE_S)
-        # A factory that has just ended something may have room that nobody has seen.
+        # A factory that has just finished a job may have a free seat that is not yet known.
         lease = (await fleet.store.jobs([quick.id]))[quick.id].lease
         assert lease is not None
         await fleet.claims.release(LINUX, quick.id, lease.epoch, "not now")

@@ -1,4 +1,4 @@
-"""The index: whom a composite holds back, and that nobody is held back for longer."""
+"""The index: which jobs a composite holds back, and that none is held back for longer."""
 
 from msgspec.structs import replace
 

@@ -114,7 +114,7 @@ async def test_a_coordinator_that_starts_later_begins_nothing_either(works: Work
     assert running.preemption is not None
 
 
-async def test_a_halt_asks_the_workers_of_children_and_nobody_for_their_composite(
+async def test_a_halt_stops_the_workers_of_children_but_none_for_their_composite(
     works: Works,
 ) -> None:
     fleet = await works.with_roadmap(a_leaf("a"))

@@ -53,7 +53,7 @@ def test_only_what_is_new_is_charged() -> None:
     assert (ceiling.spent_nano_usd, ceiling.spent_tokens) == (14, 2)
 
 
-def test_a_composite_that_has_spent_all_lets_nobody_in_and_asks_for_no_phase() -> None:
+def test_an_exhausted_composite_admits_no_job_and_asks_for_no_phase() -> None:
     top = a_composite(stage=Stage.BUILDING)
     child = a_job(parent_id="top", phase=2, stage=Stage.BLOCKED)
     assert advance(top, [child], started=True, now=NOON) is not None
@@ -69,7 +69,7 @@ def test_a_composite_that_has_spent_all_lets_nobody_in_and_asks_for_no_phase() -
     assert advance(over, [], started=True, now=NOON) is not None
 
 
-def test_whoever_asks_is_told_that_all_is_spent() -> None:
+def test_explain_names_the_exhausted_budget() -> None:
     over = a_composite(stage=Stage.BUILDING, flags=(OVER_BUDGET,))
     child = a_job(id="c", parent_id="top")
 

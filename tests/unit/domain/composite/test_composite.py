@@ -19,7 +19,7 @@ from gigafactory.domain.submission.submission import admits
 from tests.support.builders import NOON, a_checkpoint, a_job, a_lease
 
 PEOPLE = Terms(ship="none")
-NOBODY = Terms(ship="none", review_by_people=False)
+NO_REVIEW = Terms(ship="none", review_by_people=False)
 
 
 def a_composite(**fields: object) -> Job:
@@ -50,7 +50,7 @@ def test_a_child_begins_when_its_composite_and_its_phase_are_open(
     assert admits(composite, a_child(phase=phase)) is expected
 
 
-def test_whoever_is_no_composite_holds_nobody_back() -> None:
+def test_a_job_that_is_no_composite_holds_no_job_back() -> None:
     assert admits(a_job(stage=Stage.FAILED), a_child())
     assert admits(a_composite(roadmap=None), a_child(phase=3))
 
@@ -92,8 +92,8 @@ def test_a_phase_that_has_shipped_asks_once_for_the_next() -> None:
     assert advance(change.after, left, started=False, now=NOON) is None
 
 
-def test_phases_that_nobody_need_approve_follow_at_once() -> None:
-    composite = a_composite(roadmap=Roadmap(1, 1), terms=NOBODY)
+def test_phases_without_required_approval_follow_at_once() -> None:
+    composite = a_composite(roadmap=Roadmap(1, 1), terms=NO_REVIEW)
     change = advance(composite, [a_child(phase=2)], started=False, now=NOON)
     assert change is not None
     assert (change.after.roadmap, change.events[0].type) == (Roadmap(1, 2), "phase_opened")
@@ -138,7 +138,7 @@ def test_a_phase_may_need_several_of_those_who_are_named() -> None:
     assert second.after.roadmap == Roadmap(1, 2)
 
 
-def test_no_phase_is_approved_that_nobody_asked_about() -> None:
+def test_a_phase_that_does_not_wait_for_approval_cannot_be_approved() -> None:
     for composite in (a_composite(), a_composite(roadmap=None)):
         with pytest.raises(IllegalTransition, match="no phase waits for approval"):
             approve(composite, "user:bob", "", None, now=NOON)

@@ -24,13 +24,13 @@ def test_a_product_whose_budget_is_spent_is_paused_until_the_next_period() -> No
 
 def test_a_run_that_the_budget_has_no_room_for_is_not_affordable() -> None:
     fleet = FleetState()
-    dear = a_job(ask=wanting(budget_nano_usd=11 * USD))
-    run = JobClass.of(dear, Step.RUN)
+    expensive = a_job(ask=wanting(budget_nano_usd=11 * USD))
+    run = JobClass.of(expensive, Step.RUN)
     assert fleet.budget_refusal(run, NOON) is None
     fleet.put_budget(a_budget(), now=NOON)
     why = fleet.budget_refusal(run, NOON)
     assert why is not None
     assert why is fleet.budget_refusal(run, NOON)
-    assert fleet.budget_refusal(JobClass.of(dear, Step.SHIP), NOON) is None
+    assert fleet.budget_refusal(JobClass.of(expensive, Step.SHIP), NOON) is None
     fleet.put_budget(a_budget(12 * USD), now=NOON)
     assert fleet.budget_refusal(run, NOON) is None

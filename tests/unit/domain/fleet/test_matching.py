@@ -81,7 +81,7 @@ def test_a_factory_that_can_confine_a_run_or_does_not_say_may_have_it(
     assert isinstance(matched(wanting(sandbox="strict"), capabilities=said), Fit)
 
 
-def test_a_yolo_job_runs_where_the_sandbox_is_switched_off_by_somebody() -> None:
+def test_a_yolo_job_runs_where_the_sandbox_is_switched_off() -> None:
     assert isinstance(matched(wanting(yolo=True), capabilities=("sandbox:none",)), Fit)
 
 

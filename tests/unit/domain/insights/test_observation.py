@@ -71,10 +71,10 @@ def test_the_steps_of_a_run_add_up_to_what_it_came_to() -> None:
     assert cell is not None
     assert cell_updates(None, begun) == ()
     assert cell_updates(begun, done) == (CellUpdate(cell, a_lesson(1, 1)),)
-    dearer = replace(done, usage=Usage(model="m", cost_nano_usd=10**9), rev=2)
-    (more,) = cell_updates(done, dearer)
-    assert add_observations(a_lesson(1, 1), more.observation) == observe_run(dearer)
-    assert cell_updates(dearer, replace(dearer, rev=3)) == ()
+    costlier = replace(done, usage=Usage(model="m", cost_nano_usd=10**9), rev=2)
+    (more,) = cell_updates(done, costlier)
+    assert add_observations(a_lesson(1, 1), more.observation) == observe_run(costlier)
+    assert cell_updates(costlier, replace(costlier, rev=3)) == ()
     assert cell_updates(None, ended(engine=None)) == ()
 
 

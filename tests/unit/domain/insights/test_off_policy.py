@@ -18,7 +18,7 @@ from tests.support.observations import a_cell, a_lesson
 pytestmark = pytest.mark.slow
 
 TRUE = {"claude": 0.5, "codex": 0.8, "pi": 0.3}
-"""How often each engine passes at once, of which nobody is told."""
+"""The true first-pass rate of each engine, hidden from the estimator."""
 
 
 def a_routed(chosen: int = 0, **fields: object) -> RoutingRecord:
@@ -106,7 +106,7 @@ def test_without_a_probability_below_one_nothing_is_said() -> None:
     assert "--explore" in found.conclusion
 
 
-def test_costs_that_nobody_knows_are_not_made_up() -> None:
+def test_unknown_costs_are_not_invented() -> None:
     found = evaluate_policies(played(200, usd=None))
     assert named(found.estimates, "learned").cost_usd is None
 

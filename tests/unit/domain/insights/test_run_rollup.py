@@ -53,7 +53,7 @@ def test_what_was_used_is_added_up_exactly() -> None:
     assert (found.runs, found.jobs) == (2, 1)
 
 
-def test_what_nobody_knows_is_not_made_up() -> None:
+def test_unknown_costs_and_rates_are_not_invented() -> None:
     found = total(a_run(usage=None), a_run(id="job-1.2", usage=Usage(tokens_in=1)))
     assert (found.cost_nano_usd, found.unmetered, found.estimated) == (0, 2, 0)
     nothing = total()

@@ -76,7 +76,9 @@ async def test_what_was_counted_is_told_by_product_and_nothing_is_made_up(tmp_pa
     notes = Caller(actor="user:ann", role=Role.VIEWER, products=("*",), product="notes")
     assert (await told(notes))["assignment"] == (1, 3)
     assert (await told(notes))["budget"] == (0, 4)
-    assert (await told(notes))["fair-waits"] == (0, 0), "one product is unfair to nobody"
+    assert (await told(notes))["fair-waits"] == (0, 0), (
+        "a single product cannot be treated unfairly"
+    )
     waits = objectives.waits(notes)
     assert (waits.jobs, waits.seconds) == (3, 15.0)
     assert "2 h" in objectives.window

@@ -63,7 +63,7 @@ def test_a_job_waits_for_one_that_is_still_to_come_and_says_so() -> None:
     assert (job.stage, job.deps) == (Stage.BLOCKED, ("dep-1", "later", "last"))
     assert job.flags == (DEP_MISSING,)
     assert change.events[1].data == {"deps": ["later", "last"]}
-    assert reevaluate(job, [done], now=NOON) is None, "what nobody could read counts as open"
+    assert reevaluate(job, [done], now=NOON) is None, "an unreadable dependency counts as open"
     assert resolve_names(job, {}, ["later", "last"], NOON) is None
     come = resolve_names(job, {"later": "id-2"}, ["last"], NOON)
     assert come is not None
@@ -84,7 +84,7 @@ def test_both_flags_stand_beside_each_other() -> None:
     assert job.flags == ("other", DEP_FAILED, DEP_MISSING)
 
 
-def test_what_is_written_anew_holds_and_the_story_goes_on() -> None:
+def test_an_edit_replaces_the_spec_and_continues_the_history() -> None:
     first = submit(a_job(rev=0, seq=0), SPEC, [], actor="folder", now=NOON).after
     old = msgspec.structs.replace(first, front=True, copy_id="copy-1")
     draft = a_job(rev=0, seq=0, title="Other", created_at=after(5), content_hash="other")

@@ -121,7 +121,7 @@ def test_the_holder_of_the_current_epoch_is_heard() -> None:
     ],
     ids=["ended lease", "another factory", "stale epoch", "guessed epoch", "epoch moved on"],
 )
-def test_whoever_does_not_hold_the_lease_is_fenced(job: Job, factory_id: str, epoch: int) -> None:
+def test_a_factory_without_the_lease_is_fenced(job: Job, factory_id: str, epoch: int) -> None:
     with pytest.raises(Fenced, match=f"epoch {epoch} does not hold the lease") as refusal:
         require_lease(job, factory_id, epoch)
     assert (refusal.value.presented, refusal.value.current) == (epoch, job.lease_epoch)

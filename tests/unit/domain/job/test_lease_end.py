@@ -54,7 +54,7 @@ def test_a_job_that_is_handed_back_waits_again_unharmed(result: Result, kind: st
     assert (after_.lease, after_.preemption, after_.not_before) == (None, None, None)
     assert (after_.result, after_.reason) == (result, "why")
     assert after_.exclusions == (Exclusion("mac-1", after(5) + EXCLUSION_TTL),)
-    assert after_.lost == 0, "whoever speaks was not lost"
+    assert after_.lost == 0, "a factory that reports is not lost"
     assert change.free == ("slot/mac-1/0",)
     evicted = result is Result.PREEMPTED
     assert (after_.front, after_.preempted) == (evicted, 1 + evicted)

@@ -107,13 +107,13 @@ class History:
         )
 
     def play(self, steps: int) -> None:
-        """Let whoever comes next do something, so often."""
+        """Let random actors act `count` times."""
         for _ in range(steps):
             self.either(*self.moves())()
             assert self.job.finished or self.job.lost == self.lost
 
     def moves(self) -> list[Callable[[], None]]:
-        """Who may come next: everybody always, and more often whoever has something to do."""
+        """Return the possible next actors; those with something to do are more likely."""
         moves = [self.time_passes, self.offer, self.act, *[self.claim] * 3]
         if self.workers:
             moves.append(self.wake_up)

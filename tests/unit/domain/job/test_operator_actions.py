@@ -94,7 +94,7 @@ def test_a_quorum_is_reached_by_the_named_reviewers_each_counted_once() -> None:
     assert second.events[-1].data == {"by": ["user:bob", "user:cat"], "commit": "abc"}
 
 
-def test_where_reviewers_are_named_nobody_else_decides_and_never_the_author() -> None:
+def test_only_named_reviewers_decide_and_never_the_author() -> None:
     job = in_review(terms=TWO_OF_THREE)
     with pytest.raises(
         Forbidden, match="user:dan does not review job job-1; its reviewers are ann"
@@ -138,7 +138,7 @@ def test_a_person_asks_others_to_look_and_says_whom() -> None:
         approve(change.after, "user:dan", "", None, now=NOON)
 
 
-def test_work_under_way_that_nobody_had_to_look_at_is_looked_at_when_it_was_asked_for() -> None:
+def test_a_review_requested_during_the_run_is_required_afterwards() -> None:
     job = a_running_job(terms=Terms(verify=True, review_by_people=False), verified=True)
     asked = request_review(job, "user:bob", (), None, "", now=NOON).after
     assert asked.lease == job.lease
@@ -147,7 +147,7 @@ def test_work_under_way_that_nobody_had_to_look_at_is_looked_at_when_it_was_aske
     assert done.after.flags == ()
 
 
-def test_an_approval_of_somebody_who_is_not_asked_any_more_does_not_count() -> None:
+def test_the_approval_of_a_removed_reviewer_does_not_count() -> None:
     job = in_review(terms=TWO_OF_THREE, approvals=("user:bob",))
     kept = request_review(job, "user:bob", ("bob", "cat"), None, "", now=NOON).after
     assert (kept.approvals, kept.terms.quorum) == (("user:bob",), 2)
@@ -166,7 +166,7 @@ def test_an_approval_of_somebody_who_is_not_asked_any_more_does_not_count() -> N
         (Terms(), ("ann",), None, "quorum: found 1, and 0 of those named can approve"),
         (Terms(), ("bob", "b b"), None, "reviewers: found b b; expected a person such as @alice"),
     ],
-    ids=["others", "fewer", "the author", "nobody named", "only the author", "no name"],
+    ids=["others", "fewer", "the author", "none named", "only the author", "no name"],
 )
 def test_a_request_never_asks_for_less_nor_for_what_cannot_be_reached(
     terms: Terms, reviewers: tuple[str, ...], quorum: int | None, fault: str

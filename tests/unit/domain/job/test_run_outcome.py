@@ -58,7 +58,7 @@ def kinds(change: JobChange | None) -> list[str]:
     ],
     ids=["progress", "start", "succeed", "shipped", "fail"],
 )
-def test_no_word_is_taken_from_whoever_does_not_hold_the_lease(
+def test_no_report_is_accepted_without_the_lease(
     word: Callable[..., JobChange | None],
 ) -> None:
     for factory_id, epoch in (("linux-1", 1), ("mac-1", 0), ("mac-1", 2)):
@@ -167,7 +167,7 @@ def test_a_worker_that_ships_does_not_begin_a_run() -> None:
     ],
     ids=["automatic", "the worker wants a look", "review by people", "no verify"],
 )
-def test_good_work_goes_to_a_person_unless_nobody_needs_to_look(
+def test_good_work_goes_to_a_person_unless_no_review_is_required(
     terms: Terms, wants: Stage, stage: Stage
 ) -> None:
     job = a_running_job(
@@ -191,7 +191,7 @@ def test_good_work_goes_to_a_person_unless_nobody_needs_to_look(
     assert change.events[-1].data == {"commit": "def"}
 
 
-def test_work_that_nobody_needs_to_look_at_ships_by_policy() -> None:
+def test_work_without_required_review_ships_by_policy() -> None:
     job = a_running_job(terms=replace(AUTOMATIC, auto_ship=True), checkpoint=a_checkpoint())
     change = succeed(job, "mac-1", 1, PASSED, wants=Stage.TESTING, now=NOON)
     assert kinds(change) == ["verify_passed", "tested", "ship_requested"]

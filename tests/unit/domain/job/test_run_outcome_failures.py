@@ -1,4 +1,4 @@
-"""Failures: what is tried again and when, what is nobody's fault, what ends a job."""
+"""Failures: which are retried and when, which do not count, which end a job."""
 
 from datetime import timedelta
 

@@ -141,7 +141,7 @@ def test_review_is_automatic_only_where_something_verifies(
     assert policy.mode == mode
 
 
-def test_whoever_gives_a_command_wants_it_run() -> None:
+def test_a_command_without_an_engine_selects_the_command_engine() -> None:
     assert resolve(Manifest(command="make"), None, product="notes").engine == "command"
     assert resolve(Manifest(engine="pi"), None, product="notes").engine == "pi"
 

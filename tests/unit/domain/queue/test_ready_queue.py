@@ -21,13 +21,15 @@ from tests.support.builders import NOON, a_checkpoint, a_job, a_lease, a_running
 from tests.support.small_fleet import UNHURRIED, a_queue, an_offer, old_job, the_class, wanting
 
 LOCK = lock_key("notes", "db")
-NOBODY: frozenset[str] = frozenset()
+NO_JOBS: frozenset[str] = frozenset()
 
 
 def heads(queue: ReadyQueue, *, seconds: float = 0.0) -> list[str]:
     """The heads of all classes for a factory that nothing speaks against."""
     queue.advance(after(seconds))
-    found = [head_for(group, "mac-1", now=after(seconds), skip=NOBODY) for group in queue.classes()]
+    found = [
+        head_for(group, "mac-1", now=after(seconds), skip=NO_JOBS) for group in queue.classes()
+    ]
     return sorted(job.job_id for job in found if job is not None)
 
 
@@ -41,7 +43,7 @@ def in_order(queue: ReadyQueue) -> list[str]:
     return found
 
 
-def offerable(group: ClassQueue, *, skip: frozenset[str] = NOBODY) -> list[str]:
+def offerable(group: ClassQueue, *, skip: frozenset[str] = NO_JOBS) -> list[str]:
     return [job.job_id for job in heads_to_offer(group, now=NOON, skip=skip)]
 
 
@@ -133,7 +135,7 @@ def test_an_excluded_factory_gets_the_next_job_of_the_class() -> None:
     )
     group = the_class(queue)
     for factory_id, seconds, expected in (("mac-1", 0, "b"), ("mac-2", 0, "a"), ("mac-1", 30, "a")):
-        head = head_for(group, factory_id, now=after(seconds), skip=NOBODY)
+        head = head_for(group, factory_id, now=after(seconds), skip=NO_JOBS)
         assert head is not None
         assert head.job_id == expected
 
@@ -142,9 +144,9 @@ def test_a_class_of_nothing_but_excluded_jobs_is_left_for_later() -> None:
     exclusions = (Exclusion("mac-1", after(30)),)
     jobs = [old_job(f"{n:03}", exclusions=exclusions) for n in range(PASSED_OVER_MAX)]
     queue = a_queue(*jobs, old_job("last"))
-    assert head_for(the_class(queue), "mac-1", now=NOON, skip=NOBODY) is None
-    assert head_for(the_class(queue), "mac-1", now=after(30), skip=NOBODY) is not None
-    assert head_for(the_class(a_queue(jobs[0])), "mac-1", now=NOON, skip=NOBODY) is None
+    assert head_for(the_class(queue), "mac-1", now=NOON, skip=NO_JOBS) is None
+    assert head_for(the_class(queue), "mac-1", now=after(30), skip=NO_JOBS) is not None
+    assert head_for(the_class(a_queue(jobs[0])), "mac-1", now=NOON, skip=NO_JOBS) is None
 
 
 def test_a_skipped_job_is_passed_over() -> None:
@@ -178,7 +180,7 @@ def test_an_offered_job_is_only_for_the_factory_that_it_is_offered_to() -> None:
     assert list(queue.offered_to("mac-1")) == []
 
 
-def test_a_lapsed_offer_leaves_the_job_to_whoever_asks_and_is_not_offered_again() -> None:
+def test_a_job_with_a_lapsed_offer_can_be_claimed_and_is_not_offered_again() -> None:
     queue = a_queue(old_job("a", offer=an_offer("mac-2")), old_job("b"))
     assert heads(queue, seconds=15) == ["a"]
     assert offerable(the_class(queue)) == ["b"]
@@ -207,7 +209,7 @@ def test_the_next_behind_a_lock_follows_when_the_best_leaves() -> None:
     assert heads(queue) == ["c"]
 
 
-def test_nobody_behind_a_held_lock_is_a_candidate() -> None:
+def test_no_job_behind_a_held_lock_is_a_candidate() -> None:
     queue = a_queue(locked("a"), locked("b"))
     queue.put(a_running_job(id="x", lock="db", lease=a_lease(holds=(LOCK, "slot/mac-1/0"))))
     assert heads(queue) == []

@@ -100,7 +100,7 @@ def test_what_is_to_be_shipped_needs_a_slot_and_has_no_target() -> None:
     assert (demand.served, demand.free, demand.target_s, demand.oldest_s) == (1, 1, None, 60.0)
 
 
-def test_busy_draining_silent_and_unfit_factories_serve_nobody() -> None:
+def test_busy_draining_silent_and_unfit_factories_serve_no_job() -> None:
     busy = a_fleet(a_linux())
     busy.put_job(a_running_job(id="r", lease=a_lease(factory_id="linux-1")))
     assert looked(busy, *two()).busy_soon == frozenset()
@@ -117,7 +117,7 @@ def test_a_factory_that_begins_to_fade_still_serves() -> None:
     assert only(looked(a_fleet(a_linux(), now=after(-50)), a_job())).served == 1
 
 
-def test_whoever_lets_offers_lapse_serves_that_job_no_more() -> None:
+def test_a_factory_that_let_an_offer_lapse_does_not_serve_that_job() -> None:
     barred = a_job(exclusions=(Exclusion("linux-1", after(60)),))
     assert only(looked(a_fleet(a_linux()), barred)).served == 0
     over = a_job(exclusions=(Exclusion("linux-1", after(-1)),))

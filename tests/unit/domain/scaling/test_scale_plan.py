@@ -1,4 +1,4 @@
-"""What an autoscaler does: starts once, drains only the idle, gives up on nobody that has work."""
+"""The autoscaler starts once, drains only idle factories and keeps those with work."""
 
 from datetime import datetime, timedelta
 
@@ -93,7 +93,7 @@ def test_a_member_that_is_gone_keeps_its_work_until_the_leases_end() -> None:
     }
 
 
-def test_whoever_was_never_heard_of_is_given_up_after_a_while() -> None:
+def test_a_machine_that_never_reported_is_given_up_after_a_while() -> None:
     begun = a_sight("a", FactoryState.STARTING)
     assert standing(begun, there=("a",), now=after(601)) == {"a": MachineState.STUCK}
     assert standing(begun) == {"a": MachineState.STUCK}
@@ -144,7 +144,7 @@ def test_all_that_exist_count_against_the_maximum() -> None:
     assert planned(4, MachineState.BUSY, MachineState.ENDING).start == 2
 
 
-def test_a_new_autoscaler_drains_nobody_before_the_cool_down() -> None:
+def test_a_new_autoscaler_drains_no_factory_before_the_cool_down() -> None:
     steps, memory = plan_scaling(0, some(MachineState.IDLE), ScaleMemory(), LIMITS, NOON)
     assert (steps.drain, steps.live, steps.keep) == ((), 1, 1)
     steps, memory = plan_scaling(0, some(MachineState.IDLE), memory, LIMITS, after(59))
@@ -164,12 +164,12 @@ def test_it_goes_down_to_the_most_that_were_wanted_lately() -> None:
     assert planned(1, *three, memory=memory, now=after(111)).drain == ("m2", "m0")
 
 
-def test_whoever_works_is_never_drained() -> None:
+def test_a_working_factory_is_never_drained() -> None:
     memory = ScaleMemory(wanted=((after(-100), 0),))
     assert planned(0, MachineState.BUSY, MachineState.STARTING, memory=memory).drain == ()
 
 
-def test_whoever_is_done_or_stuck_is_ended() -> None:
+def test_a_factory_that_is_done_or_stuck_is_ended() -> None:
     found = (MachineState.DONE, MachineState.STUCK, MachineState.LOST, MachineState.ENDING)
     assert planned(0, *found).end == ("m0", "m1")
 
@@ -188,7 +188,7 @@ def test_after_a_failure_the_next_start_waits_longer_each_time() -> None:
     assert record_start_success(memory) == ScaleMemory()
 
 
-def test_names_are_the_lowest_numbers_that_nobody_has() -> None:
+def test_names_are_the_lowest_free_numbers() -> None:
     assert free_names("me.linux.", ["me.linux.2", "me.linux.x"], 3) == [
         "me.linux.1",
         "me.linux.3",

@@ -74,12 +74,12 @@ def test_a_factory_at_work_is_wanted_and_an_idle_one_is_not() -> None:
     ]
 
 
-def test_whoever_will_take_what_waits_is_wanted() -> None:
+def test_a_factory_that_will_take_a_waiting_job_is_wanted() -> None:
     (one,) = seen(a_fleet(a_linux("linux-1")), *some(2))
     assert (one.needed, one.more, one.wanted, one.waiting) == (1, 1, 2, 1)
 
 
-def test_a_job_for_which_others_have_a_seat_wants_nobody() -> None:
+def test_a_job_with_a_seat_elsewhere_needs_no_new_factory() -> None:
     assert wanted(a_fleet(a_linux("other")), *some(1)) == 0
 
 

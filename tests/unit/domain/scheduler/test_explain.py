@@ -176,7 +176,7 @@ def test_an_unroutable_job_names_the_nearest_tokens() -> None:
     assert unroutable_reasons(wanting("has:figma", "os:any"), fleet) == ()
 
 
-def test_an_engine_that_nobody_has_is_unroutable() -> None:
+def test_an_engine_that_no_factory_has_is_unroutable() -> None:
     fleet = a_fleet(a_factory())
     assert unroutable_reasons(wanting(engine="claud"), fleet) == (
         "no factory has ever had the engine claud; nearest known: engine:claude",
@@ -224,5 +224,5 @@ def test_a_job_of_a_paused_product_says_so_and_one_without_room_how_much_there_i
     fleet.put_budget(a_budget(), now=NOON)
     code, message = said(why(a_job(ask=wanting(budget_nano_usd=11 * USD)), fleet))[0]
     assert (code, "needs $11, and $10 is left" in message) == ("budget", True)
-    dear = a_job(ask=wanting(budget_nano_usd=11 * USD))
-    assert pick_job(a_queue(dear), fleet, "mac-1", now=NOON) is None
+    expensive = a_job(ask=wanting(budget_nano_usd=11 * USD))
+    assert pick_job(a_queue(expensive), fleet, "mac-1", now=NOON) is None

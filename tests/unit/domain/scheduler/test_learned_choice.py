@@ -104,8 +104,8 @@ def test_what_the_job_asks_for_and_hard_filters_are_never_learned_away() -> None
     assert pulled(fleet, waiting()).engine == "codex"
     asked = replace(waiting("job-2"), ask=replace(ASK, engine="claude"))
     assert pulled(fleet, asked).engine == "claude"
-    nobody = replace(waiting("job-3"), ask=replace(ASK, needs=("has:figma",)))
-    assert pick_job(a_queue(nobody), fleet, "mac-1", now=NOON) is None
+    unroutable = replace(waiting("job-3"), ask=replace(ASK, needs=("has:figma",)))
+    assert pick_job(a_queue(unroutable), fleet, "mac-1", now=NOON) is None
     seated = a_guided_fleet(a_rollout(RolloutMode.ON, share=1.0), codex=0)
     assert pulled(seated, waiting()).engine == "claude"
 
@@ -121,8 +121,8 @@ def test_a_push_goes_to_the_engine_and_factory_of_which_most_is_expected() -> No
     assert plain is not None
     assert plain.engine == "claude"
     empty = a_guided_fleet(a_rollout(RolloutMode.ON, share=1.0))
-    nobody = replace(waiting("job-3"), ask=replace(ASK, needs=("has:figma",)))
-    assert pick_offer(a_queue(nobody), empty, now=NOON) is None
+    unroutable = replace(waiting("job-3"), ask=replace(ASK, needs=("has:figma",)))
+    assert pick_offer(a_queue(unroutable), empty, now=NOON) is None
 
 
 def test_many_that_are_alike_are_guided_alike_and_each_is_recorded() -> None:
@@ -170,7 +170,7 @@ def test_with_nothing_to_choose_from_nothing_is_explored() -> None:
     assert not any(routed(pick).explored for pick in picks)
 
 
-def test_what_was_offered_keeps_its_propensity_whoever_takes_it_up_how() -> None:
+def test_an_offer_keeps_its_propensity_however_it_is_accepted() -> None:
     fleet = a_guided_fleet(a_rollout(RolloutMode.ON, share=1.0, explore=0.5), "linux-1", "mac-1")
     for number in range(50):
         job = waiting(f"job-{number}")

@@ -162,7 +162,7 @@ def test_a_ship_step_needs_only_a_slot() -> None:
     assert picked(busy(runs("low")), ready) == PreemptionPick("urgent", "low", "linux-1")
 
 
-def test_a_halted_product_has_nobody_make_way() -> None:
+def test_a_halted_product_preempts_no_job() -> None:
     fleet = busy(runs("low"))
     fleet.put_switch(HaltSwitch(product_id="notes", halted=True, by="user:ann", at=NOON))
     assert picked(fleet, urgent()) is None
@@ -197,7 +197,7 @@ def test_the_explanation_names_who_makes_way_for_whom() -> None:
     assert "to hand it back for job:urgent" in explain(asked.after, queue, fleet, NOON).summary
 
 
-def test_what_runs_no_more_makes_way_for_nobody() -> None:
+def test_a_job_that_no_longer_runs_is_not_being_preempted() -> None:
     known = RunningJobs()
     low = runs("low")
     asked, first = preempt_for(low, urgent(), actor="system:evictor", now=NOON)
@@ -215,7 +215,7 @@ def test_what_runs_no_more_makes_way_for_nobody() -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_over_hours_critical_jobs_start_at_once_and_nobody_starves(seed: int) -> None:
+def test_over_hours_critical_jobs_start_at_once_and_no_job_starves(seed: int) -> None:
     rng = random.Random(seed)
     background = [
         Arrival(

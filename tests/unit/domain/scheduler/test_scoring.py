@@ -65,7 +65,7 @@ def test_affinity_is_the_share_of_wishes_that_are_met() -> None:
     assert affinity(a_fit(), waiting(), CLAUDE, "mac-1") == 0.0
 
 
-def test_a_dear_seat_fits_a_small_budget_badly() -> None:
+def test_an_expensive_seat_fits_a_small_budget_badly() -> None:
     assert cost_fit(0, USD, None) == 1.0
     assert cost_fit(3, USD, None) == 0.0
     assert cost_fit(3, 100 * USD, None) == 1.0

@@ -118,7 +118,7 @@ def test_phases_and_dependencies_forward_are_no_circle() -> None:
     )
 
 
-def test_a_phase_that_is_open_already_keeps_nobody_waiting() -> None:
+def test_an_open_phase_is_not_waited_for() -> None:
     top = named("top", kind="composite", roadmap=Roadmap(1, 2))
     one, two = (named(f"p{phase}", parent_id="top", phase=phase) for phase in (1, 2))
     refuse_waiting_cycles([top, one, two], {"p1": ["p2"]})
@@ -150,7 +150,7 @@ def test_a_goal_without_children_comes_with_its_planner() -> None:
     assert len(expand([parse_json_job({"manifest": {"profile": "planner"}, "body": "x"})])) == 1
 
 
-def test_a_planner_that_has_shipped_is_asked_anew() -> None:
+def test_a_planner_that_has_shipped_is_asked_again() -> None:
     made = a_draft("plan")
     job = replace(made.job, profile="planner@1", parent_id="top")
     made = replace(made, job=job)

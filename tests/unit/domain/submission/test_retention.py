@@ -51,7 +51,7 @@ def test_what_is_left_says_where_the_file_is() -> None:
     )
 
 
-def test_whoever_asks_for_it_is_told_how_to_read_it() -> None:
+def test_the_error_of_an_archived_job_says_how_to_read_it() -> None:
     with pytest.raises(
         JobArchived, match="archived on 2026-01-02: read it with `aq archive show j`"
     ):

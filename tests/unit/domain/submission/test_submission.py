@@ -128,7 +128,7 @@ def test_a_soft_dependency_lets_a_job_go_on_from_testing() -> None:
     assert change.after.stage is Stage.QUEUED
 
 
-def test_a_dependency_that_nobody_could_read_keeps_a_job_blocked() -> None:
+def test_an_unreadable_dependency_keeps_a_job_blocked() -> None:
     job = blocked_job(deps=("dep-1", "dep-2"))
     assert reevaluate(job, [a_dep(Stage.SHIPPED)], now=NOON) is None
 

@@ -88,7 +88,7 @@ def test_secrets_are_found_by_their_hashes() -> None:
     assert (a_token().key, enrollment.key) == ("h-1", "h-2")
 
 
-def test_whoever_guesses_is_remembered_by_address() -> None:
+def test_guessing_is_recorded_by_address() -> None:
     guessing = SecretGuessing(address="192.0.2.1", attempts=5, expires_at=after(60))
     assert (guessing.key, guessing.kind) == ("192.0.2.1", "guessing")
 

@@ -50,7 +50,7 @@ def test_a_product_without_a_ceiling_works_and_says_so() -> None:
     assert free.describe(NOON) == "$5 spent, no ceiling"
 
 
-def test_a_day_ends_at_midnight_in_utc_and_all_may_be_spent_anew() -> None:
+def test_a_daily_budget_starts_again_at_midnight_utc() -> None:
     spent = a_budget(spent=10 * USD)
     assert spent.period_start(NOON) == NEW_YEAR
     assert spent.period_end(NOON) == NEW_YEAR + timedelta(days=1)
@@ -67,7 +67,7 @@ def test_a_month_is_a_month_however_long_it_is() -> None:
     assert budget.spent(datetime(2026, 2, 1, tzinfo=UTC)).nanos == 0
 
 
-def test_a_total_never_begins_anew() -> None:
+def test_a_total_budget_never_starts_again() -> None:
     budget = a_budget(period=Period.TOTAL, spent=10 * USD)
     later = NOON + timedelta(days=9999)
     assert (budget.period_start(later), budget.period_end(later)) == (None, None)
@@ -144,7 +144,7 @@ def test_a_ceiling_below_what_is_spent_already_is_refused_with_both_sums() -> No
 
 
 @pytest.mark.parametrize("ceiling", [0, -1, CEILING_MAX + 1])
-def test_ceilings_that_nobody_can_mean_are_refused(ceiling: int) -> None:
+def test_absurd_ceilings_are_refused(ceiling: int) -> None:
     with pytest.raises(Invalid, match=r"ceilingUsd: is .*; expected more than 0"):
         set_budget_terms(a_budget(), BudgetTerms(ceiling_nano_usd=ceiling), now=NOON)
 

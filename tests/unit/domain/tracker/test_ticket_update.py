@@ -105,7 +105,7 @@ def test_a_start_that_says_nothing_more_is_told_too() -> None:
 
 
 @pytest.mark.parametrize("stage", [Stage.FAILED, Stage.DEAD_LETTER])
-def test_a_failed_job_stays_in_progress_and_somebody_must_look(stage: Stage) -> None:
+def test_a_failed_job_stays_in_progress_and_needs_triage(stage: Stage) -> None:
     story = a_story(Stage.BUILDING, (stage, {"result": "verify_failed"}))
     said = echoes(story, a_ticket_job(verified=False, checkpoint=a_checkpoint("abc")))
     assert (said[-1].status, said[-1].triage) == ("in_progress", True)
@@ -119,7 +119,7 @@ def test_a_cancelled_job_leaves_the_status_to_people() -> None:
     assert (echo.status, echo.triage) == (None, True)
 
 
-def test_a_requeued_job_needs_nobody_any_more() -> None:
+def test_a_requeued_job_needs_no_triage_any_more() -> None:
     said = echoes(a_story((Stage.FAILED, {}), Stage.QUEUED))
     assert [each.triage for each in said] == [True, False]
     waiting = replace(ITEM, labels=("needs-triage", "fleet:failed"))
@@ -161,7 +161,7 @@ def test_a_late_trail_begins_with_the_newest_stage() -> None:
     assert seq_before_latest_stage(story[:1]) == 0
 
 
-def test_an_intent_is_on_record_and_nobody_else_speaks_before_it_has_ended() -> None:
+def test_an_intent_blocks_updates_of_others_until_it_has_ended() -> None:
     [echo] = echoes(a_story(Stage.BUILDING))
     trail = new_cursor(a_ticket_job(), seq=0)
     assert not trail.is_busy("b", NOON)

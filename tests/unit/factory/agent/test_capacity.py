@@ -162,7 +162,7 @@ def test_shipping_waits_for_a_slot_alone() -> None:
     assert hall.room.local_can_start(None)
 
 
-def test_nobody_begins_on_a_machine_that_is_full() -> None:
+def test_no_run_starts_on_a_full_machine() -> None:
     hall = Hall(2)
     hall.room.closed = True
     assert not hall.room.fleet_can_start(None)

@@ -27,7 +27,7 @@ def test_a_job_is_known_by_its_folder_whatever_its_id(job_id: str) -> None:
 
 
 @given(st.text(max_size=20))
-def test_a_folder_that_we_have_not_named_is_nobody_s(name: str) -> None:
+def test_a_folder_with_a_foreign_name_belongs_to_no_job(name: str) -> None:
     job_id = parse_folder_name(name)
     assert job_id is None or folder_name(job_id) == name
 

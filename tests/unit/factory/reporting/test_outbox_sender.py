@@ -22,7 +22,7 @@ class Desk:
     def __init__(self, folder: Path) -> None:
         data_dir = DataDir.under(folder)
         self._outbox = Outbox(data_dir.outbox)
-        # Nobody listens there.
+        # Nothing listens there.
         self.client = AsyncClient("http://127.0.0.1:1", "no-token")
         self.courier = OutboxSender(self._outbox, self.client, lambda *_: None, data_dir)
 

@@ -67,7 +67,7 @@ def test_what_is_named_is_passed_on_and_nothing_else() -> None:
     assert not {"AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "MISSING"} & env.keys()
 
 
-def test_the_factory_s_own_token_is_never_passed_on_whoever_asks() -> None:
+def test_the_factorys_own_token_is_never_passed_on() -> None:
     outer = {"AQ_TOKEN": "secret", "AQ_JOB_ID": "another"}
     env = an_environment(outer, names=["AQ_TOKEN"], credentials=["AQ_TOKEN", "AQ_JOB_ID"])
     assert "AQ_TOKEN" not in env

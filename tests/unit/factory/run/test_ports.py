@@ -26,7 +26,7 @@ def test_a_block_in_which_something_listens_is_passed_over() -> None:
     assert ports.reserve() == base
 
 
-def test_without_a_block_nobody_else_loses_theirs() -> None:
+def test_releasing_no_block_frees_no_other_block() -> None:
     ports = PortBlocks()
     base = ports.reserve()
     assert base is not None

@@ -250,7 +250,7 @@ def test_toolchains_that_live_in_a_home_are_shown_and_nothing_beside_them(tmp_pa
     assert set(view.toolchain_folders(tmp_path)) == {tmp_path / ".pyenv", tmp_path / ".nvm"}
 
 
-def test_nobody_s_whole_home_is_shown_for_a_program_in_it() -> None:
+def test_a_home_folder_is_not_exposed_as_a_whole_for_a_program_in_it() -> None:
     assert view.is_home(Path.home())
     assert view.is_home(Path("/home/me"))
     assert not view.is_home(Path("/home/me/bin"))

@@ -148,7 +148,7 @@ def test_shipping_needs_no_engine() -> None:
     assert a_machine().engines_for(job, BUSY, now=NOON) == (None,)
 
 
-def test_a_name_that_nobody_has_is_not_found(board: Board) -> None:
+def test_an_unknown_name_is_not_found(board: Board) -> None:
     queue = Queue(board, SystemClock(), RandomIds())
     with queue.open() as desk, pytest.raises(NotFound, match="aq status"):
         desk.lookup("none")

@@ -110,7 +110,7 @@ async def test_a_commit_that_fails_is_rolled_back_and_told(
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_whoever_leaves_meanwhile_stops_no_commit(
+async def test_a_cancelled_caller_does_not_stop_the_commit(
     disk: Disk, syncs: CommitSync, *, fails: bool
 ) -> None:
     if fails:
