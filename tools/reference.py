@@ -17,7 +17,8 @@ from gigafactory.cli.group import aq
 from gigafactory.cli.help import GROUPS
 from gigafactory.config import loading as config
 from gigafactory.config import settings as tree
-from gigafactory.config.env_vars import LEGACY, AlwaysOnVariable, RenamedVariable, variable
+from gigafactory.config.env_vars import variable
+from gigafactory.config.legacy_env_vars import LEGACY, AlwaysOnVariable, RenamedVariable
 from gigafactory.coordinator.coordinator import Coordinator, CoordinatorSettings
 from gigafactory.dispatch.local import LocalDispatch
 from gigafactory.domain.job.event_types import FLEET_EVENTS, JOB_EVENTS

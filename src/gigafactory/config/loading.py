@@ -10,7 +10,8 @@ from urllib.parse import quote
 import msgspec
 
 from gigafactory.config.data_dir import default_data, find_file
-from gigafactory.config.env_vars import LEGACY, PREFIX, AlwaysOnVariable, RenamedVariable, variable
+from gigafactory.config.env_vars import PREFIX, variable
+from gigafactory.config.legacy_env_vars import LEGACY, AlwaysOnVariable, RenamedVariable
 from gigafactory.config.settings import OUTAGE_NOTICED_S, Config, Section
 from gigafactory.domain.errors import Fault, Invalid
 

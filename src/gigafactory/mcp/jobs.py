@@ -46,10 +46,12 @@ async def submit(fleet: ToolContext, asked: SubmitJob) -> object:
     file = job_file(asked.job)
     parent = await resolve_composite(fleet, asked.parent)
     if parent is None:
-        submission = msgspec.structs.replace(submissions.submit(file), key=asked.key)
+        submission = msgspec.structs.replace(submissions.submit(file), idempotency_key=asked.key)
         job = await fleet.client.send(submission)
         return {"job": summarize_job(job)}
-    call = msgspec.structs.replace(submissions.add_children(parent, [file]), key=asked.key)
+    call = msgspec.structs.replace(
+        submissions.add_children(parent, [file]), idempotency_key=asked.key
+    )
     return {"job": summarize_job((await fleet.client.send(call)).jobs[0])}
 
 

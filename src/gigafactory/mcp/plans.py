@@ -35,7 +35,9 @@ async def hand_in(fleet: ToolContext, asked: HandInPlan) -> object:
     """Add children to a composite, all or none."""
     files = job_files(asked.children)
     parent = _require_composite(await resolve_composite(fleet, asked.parent), "parent")
-    call = msgspec.structs.replace(submissions.add_children(parent, files), key=asked.key)
+    call = msgspec.structs.replace(
+        submissions.add_children(parent, files), idempotency_key=asked.key
+    )
     jobs = (await fleet.client.send(call)).jobs
     listed = [summarize_job(job) for job in jobs[:JOBS_MAX]]
     return {"taken": len(jobs), "jobs": listed, "more": len(jobs) > JOBS_MAX}

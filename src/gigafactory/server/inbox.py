@@ -56,7 +56,7 @@ class InboxWatcher:
         try:
             data, key = await asyncio.to_thread(_read, path)
             job = await self._client.send(
-                replace(submit(parse_job_file(data, stem=path.stem)), key=key)
+                replace(submit(parse_job_file(data, stem=path.stem)), idempotency_key=key)
             )
         except (Unavailable, TooManyRequests):
             raise

@@ -203,7 +203,7 @@ def test_a_fleet_is_halted_and_goes_on(shell: Shell) -> None:
     halted = shell.aq("halt", "-m", "bad release")
     assert "is halted" in halted.out
     assert "halted" in shell.aq("attention").out
-    assert "goes on" in shell.aq("resume").out
+    assert "continues" in shell.aq("resume").out
     assert "halted" in shell.aq("audit").out
 
 
@@ -234,7 +234,7 @@ def test_an_invitation_is_listed_and_taken_back(shell: Shell) -> None:
     [row] = [line for line in listed.splitlines() if made["id"] in line]
     assert "notes" in row
     assert made["secret"] not in listed
-    assert "opens nothing" in shell.aq("factory", "withdraw", made["id"]).out
+    assert "is withdrawn" in shell.aq("factory", "withdraw", made["id"]).out
     assert made["id"] not in shell.aq("factory", "invitations").out
     assert shell.aq("factory", "withdraw", made["id"]).code == 3
     assert shell.aq("factory", "enroll", "late", "--secret", made["secret"]).code == 6
@@ -327,18 +327,18 @@ def test_the_doctor_names_what_is_missing(shell: Shell, alone: Shell) -> None:
 
 
 def test_a_product_gets_a_budget_is_paused_and_goes_on(shell: Shell) -> None:
-    assert "nothing is limited" in shell.aq("budget", "show").out
+    assert "limit     none" in shell.aq("budget", "show").out
     made = shell.aq("budget", "set", "12.50", "--period", "day")
     assert "$12.5" in made.out
     assert json.loads(shell.aq("budget", "show", "--json").out)["leftUsd"] == "12.5"
     assert "was paused by" in shell.aq("budget", "pause", "-m", "ask finance").out
     assert "ask finance" in shell.aq("attention").out
     assert "ask finance" in shell.aq("budget", "show").err
-    assert "goes on" in shell.aq("budget", "resume").out
+    assert "continues" in shell.aq("budget", "resume").out
     assert "LEFT" in shell.aq("budget", "burndown").out
     assert shell.aq("budget", "set", "-5").code == 2
     assert shell.aq("budget", "set", "NaN").code == 2
-    assert "nothing is limited" in shell.aq("budget", "set", "none").out
+    assert "limit     none" in shell.aq("budget", "set", "none").out
 
 
 def test_a_roadmap_goes_in_grows_and_is_shown_as_a_tree(shell: Shell) -> None:

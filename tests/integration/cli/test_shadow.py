@@ -15,7 +15,7 @@ def test_ways_of_dispatch_are_looked_at_and_set_by_one_command_each(tmp_path: Pa
         assert "shadow" in turned.out
         shown = shell.aq("shadow")
         assert shown.out.splitlines()[0].startswith("PRODUCT")
-        assert "takes over after 200 decisions at 99% agreement" in shown.err
+        assert "switching to push needs 200 decisions at 99% agreement" in shown.err
         refused = shell.aq("shadow", "mode", "notes", "push")
         assert refused.code != 0
         assert "0 comparisons" in refused.err

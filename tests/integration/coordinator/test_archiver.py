@@ -255,7 +255,7 @@ async def test_where_jobs_are_deleted_nothing_of_them_stays(
         job_id = await worked_on(admin, worker)
     clock.leap(2 * DAY)
     blobs = server.coordinator.archives._blobs  # noqa: SLF001 - the same home, for another
-    other = a_coordinator(store, blobs, clock, kept_for=DAY, archived=False)
+    other = a_coordinator(store, blobs, clock, retention=DAY, archive_finished=False)
     await other.archiver.step()
     await other.janitor.step()
     assert (await admin.get(f"/jobs/{job_id}")).json()["code"] == "not_found"

@@ -29,7 +29,7 @@ def test_from_an_empty_folder_to_a_shipped_job(place: Place) -> None:
     assert shell.aq("run", "--once").code == 3
     assert list(shell.folder.glob("*")) == []
     assert shell.aq("add", str(job)).out == f"{shell.folder}/inbox/hello.md\n"
-    assert "not looked at yet: hello.md" in shell.aq("status").err
+    assert "new in the inbox: hello.md" in shell.aq("status").err
     ran = shell.aq("run", "--once")
     assert ran.code == 0, ran.err
     assert "hello" in ran.out
@@ -91,7 +91,7 @@ def test_what_waits_says_for_what(place: Place) -> None:
     assert "waits for before; some of them do not exist" in jobs(place)["after"]["waits"]
     assert "not before" in jobs(place)["later"]["waits"]
     told = place.shell.aq("status")
-    assert "failed/wrong.md is no job" in told.err
+    assert "failed/wrong.md is not a valid job" in told.err
 
 
 def test_what_was_shipped_is_cleared_away(place: Place) -> None:

@@ -57,7 +57,7 @@ async def test_what_is_no_job_is_put_aside_with_the_reason(
     drop(tmp_path / "inbox", "broken.md", "---\nname: [\n---\n")
     await inbox.submit_files()
     refused = tmp_path / "inbox" / "refused"
-    assert "at most" in (refused / "large.errors.txt").read_text()
+    assert "the maximum is" in (refused / "large.errors.txt").read_text()
     assert (refused / "broken.errors.txt").read_text()
     assert (refused / "broken.md").read_text().startswith("---")
     assert await names(server) == []
