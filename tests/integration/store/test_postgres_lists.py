@@ -9,7 +9,7 @@ import pytest
 
 from gigafactory.coordinator.core.ports import JobQuery
 from gigafactory.domain.job.job import Priority, Stage
-from gigafactory.store.postgres.job_query import SCANNED_MAX, statements_for
+from gigafactory.store.postgres.job_query import SCANNED_JOBS, statements_for
 from gigafactory.store.postgres.store import FINDER_SETTINGS, PostgresStore
 
 JOBS = 20_000
@@ -95,7 +95,7 @@ async def test_no_list_looks_at_many_more_jobs_than_it_shows(
             explained = f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}"
             [(text,)] = await connection.fetch(explained, *values)
             (told,) = msgspec.json.decode(text)
-            looked_at = SCANNED_MAX if values[LATE] else query.limit
+            looked_at = SCANNED_JOBS if values[LATE] else query.limit
             assert isinstance(values[0], list)
             ways = len(values[0])
             assert touched(told["Plan"]) <= (ways + 8) * looked_at, f"{name}: {text}"

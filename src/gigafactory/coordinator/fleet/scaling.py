@@ -43,10 +43,13 @@ class Scaling:
             and caller.product in {None, demand.job_class.product_id}
         )
         mine = replace(whole, demands=seen)
-        shown = [self._shown(caller, one) for one in scale_targets(shapes, mine, self._index.fleet)]
+        shown = [
+            self._visible_target(caller, one)
+            for one in scale_targets(shapes, mine, self._index.fleet)
+        ]
         return ScalingSnapshot(at=now, survey=mine, outlooks=shown)
 
-    def _shown(self, caller: Caller, outlook: ScaleTarget) -> ScaleTarget:
+    def _visible_target(self, caller: Caller, outlook: ScaleTarget) -> ScaleTarget:
         known = self._index.factories
         mine = (one for one in outlook.factories if is_visible(caller, known[one.id]))
         return replace(outlook, factories=tuple(mine))

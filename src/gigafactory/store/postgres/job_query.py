@@ -11,7 +11,7 @@ from gigafactory.store.rows import split_words
 PATHS_MAX = 500
 """Read at most this many (product, stage) pairs in parallel; with more, read by stage only."""
 
-SCANNED_MAX = 2_000
+SCANNED_JOBS = 2_000
 """Check this many jobs for the words before using the word index: enough for common words."""
 
 # By whether an index on a condition provides the order: the comparison operators of that index.
@@ -36,18 +36,23 @@ def statements_for(query: JobQuery) -> list[Statement]:
         return [_statement(query, query.limit)]
     # The word index has too many matches of a common word to sort; the list too few of a rare one.
     return [
-        _statement(query, max(SCANNED_MAX, query.limit), late=text),
-        _statement(query, query.limit, text),
+        _statement(query, max(SCANNED_JOBS, query.limit), filter_text=text),
+        _statement(query, query.limit, index_text=text),
     ]
 
 
 def _statement(
-    query: JobQuery, scanned_max: int, text: str | None = None, late: str | None = None
+    query: JobQuery,
+    scanned_jobs: int,
+    index_text: str | None = None,
+    filter_text: str | None = None,
 ) -> Statement:
     products = None if query.products is None else list(dict.fromkeys(query.products))
     stages = [stage.value for stage in dict.fromkeys(query.stages)] or None
     along, paths = (
-        _ALL if text is not None or _is_selective(query) else _access_paths(query, products, stages)
+        _ALL
+        if index_text is not None or _is_selective(query)
+        else _access_paths(query, products, stages)
     )
     less, more = _OPERATORS[along != _ALL[0] or _has_ordered_index(query)]
     statement = SQL["find"].format(
@@ -68,12 +73,12 @@ def _statement(
         query.profile,
         query.priority and query.priority.value,
         query.parent_id,
-        text,
+        index_text,
         query.factory_id or None,
         query.after,
         query.limit,
-        scanned_max,
-        late,
+        scanned_jobs,
+        filter_text,
         list(dict.fromkeys(query.parents)) or None,
     ]
 

@@ -53,7 +53,7 @@ async def test_the_dispatcher_takes_over_only_with_evidence_or_by_force(
     (await way(admin, mode="pull")).raise_for_status()
     refused = await way(admin, mode="push")
     assert refused.status_code == 409
-    assert "`aq shadow` shows what differs" in refused.json()["detail"]
+    assert "`aq shadow` shows the differences" in refused.json()["detail"]
     assert (await way(admin, mode="push", force=True)).json()["mode"] == "push"
 
 
