@@ -65,8 +65,8 @@ async def test_what_is_no_job_is_put_aside_with_the_reason(
 
 async def test_while_the_coordinator_is_away_everything_stays(tmp_path: Path) -> None:
     path = drop(tmp_path / "inbox", "fix.md", "# Fix it\n")
-    async with AsyncClient("http://127.0.0.1:1", "none", patience=()) as anonymous:
-        await InboxWatcher(tmp_path / "inbox", anonymous).submit_files()
+    async with AsyncClient("http://127.0.0.1:1", "none", patience=()) as unreachable:
+        await InboxWatcher(tmp_path / "inbox", unreachable).submit_files()
     assert path.exists()
 
 
