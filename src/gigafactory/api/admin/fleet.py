@@ -62,9 +62,9 @@ async def fleet_metrics(request: ApiRequest) -> ASGIApp:
 async def list_switches(request: ApiRequest) -> ASGIApp:
     """List the halt switches of the fleet (`*`) and of products."""
     caller = await request.caller()
-    found = await request.coordinator.halt_switches.all(caller)
+    switches = await request.coordinator.halt_switches.all(caller)
     return json_response(
-        SwitchesView(switches=tuple(views.render_switch(switch) for switch in found))
+        SwitchesView(switches=tuple(views.render_switch(switch) for switch in switches))
     )
 
 
@@ -84,10 +84,10 @@ async def halt(request: ApiRequest) -> ASGIApp:
     Running work continues, unless `stop` is set: then workers are asked to release their jobs.
     """
     caller = await request.caller()
-    asked = await request.json_body(HaltDoc)
+    doc = await request.json_body(HaltDoc)
     switches = request.coordinator.halt_switches
-    switch = await switches.set_halted(caller, asked.product, halted=True, reason=asked.reason)
-    stopping = await switches.stop_running(caller, asked.product) if asked.stop else UNSET
+    switch = await switches.set_halted(caller, doc.product, halted=True, reason=doc.reason)
+    stopping = await switches.stop_running(caller, doc.product) if doc.stop else UNSET
     return json_response(views.render_switch(switch, stopping=stopping))
 
 
@@ -104,9 +104,9 @@ async def halt(request: ApiRequest) -> ASGIApp:
 async def resume(request: ApiRequest) -> ASGIApp:
     """Resume offers and grants."""
     caller = await request.caller()
-    asked = await request.json_body(ResumeDoc)
+    doc = await request.json_body(ResumeDoc)
     switch = await request.coordinator.halt_switches.set_halted(
-        caller, asked.product, halted=False, reason=asked.reason
+        caller, doc.product, halted=False, reason=doc.reason
     )
     return json_response(views.render_switch(switch))
 

@@ -48,8 +48,8 @@ async def insights(request: ApiRequest) -> ASGIApp:
     caller = await request.caller()
     query = request.query(InsightsQuery)
     by = [GroupBy(name) for name in dict.fromkeys(query.by.split(","))]
-    found = await request.coordinator.overview.show(caller, by, since=query.since, job=query.job)
-    return json_response(_insights(found))
+    report = await request.coordinator.overview.show(caller, by, since=query.since, job=query.job)
+    return json_response(_insights(report))
 
 
 def _insights(of: Insights) -> InsightsView:

@@ -18,8 +18,8 @@ CODE = {"code": "2fVn…", "expiresAt": "2026-05-01T12:10:00.000Z"}
 )
 async def make_login(request: ApiRequest) -> ASGIApp:
     """Create a one-time code that signs a browser in as the owner of this token."""
-    made = await request.coordinator.logins.issue_code(await request.caller())
-    return json_response(LoginView(code=made.code, expires_at=timestamp(made.expires_at)), 201)
+    login = await request.coordinator.logins.issue_code(await request.caller())
+    return json_response(LoginView(code=login.code, expires_at=timestamp(login.expires_at)), 201)
 
 
 ROUTES = (make_login,)

@@ -152,18 +152,18 @@ def _counters(counters: Counters) -> Iterator[Metric]:
         verdict_labels,
         counters.first_tries.items(),
     )
-    over = {(product,): count for product, count in counters.budget_breaches.items()}
+    breaches = {(product,): count for product, count in counters.budget_breaches.items()}
     yield _counter(
-        "budget_breaches", "Runs that exceeded their budget.", ("product",), over.items()
+        "budget_breaches", "Runs that exceeded their budget.", ("product",), breaches.items()
     )
-    found = {(product,): count for product, count in counters.escaped_defects.items()}
+    escaped = {(product,): count for product, count in counters.escaped_defects.items()}
     text = "Shipped jobs that were reverted or reported as defective."
-    yield _counter("escaped_defects", text, ("product",), found.items())
+    yield _counter("escaped_defects", text, ("product",), escaped.items())
     cost = {labels: nano / NANO for labels, nano in counters.cost_nano_usd.items()}
     yield _counter("cost_usd", "Cost of runs in USD.", ("product", "engine"), cost.items())
     yield _counter("tokens", "Tokens used by runs.", ("engine", "kind"), counters.tokens.items())
-    away = {(): counters.store_failures}
-    yield _counter("store_failures", "Failed accesses to the store.", (), away.items())
+    failures = {(): counters.store_failures}
+    yield _counter("store_failures", "Failed accesses to the store.", (), failures.items())
 
 
 def _histograms(counters: Counters) -> Iterable[Metric]:

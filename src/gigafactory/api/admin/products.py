@@ -26,9 +26,9 @@ PRODUCT = {
 async def list_products(request: ApiRequest) -> ASGIApp:
     """List the configured products that the token covers."""
     caller = await request.caller()
-    found = await request.coordinator.products.all(caller)
+    products = await request.coordinator.products.all(caller)
     return json_response(
-        ProductsView(products=tuple(views.render_product(product) for product in found))
+        ProductsView(products=tuple(views.render_product(product) for product in products))
     )
 
 

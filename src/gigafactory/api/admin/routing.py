@@ -92,14 +92,14 @@ async def evaluation(request: ApiRequest) -> ASGIApp:
     the evaluation is inconclusive and says how many are needed.
     """
     caller = await request.caller()
-    found = await request.coordinator.routing.evaluate(caller)
+    evaluated = await request.coordinator.routing.evaluate(caller)
     return json_response(
         EvaluationView(
-            episodes=found.episodes,
-            estimates=tuple(_estimate(each) for each in found.estimates),
-            gain=_interval(found.gain) if found.gain is not None else None,
-            concludes=found.is_conclusive,
-            told=found.conclusion,
+            episodes=evaluated.episodes,
+            estimates=tuple(_estimate(each) for each in evaluated.estimates),
+            gain=_interval(evaluated.gain) if evaluated.gain is not None else None,
+            concludes=evaluated.is_conclusive,
+            told=evaluated.conclusion,
         )
     )
 

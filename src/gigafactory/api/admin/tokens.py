@@ -30,18 +30,18 @@ async def issue_token(request: ApiRequest) -> ASGIApp:
     caller = await request.caller()
     doc = await request.json_body(TokenDoc)
     lifetime = None if doc.expires_in is None else timedelta(seconds=int(doc.expires_in))
-    made = await request.coordinator.tokens.issue(
+    issued = await request.coordinator.tokens.issue(
         caller, doc.user, doc.role, doc.products, lasts=lifetime
     )
-    return json_response(views.render_token(made.token, secret=made.secret), 201)
+    return json_response(views.render_token(issued.token, secret=issued.secret), 201)
 
 
 @get("/tokens", opt=operation(TAG, responses={200: Body(of=TokensView)}))
 async def list_tokens(request: ApiRequest) -> ASGIApp:
     """List all tokens of people and factories, without secrets."""
     caller = await request.caller()
-    found = await request.coordinator.tokens.all(caller)
-    return json_response(TokensView(tokens=tuple(views.render_token(token) for token in found)))
+    tokens = await request.coordinator.tokens.all(caller)
+    return json_response(TokensView(tokens=tuple(views.render_token(token) for token in tokens)))
 
 
 @delete(
@@ -75,13 +75,13 @@ async def issue_job_token(request: ApiRequest) -> ASGIApp:
     """
     caller = await request.caller()
     epoch = (await request.json_body(JobTokenDoc)).lease_epoch
-    made = await request.coordinator.job_tokens.issue(
+    issued = await request.coordinator.job_tokens.issue(
         caller, request.path_name("job_id", "job"), epoch
     )
-    assert made.token.expires_at is not None, "a job token expires"
-    ends = timestamp(made.token.expires_at).text
+    assert issued.token.expires_at is not None, "a job token expires"
+    ends = timestamp(issued.token.expires_at).text
     return json_response(
-        JobTokenView(job_id=made.token.user, token=made.secret, expires_at=ends), 201
+        JobTokenView(job_id=issued.token.user, token=issued.secret, expires_at=ends), 201
     )
 
 

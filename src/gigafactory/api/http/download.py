@@ -45,20 +45,20 @@ class Download:
         status = 200 if self._part is None else 206
         await send({"type": "http.response.start", "status": status, "headers": self._headers()})
         left, digest = end - start, hashlib.sha256()
-        held = b""
+        unsent = b""
         async for piece in self._all():
-            if held:
-                await send({"type": "http.response.body", "body": held, "more_body": True})
-            held = piece[:left]
-            left -= len(held)
-            digest.update(held)
+            if unsent:
+                await send({"type": "http.response.body", "body": unsent, "more_body": True})
+            unsent = piece[:left]
+            left -= len(unsent)
+            digest.update(unsent)
             if left == 0:
                 break
         damaged = left or (self._part is None and digest.hexdigest() != self._artifact.sha256)
         if damaged:
             log.error("artifact damaged", artifact=self._artifact.id, missing=left)
             return
-        await send({"type": "http.response.body", "body": held, "more_body": False})
+        await send({"type": "http.response.body", "body": unsent, "more_body": False})
 
     async def _all(self) -> AsyncIterator[bytes]:
         yield self._first

@@ -73,8 +73,8 @@ def describe(app: Litestar, version: str = __version__) -> dict[str, Any]:
     schemas, components = _schemas(operation for _, _, _, operation in operations)
     paths: dict[str, dict[str, Any]] = {}
     for path, method, handler, operation in operations:
-        shown = _PARAMETER.sub(r"{\1}", path)
-        paths.setdefault(shown, {})[method.lower()] = _describe_operation(
+        public_path = _PARAMETER.sub(r"{\1}", path)
+        paths.setdefault(public_path, {})[method.lower()] = _describe_operation(
             path, method, handler, operation, schemas
         )
     return {

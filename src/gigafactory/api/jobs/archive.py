@@ -74,10 +74,10 @@ async def list_archive(request: ApiRequest) -> ASGIApp:
     page = request.query(ArchiveQuery)
     query = ("archive", visible_products(caller), page.limit)
     last = decode_cursor(page.cursor, query) or ""
-    found = await request.coordinator.archives.page(caller, after=last, limit=page.limit)
-    next_cursor = encode_cursor(found[-1].key, query) if len(found) == page.limit else None
+    jobs = await request.coordinator.archives.page(caller, after=last, limit=page.limit)
+    next_cursor = encode_cursor(jobs[-1].key, query) if len(jobs) == page.limit else None
     return json_response(
-        ArchiveView(jobs=tuple(_view(each) for each in found), next_cursor=next_cursor)
+        ArchiveView(jobs=tuple(_view(each) for each in jobs), next_cursor=next_cursor)
     )
 
 

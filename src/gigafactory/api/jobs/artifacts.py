@@ -89,8 +89,10 @@ async def add_artifact(request: ApiRequest) -> ASGIApp:
 async def list_artifacts(request: ApiRequest) -> ASGIApp:
     """List the files of all runs of a job, oldest first."""
     caller = await request.caller()
-    found = await request.coordinator.artifacts.list(caller, request.path_name("job_id", "job"))
-    return json_response(ArtifactsView(artifacts=tuple(render_artifact(each) for each in found)))
+    artifacts = await request.coordinator.artifacts.list(caller, request.path_name("job_id", "job"))
+    return json_response(
+        ArtifactsView(artifacts=tuple(render_artifact(each) for each in artifacts))
+    )
 
 
 DIFF = {

@@ -85,13 +85,13 @@ def last_event_id(request: ApiRequest) -> int | None:
 
     Raises Invalid.
     """
-    given = request.header(b"last-event-id")
-    if given is None:
+    header = request.header(b"last-event-id")
+    if header is None:
         return None
-    if not given.isdigit() or int(given) > NUMBER_MAX:
+    if not header.isdigit() or int(header) > NUMBER_MAX:
         fault = Fault("Last-Event-ID", "is not a number; send the unchanged id of the last event")
         raise Invalid("the request", [fault])
-    return int(given)
+    return int(header)
 
 
 STREAM = Body(

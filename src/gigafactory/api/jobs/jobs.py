@@ -125,9 +125,9 @@ async def list_jobs(request: ApiRequest) -> ASGIApp:
     caller = await request.caller()
     wanted = request.query(JobFilter)
     if wanted.id is not None:
-        known = await request.coordinator.jobs.find_many(caller, _ids_only(wanted))
+        jobs_by_id = await request.coordinator.jobs.find_many(caller, _ids_only(wanted))
         return json_response(
-            JobsView(jobs=tuple(views.render_job(job) for job in known), next_cursor=None)
+            JobsView(jobs=tuple(views.render_job(job) for job in jobs_by_id), next_cursor=None)
         )
     query = JobQuery(
         stages=tuple(Stage(name) for name in wanted.stage.split(",")) if wanted.stage else (),

@@ -106,19 +106,19 @@ async def read_log(request: ApiRequest) -> ASGIApp:
     selects no part.
     """
     caller = await request.caller_or_agent()
-    wanted = request.query(LogReadQuery)
+    query = request.query(LogReadQuery)
     readers, streams = request.coordinator.log_readers, request.app.state.streams
     reference, after = request.path_name("job_id", "job"), last_event_id(request)
-    if wanted.follow and wanted.run is None and after is None:
+    if query.follow and query.run is None and after is None:
         job = await request.coordinator.jobs.lookup(caller, reference)
         if awaits_run(job):
             return sse.EventStream(_follow_next_run(request, caller, job), streams)
-    run = await readers.find_run(caller, reference, wanted.run)
+    run = await readers.find_run(caller, reference, query.run)
     start, end = await readers.resolve_range(
-        run, offset=wanted.offset, tail=wanted.tail, limit=wanted.limit
+        run, offset=query.offset, tail=query.tail, limit=query.limit
     )
-    if not wanted.follow:
-        part = parse_range(_range(request), end) if wanted.is_whole else None
+    if not query.follow:
+        part = parse_range(_range(request), end) if query.is_whole else None
         first, last = part or (start, end)
         return LogDownload(readers.read(run, first, last), first, last, of=end if part else None)
     start = after or start

@@ -39,8 +39,8 @@ You write small, well tested services.
 async def list_profiles(request: ApiRequest) -> ASGIApp:
     """List the profiles of the chosen product, each in its newest version."""
     caller = await request.caller()
-    found = await request.coordinator.profiles.all(caller.product or "")
-    return json_response(ProfilesView(profiles=[profile_to_json(profile) for profile in found]))
+    profiles = await request.coordinator.profiles.all(caller.product or "")
+    return json_response(ProfilesView(profiles=[profile_to_json(profile) for profile in profiles]))
 
 
 @post(
@@ -95,8 +95,8 @@ async def get_profile_version(request: ApiRequest) -> ASGIApp:
     name, version = request.path_name("name", "profile"), request.path_name("version", "version")
     if not version.isdecimal() or len(version) > VERSION_DIGITS_MAX:
         raise NotFound("profile", f"{name}@{version}", "versions are whole numbers")
-    found = await request.coordinator.profiles.get(caller, name, int(version))
-    return json_response(profile_to_json(found))
+    profile = await request.coordinator.profiles.get(caller, name, int(version))
+    return json_response(profile_to_json(profile))
 
 
 ROUTES = (list_profiles, save_profile, get_profile, get_profile_version)

@@ -41,12 +41,12 @@ async def review_job(request: ApiRequest) -> ASGIApp:
     409 when there is a newer commit than the one in the decision.
     """
     caller = await request.caller()
-    asked = await request.json_body(ReviewDoc)
+    doc = await request.json_body(ReviewDoc)
     job = await request.coordinator.actions.act(
         caller,
         request.path_name("job_id", "job"),
-        asked.decision,
-        ActionRequest(reason=asked.comment, commit=asked.commit),
+        doc.decision,
+        ActionRequest(reason=doc.comment, commit=doc.commit),
     )
     return json_response(views.render_job(request.coordinator.jobs.with_fleet_flags(job)))
 
@@ -71,12 +71,12 @@ async def request_review(request: ApiRequest) -> ASGIApp:
     job's own review rules: it can only narrow its reviewers and raise its quorum.
     """
     caller = await request.caller()
-    asked = await request.json_body(ReviewRequestDoc)
+    doc = await request.json_body(ReviewRequestDoc)
     job = await request.coordinator.actions.act(
         caller,
         request.path_name("job_id", "job"),
         "request-review",
-        ActionRequest(reason=asked.comment, reviewers=asked.reviewers, quorum=asked.quorum),
+        ActionRequest(reason=doc.comment, reviewers=doc.reviewers, quorum=doc.quorum),
     )
     return json_response(views.render_job(request.coordinator.jobs.with_fleet_flags(job)))
 

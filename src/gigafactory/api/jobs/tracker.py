@@ -109,7 +109,7 @@ async def webhook(request: ApiRequest) -> ASGIApp:
     """
     page = request.query(WebhookQuery)
     async with request.authn.counting_failures(request.address):
-        made = await request.coordinator.webhooks.receive(
+        submitted = await request.coordinator.webhooks.receive(
             await request.read_body(REQUEST_BYTES_MAX),
             product=page.product,
             signature=_text(request.header(b"x-hub-signature-256")) or "",
@@ -118,7 +118,7 @@ async def webhook(request: ApiRequest) -> ASGIApp:
             ),
             address=request.address,
         )
-    return json_response(_view(request, ImportResult(made.jobs)), 202)
+    return json_response(_view(request, ImportResult(submitted.jobs)), 202)
 
 
 def _text(header: bytes | None) -> str | None:

@@ -51,19 +51,19 @@ async def claim(request: ApiRequest) -> ASGIApp:
     that many jobs and returns `{"grants": […]}`.
     """
     caller = await request.caller()
-    asked = await request.json_body(ClaimDoc)
+    doc = await request.json_body(ClaimDoc)
     claiming = request.coordinator.claims.claim(
         caller,
-        asked.factory_id,
-        instance_id=asked.instance_id,
-        wait_s=asked.wait,
-        most=asked.max or 1,
+        doc.factory_id,
+        instance_id=doc.instance_id,
+        wait_s=doc.wait,
+        most=doc.max or 1,
     )
     # A worker that disconnected must not get a lease; without a wait it has no time to disconnect.
-    grants = await (request.until_disconnect(claiming) if asked.wait else claiming)
+    grants = await (request.until_disconnect(claiming) if doc.wait else claiming)
     if not grants:
         return NO_CONTENT
-    if asked.max is None:
+    if doc.max is None:
         return json_response(views.render_grant(grants[0]))
     return json_response(GrantsView(grants=tuple(views.render_grant(grant) for grant in grants)))
 
@@ -86,18 +86,16 @@ async def accept(request: ApiRequest) -> ASGIApp:
     job, and the factory gets no offer of it for a while.
     """
     caller = await request.caller()
-    asked = await request.json_body(AcceptDoc)
+    doc = await request.json_body(AcceptDoc)
     claims = request.coordinator.claims
-    if asked.decline is not None:
+    if doc.decline is not None:
         return json_response(
             views.render_job(
-                await claims.decline(
-                    caller, asked.factory_id, asked.job_id, asked.offer_id, asked.decline
-                )
+                await claims.decline(caller, doc.factory_id, doc.job_id, doc.offer_id, doc.decline)
             )
         )
     grant = await claims.accept(
-        caller, asked.factory_id, asked.job_id, asked.offer_id, instance_id=asked.instance_id
+        caller, doc.factory_id, doc.job_id, doc.offer_id, instance_id=doc.instance_id
     )
     return json_response(views.render_grant(grant))
 
@@ -221,9 +219,9 @@ async def release(request: ApiRequest) -> ASGIApp:
     After a cancellation it confirms that the work has stopped, and frees the seat.
     """
     caller = await request.caller()
-    asked = await request.json_body(ReleaseDoc)
+    doc = await request.json_body(ReleaseDoc)
     job = await request.coordinator.claims.release(
-        caller, request.path_name("job_id", "job"), asked.lease_epoch, asked.reason
+        caller, request.path_name("job_id", "job"), doc.lease_epoch, doc.reason
     )
     return json_response(views.render_job(job))
 

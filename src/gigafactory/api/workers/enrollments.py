@@ -33,27 +33,33 @@ TAG = "Enrollments"
 async def invite(request: ApiRequest) -> ASGIApp:
     """Create a one-time secret to enroll one machine; it is shown once."""
     caller = await request.caller()
-    asked = await request.json_body(InviteDoc)
-    capabilities = asked.capabilities
+    doc = await request.json_body(InviteDoc)
+    capabilities = doc.capabilities
     if capabilities is not None:
         parse_advertised(capabilities, what="the enrollment")
-    made = await request.coordinator.enrolment.invite(
+    invitation = await request.coordinator.enrolment.invite(
         caller,
-        asked.products,
+        doc.products,
         capabilities=capabilities,
-        lasts=timedelta(seconds=int(asked.expires_in)),
+        lasts=timedelta(seconds=int(doc.expires_in)),
     )
-    shown = InvitationView(id=made.id, secret=made.secret, expires_at=timestamp(made.expires_at))
-    return json_response(shown, 201)
+    return json_response(
+        InvitationView(
+            id=invitation.id,
+            secret=invitation.secret,
+            expires_at=timestamp(invitation.expires_at),
+        ),
+        201,
+    )
 
 
 @get("/enrollments", opt=operation(TAG, responses={200: Body(of=EnrollmentsView)}))
 async def list_enrollments(request: ApiRequest) -> ASGIApp:
     """List enrollments, without their secrets."""
     caller = await request.caller()
-    found = await request.coordinator.enrolment.invitations(caller)
+    enrollments = await request.coordinator.enrolment.invitations(caller)
     return json_response(
-        EnrollmentsView(enrollments=tuple(views.render_enrollment(each) for each in found))
+        EnrollmentsView(enrollments=tuple(views.render_enrollment(each) for each in enrollments))
     )
 
 

@@ -42,10 +42,10 @@ TAG = "Factories"
 )
 async def enroll(request: ApiRequest) -> ASGIApp:
     """Exchange an enrollment secret for the factory's token; it is shown once."""
-    asked = await request.json_body(EnrollDoc)
+    doc = await request.json_body(EnrollDoc)
     async with request.authn.counting_failures(request.address):
         member = await request.coordinator.enrolment.enroll(
-            asked.secret, asked.factory_id, os=asked.os, labels=asked.labels
+            doc.secret, doc.factory_id, os=doc.os, labels=doc.labels
         )
     return json_response(member, 201)
 
@@ -54,9 +54,9 @@ async def enroll(request: ApiRequest) -> ASGIApp:
 async def list_factories(request: ApiRequest) -> ASGIApp:
     """List the factories that the caller may see, by id."""
     caller = await request.caller()
-    found = await request.coordinator.factories.all(caller)
-    shown = tuple(_render(request.coordinator, factory) for factory in found)
-    return json_response(FactoriesView(factories=shown))
+    factories = await request.coordinator.factories.all(caller)
+    rendered = tuple(_render(request.coordinator, factory) for factory in factories)
+    return json_response(FactoriesView(factories=rendered))
 
 
 @get(
@@ -69,10 +69,10 @@ async def get_factory(request: ApiRequest) -> ASGIApp:
     factory_id = request.path_name("factory_id", "factory")
     factories = request.coordinator.factories
     factory = await factories.get(caller, factory_id)
-    held = await factories.leased_jobs(caller, factory_id)
-    shown = _render(request.coordinator, factory)
-    visible = [render_job(each) for each in held if caller.can_see(each.product_id)]
-    return json_response(msgspec.structs.replace(shown, jobs=visible))
+    leased = await factories.leased_jobs(caller, factory_id)
+    rendered = _render(request.coordinator, factory)
+    visible = [render_job(each) for each in leased if caller.can_see(each.product_id)]
+    return json_response(msgspec.structs.replace(rendered, jobs=visible))
 
 
 def _render(coordinator: Coordinator, factory: Factory) -> FactoryView:
@@ -109,9 +109,9 @@ async def deregister_factory(request: ApiRequest) -> ASGIApp:
 async def drain_factory(request: ApiRequest) -> ASGIApp:
     """Drain a factory; with `"draining": false`, let it take work again."""
     caller = await request.caller()
-    asked = await request.json_body(DrainDoc)
+    doc = await request.json_body(DrainDoc)
     factory = await request.coordinator.factories.drain(
-        caller, request.path_name("factory_id", "factory"), draining=asked.draining
+        caller, request.path_name("factory_id", "factory"), draining=doc.draining
     )
     return json_response(_render(request.coordinator, factory))
 

@@ -169,8 +169,8 @@ class AsyncClient:
         while True:
             broke, used = "it was closed", self._token
             try:
-                async for sent in self._stream(call, reader):
-                    yield sent
+                async for event in self._stream(call, reader):
+                    yield event
             except httpx.TransportError as error:
                 broke = str(error) or type(error).__name__
             except Unauthenticated:
@@ -191,9 +191,9 @@ class AsyncClient:
                 Reply(response.status_code, body, response.headers).require_ok()
                 return
             async for line in response.aiter_lines():
-                sent = reader.feed(line)
-                if sent is not None:
-                    yield sent
+                event = reader.feed(line)
+                if event is not None:
+                    yield event
 
 
 async def _read_in_thread(file: UploadSource) -> AsyncIterator[bytes]:

@@ -133,8 +133,8 @@ def _transient_failure(reply: Reply | ConnectionBroken) -> Refused | None:
     if isinstance(reply, ConnectionBroken):
         return reply
     if reply.status == UNAVAILABLE:
-        found = parse_refusal(reply.status, reply.body)
-        return found if isinstance(found, Unavailable) else Unavailable(found.detail)
+        refusal = parse_refusal(reply.status, reply.body)
+        return refusal if isinstance(refusal, Unavailable) else Unavailable(refusal.detail)
     return None
 
 

@@ -66,11 +66,11 @@ class SseParser:
     def _complete(self) -> ServerEvent | None:
         self._failures = 0
         visible = bool(self._data) and self._event not in ENDS
-        sent = ServerEvent(self._event, "\n".join(self._data), self._id) if visible else None
+        event = ServerEvent(self._event, "\n".join(self._data), self._id) if visible else None
         if self._id is not None:
             self.after = self._id
         self._reset()
-        return sent
+        return event
 
     def pause(self, broke: str) -> float:
         """Return the delay before the next connection.

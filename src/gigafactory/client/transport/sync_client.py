@@ -134,9 +134,9 @@ class Client:
             Reply(answer.status, answer.read(), answer.headers).require_ok()
             return
         for line in answer.lines():
-            sent = reader.feed(line)
-            if sent is not None:
-                yield sent
+            event = reader.feed(line)
+            if event is not None:
+                yield event
 
     def _connection(self, timeout_s: float) -> Connection:
         if self._open is None:

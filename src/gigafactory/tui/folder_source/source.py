@@ -96,8 +96,8 @@ class FolderSource:
         """Return the claims on jobs, one per process."""
         kept = self._queue.look()
         keys = [kept[line.job.id].key for line in state.jobs if line.pid and line.job.id in kept]
-        found = (read_claim(self._queue.board, key) for key in keys)
-        return list({claim.pid: claim for claim in found if claim is not None}.values())
+        claims = (read_claim(self._queue.board, key) for key in keys)
+        return list({claim.pid: claim for claim in claims if claim is not None}.values())
 
     async def changes(self) -> AsyncGenerator[None, None]:
         before = await self._in_thread(self._modification_times)
@@ -119,15 +119,15 @@ class FolderSource:
 
     def _load_job(self, job_id: str) -> JobDetail:
         state = state_of(self._queue)
-        found = next((line for line in state.jobs if line.job.id == job_id), None)
-        if found is None:
+        line = next((line for line in state.jobs if line.job.id == job_id), None)
+        if line is None:
             raise NotFound("job", job_id, "its file was removed, or `aq clean` deleted it")
         kept = self._queue.look().get(job_id)
         edited = "its file was edited after its first run had started; the edit is ignored"
         return JobDetail(
-            job=render_job(found),
-            why=explain(found),
-            reasons=(edited,) if found.edited else (),
+            job=render_job(line),
+            why=explain(line),
+            reasons=(edited,) if line.edited else (),
             runs=render_runs(kept) if kept else (),
         )
 
