@@ -154,4 +154,6 @@ class ApiRequest(Request[Any, Any, State]):
 
 
 def _too_large(bytes_max: int) -> TooLarge:
-    return TooLarge(f"the request body exceeds {bytes_max} bytes; send less, or several requests")
+    return TooLarge(
+        f"the request body may have at most {bytes_max} bytes; send less, or several requests"
+    )

@@ -45,7 +45,7 @@ class ScalingQuery(ShapeDoc, frozen=True, kw_only=True):
             wrong = "describes several shapes; remove the other parameters"
             raise Invalid("the query", [Fault("shapes", wrong)])
         docs = decode_json(self.shapes.encode(), _Shapes, "the query's shapes")
-        return [doc.read(f"shapes[{number}].") for number, doc in enumerate(docs)]
+        return [doc.to_domain(f"shapes[{number}].") for number, doc in enumerate(docs)]
 
 
 _Shapes: Any = Annotated[tuple[ShapeDoc, ...], Meta(max_length=SHAPES_MAX)]

@@ -137,7 +137,7 @@ async def test_the_token_of_a_job_opens_nothing_else(
     async with an_agent(server, worker, await worker.granted()) as agent:
         answer = await agent.request(method, path, json={} if method == "POST" else None)
     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
-    assert "the token of a job" in answer.json()["detail"]
+    assert "has a job token" in answer.json()["detail"]
 
 
 async def test_a_job_that_is_part_of_no_composite_has_nothing_to_add_to(

@@ -175,7 +175,7 @@ async def test_one_factory_cannot_speak_for_another(
         assert (await other.report(grant, stage="building")).status_code == 404
         claim = await other.http.post("/claim", json={"factoryId": worker.id})
         assert (claim.status_code, claim.json()["code"]) == (403, "forbidden")
-        assert "use its own token" in claim.json()["detail"]
+        assert "use the factory's own token" in claim.json()["detail"]
         assert (await other.http.post(f"/factories/{worker.id}/drain")).status_code == 403
     async with a_worker(server, f"far-{product}", products=["elsewhere"]) as stranger:
         told = await stranger.report(grant, stage="building")
