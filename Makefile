@@ -28,8 +28,9 @@ up: $(RUN) ## run the coordinator, its web pages and one local factory (AQ_… s
 	@$(BIN)/aq up
 
 test: $(DEV) ## run every test; the domain must be covered by its unit tests, branch by branch
-	$(BIN)/pytest -n auto tests/unit --cov=gigafactory.domain --cov-branch --cov-fail-under=100
-	$(BIN)/pytest -n $(WORKERS) --dist worksteal --ignore=tests/unit
+	$(BIN)/pytest -n auto --dist worksteal tests/unit/domain \
+		--cov=gigafactory.domain --cov-branch --cov-fail-under=100
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal --ignore=tests/unit/domain
 
 test-fast: $(DEV) ## run the tests of the inner loop, in less than 90 s: units and one store contract
 	$(BIN)/pytest -n auto -m "not slow and not service" tests/unit tests/contract/test_store.py

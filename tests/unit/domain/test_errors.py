@@ -14,6 +14,7 @@ from gigafactory.domain.errors import (
     Invalid,
     LogGap,
     NotFound,
+    RangeNotSatisfiable,
     Refused,
     RepoNotOwned,
     TooManyRequests,
@@ -64,6 +65,10 @@ def test_an_invalid_input_names_every_fault_at_once() -> None:
         (IllegalTransition("j", "a", "b", "wait"), "job j is a and cannot become b; wait"),
         (Cycle(["a", "b", "a"]), "the dependencies form a cycle: a → b → a"),
         (LogGap(9, expected=4), "the chunk starts at 9, but the log ends at 4: send from there"),
+        (
+            RangeNotSatisfiable(7),
+            "the content has 7 bytes, none of them in the requested range",
+        ),
         (TooManyRequests("slow down", retry_after_s=3), "slow down"),
     ],
 )
@@ -77,5 +82,6 @@ def test_a_refusal_carries_what_a_program_needs() -> None:
     assert (fenced.job_id, fenced.presented, fenced.current) == ("j", 1, 2)
     assert "stop the engine and quarantine the result" in fenced.detail
     assert LogGap(9, expected=4).expected == 4
+    assert RangeNotSatisfiable(7).size == 7
     assert TooManyRequests("slow down", retry_after_s=3).retry_after_s == 3
     assert isinstance(fenced, Conflict)

@@ -1,6 +1,6 @@
 """From a manifest to the record of a job that is not stored yet."""
 
-from gigafactory.domain.job.job import Priority, Roadmap
+from gigafactory.domain.job.job import OVER_BUDGET, Priority, Roadmap
 from gigafactory.domain.manifest.job_file import parse_job_file
 from gigafactory.domain.manifest.manifest import ReviewPolicy
 from gigafactory.domain.manifest.profile import Profile
@@ -48,6 +48,17 @@ def test_a_composite_asks_people_between_phases_unless_it_says_auto() -> None:
     file = parse_job_file("---\nkind: composite\n---\nx\n")
     made = draft(file, role, job_id="01J", product="notes", by="user:ann", now=NOON)
     assert made.job.terms.review_by_people is False
+
+
+def test_the_budget_of_a_composite_is_its_ceiling() -> None:
+    made = drafted("---\nkind: composite\nbudget: {tokens: 500}\n---\nx\n")
+    assert made.ceiling is not None
+    assert (made.ceiling.job_id, made.ceiling.tokens) == (made.job.id, 500)
+    assert (made.job.ceilings, made.job.flags) == ((made.job.id,), ())
+    spent = drafted("---\nkind: composite\nbudget: {tokens: 0}\n---\nx\n")
+    assert spent.job.flags == (OVER_BUDGET,)
+    leaf = drafted("---\nbudget: {tokens: 500}\n---\nx\n")
+    assert (leaf.ceiling, leaf.job.ceilings) == (None, ())
 
 
 def test_children_are_kept_as_jobs_of_their_own_and_not_in_the_manifest() -> None:

@@ -9,6 +9,7 @@ from gigafactory.domain.tenancy.access import (
     AgentScope,
     Caller,
     Enrollment,
+    LoginCode,
     Role,
     SecretGuessing,
     Token,
@@ -85,7 +86,8 @@ def test_secrets_are_found_by_their_hashes() -> None:
     enrollment = Enrollment(
         id="e-1", hash="h-2", created_at=NOON, created_by="user:ann", expires_at=after(60)
     )
-    assert (a_token().key, enrollment.key) == ("h-1", "h-2")
+    code = LoginCode(hash="h-3", token_key="h-1", expires_at=after(60))
+    assert (a_token().key, enrollment.key, code.key) == ("h-1", "h-2", "h-3")
 
 
 def test_guessing_is_recorded_by_address() -> None:
