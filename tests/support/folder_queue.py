@@ -5,10 +5,10 @@ from pathlib import Path
 
 from gigafactory.config.settings import FactorySettings, FolderSettings
 from gigafactory.domain.job.job import Job
-from gigafactory.folder.queue.actions import Wish, act
+from gigafactory.folder.queue.actions import FolderActionInput, act
 from gigafactory.folder.queue.board import COLUMNS, Board
-from gigafactory.folder.queue.record import Kept, events_of
-from gigafactory.folder.queue.store import Queue
+from gigafactory.folder.queue.record import JobRecord, events_of
+from gigafactory.folder.queue.store import FolderQueue
 from gigafactory.folder.runner import Runner, Summary
 from gigafactory.system.ids import RandomIds
 from gigafactory.wiring.folder_process import open_runner
@@ -33,9 +33,9 @@ class Place:
         self.remote = Remote(folder / "remote.git")
         self.remote.commit({"README.md": "Notes.\n"})
 
-    def opened(self) -> Queue:
+    def opened(self) -> FolderQueue:
         """The queue as another process would open it."""
-        return Queue(self.board, self.clock, RandomIds())
+        return FolderQueue(self.board, self.clock, RandomIds())
 
     def drop(self, name: str, body: str, **manifest: str) -> Path:
         """Put a file into the inbox: a script, and settings as they are written."""
@@ -67,7 +67,7 @@ class Place:
         """Do everything that can be done."""
         return await (await self.runner(jobs_max)).run(once=True)
 
-    def kept(self, name: str) -> Kept:
+    def kept(self, name: str) -> JobRecord:
         """What is known of a job."""
         with self.opened().open() as desk:
             return desk.lookup(name)
@@ -82,8 +82,8 @@ class Place:
 
     def act(self, name: str, action: str, **wish: object) -> Job:
         """A person decides something."""
-        done = act(self.queue, name, action, "user:ada", Wish(**wish))  # type: ignore[arg-type]
-        assert isinstance(done, Kept)
+        done = act(self.queue, name, action, "user:ada", FolderActionInput(**wish))  # type: ignore[arg-type]
+        assert isinstance(done, JobRecord)
         return done.job
 
     def where(self, name: str) -> list[str]:

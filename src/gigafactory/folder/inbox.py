@@ -4,15 +4,15 @@ from collections.abc import Callable, Iterable
 
 from gigafactory.factory.agent.capacity import MachineCapacity, WorkOrigin
 from gigafactory.factory.core.assignment import RunOutcome
-from gigafactory.folder.queue.machine import Machine
-from gigafactory.folder.queue.store import Clock
+from gigafactory.folder.queue.machine import LocalMachine
+from gigafactory.folder.queue.store import QueueClock
 from gigafactory.folder.runner import Runner
 from gigafactory.system.loops import run_every
 
 AGAIN_S = 5.0
 
 
-class Sharing:
+class SharedCapacity:
     """Shares the machine's capacity between the fleet and the folder's runner."""
 
     def __init__(
@@ -23,17 +23,17 @@ class Sharing:
         self._engines = tuple(engines)
         self._stir = stir
 
-    def may(self, engine: str | None) -> bool:
+    def may_start(self, engine: str | None) -> bool:
         return self._room.local_can_start(engine)
 
-    def begun(self, engine: str | None) -> None:
+    def run_started(self, engine: str | None) -> None:
         self._room.record_start(WorkOrigin.LOCAL, engine)
         self._stir()
 
-    def ended(self) -> None:
+    def run_ended(self) -> None:
         self._stir()
 
-    def looked(self, engines: Iterable[str | None]) -> None:
+    def report_waiting(self, engines: Iterable[str | None]) -> None:
         if self._room.set_local_waiting(engines):
             self._stir()
         self._room.record_offered(self._engines)
@@ -43,7 +43,7 @@ class Inbox:
     """The local work of a factory."""
 
     def __init__(
-        self, runner: Runner, room: MachineCapacity, machine: Machine, clock: Clock
+        self, runner: Runner, room: MachineCapacity, machine: LocalMachine, clock: QueueClock
     ) -> None:
         """Use this runner; its runs take up `room`."""
         self._runner = runner
@@ -55,7 +55,7 @@ class Inbox:
 
     @property
     def jobs_started(self) -> int:
-        return self._runner.taken
+        return self._runner.jobs_started
 
     async def run(self) -> None:
         await run_every(AGAIN_S, self._step, name="inbox")
@@ -64,10 +64,10 @@ class Inbox:
         await self._runner.run()
 
     async def wait_idle(self) -> None:
-        await self._runner.quiet()
+        await self._runner.wait_idle()
 
     def drain(self) -> None:
-        self._runner.rest()
+        self._runner.stop_taking()
 
     def stop(self) -> None:
         self._runner.stop()

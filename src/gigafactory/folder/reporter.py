@@ -16,8 +16,8 @@ from gigafactory.domain.tracker.defect import Defect, DefectSource, report_defec
 from gigafactory.factory.core.assignment import Assignment
 from gigafactory.factory.reporting.log_sender import RunLog
 from gigafactory.factory.reporting.reporter import UploadableFile
-from gigafactory.folder.queue.record import Kept
-from gigafactory.folder.queue.store import Desk, Queue
+from gigafactory.folder.queue.record import JobRecord
+from gigafactory.folder.queue.store import FolderQueue, LockedQueue
 from gigafactory.system.atomic_file import write_atomically
 from gigafactory.wire.reports import ReportDoc
 
@@ -28,7 +28,11 @@ class FolderReporter:
     """Reports to the record of a job."""
 
     def __init__(
-        self, queue: Queue, factory_id: str, assignment: Assignment, fenced: Callable[[], None]
+        self,
+        queue: FolderQueue,
+        factory_id: str,
+        assignment: Assignment,
+        fenced: Callable[[], None],
     ) -> None:
         """Report on this run; call `fenced` when the job is no longer ours."""
         self._queue = queue
@@ -61,7 +65,7 @@ class FolderReporter:
                 run = run_after(_run(kept, self._epoch), change, report, now=desk.now)
                 desk.commit(change, *_edited(kept, report), run)
 
-    def _tell_of_fence(self, desk: Desk, kept: Kept) -> None:
+    def _tell_of_fence(self, desk: LockedQueue, kept: JobRecord) -> None:
         change = record_fenced(kept.job, self._factory_id, self._epoch, now=desk.now)
         if change is not None:
             desk.commit(change)
@@ -143,11 +147,11 @@ def _write(place: Path, file: UploadableFile) -> None:
     write_atomically(place, file.pieces())
 
 
-def _edited(kept: Kept, report: Report) -> Iterator[Run]:
+def _edited(kept: JobRecord, report: Report) -> Iterator[Run]:
     work = newest_work(kept.runs)
     if report.edited_lines is not None and work is not None:
         yield add_edited_lines(work, report.edited_lines)
 
 
-def _run(kept: Kept, epoch: int) -> Run:
+def _run(kept: JobRecord, epoch: int) -> Run:
     return next(run for run in kept.runs if run.epoch == epoch)

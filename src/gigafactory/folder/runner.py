@@ -19,53 +19,53 @@ from gigafactory.domain.manifest.job_file import parse_snapshot
 from gigafactory.factory.core.assignment import Assignment
 from gigafactory.factory.core.stop import StopReason, StopSignal
 from gigafactory.factory.executor import Executor
-from gigafactory.folder.duties.cron import look_at_schedules
+from gigafactory.folder.duties.cron import run_due_schedules
 from gigafactory.folder.duties.recovery import recover
-from gigafactory.folder.duties.unblocker import look_at_dependencies, put_in_place
-from gigafactory.folder.queue.claim import Held, of_this_process
+from gigafactory.folder.duties.unblocker import move_files, unblock_jobs
+from gigafactory.folder.queue.claim import HeldClaim, own_claim
 from gigafactory.folder.queue.halt import halted
 from gigafactory.folder.queue.intake import rebuild_lost, take_in
-from gigafactory.folder.queue.machine import Machine
-from gigafactory.folder.queue.profiles import Rules
-from gigafactory.folder.queue.record import Kept
-from gigafactory.folder.queue.scheduler import Choice, May, choices, waiting
-from gigafactory.folder.queue.store import Desk, Queue
+from gigafactory.folder.queue.machine import LocalMachine
+from gigafactory.folder.queue.profiles import FolderProfiles
+from gigafactory.folder.queue.record import JobRecord
+from gigafactory.folder.queue.scheduler import JobChoice, May, choices, waiting
+from gigafactory.folder.queue.store import FolderQueue, LockedQueue
 from gigafactory.folder.reporter import FolderReporter
 
 
-class Neighbours(Protocol):
+class LocalNeighbours(Protocol):
     """Other work on this machine."""
 
-    def may(self, engine: str | None) -> bool:
+    def may_start(self, engine: str | None) -> bool:
         """Return whether a run with this engine (None: without one) may start now."""
         ...
 
-    def begun(self, engine: str | None) -> None:
+    def run_started(self, engine: str | None) -> None:
         """A run has started."""
         ...
 
-    def ended(self) -> None:
+    def run_ended(self) -> None:
         """A run has ended and released everything."""
         ...
 
-    def looked(self, engines: Iterable[str | None]) -> None:
+    def report_waiting(self, engines: Iterable[str | None]) -> None:
         """Report engines for which jobs wait that could start if there were capacity."""
         ...
 
 
-class Nobody:
+class NoNeighbours:
     """There is no other work on this machine."""
 
-    def may(self, engine: str | None) -> bool:  # noqa: ARG002 - the port's
+    def may_start(self, engine: str | None) -> bool:  # noqa: ARG002 - the port's
         return True
 
-    def begun(self, engine: str | None) -> None:
+    def run_started(self, engine: str | None) -> None:
         """Do nothing."""
 
-    def ended(self) -> None:
+    def run_ended(self) -> None:
         """Do nothing."""
 
-    def looked(self, engines: Iterable[str | None]) -> None:
+    def report_waiting(self, engines: Iterable[str | None]) -> None:
         """Do nothing."""
 
 
@@ -87,13 +87,13 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
 
     assignment: Assignment
     stop: StopSignal
-    held: Held
+    held: HeldClaim
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What a runner did: its jobs as it left them."""
 
-    taken: tuple[Kept, ...] = ()
+    taken: tuple[JobRecord, ...] = ()
     invalid: tuple[str, ...] = ()
     """Files that were not valid jobs."""
 
@@ -109,13 +109,13 @@ class Runner:
 
     def __init__(
         self,
-        queue: Queue,
+        queue: FolderQueue,
         executor: Executor,
-        machine: Machine,
-        rules: Rules,
+        machine: LocalMachine,
+        rules: FolderProfiles,
         *,
         wanted: Wanted = lambda _: True,
-        neighbours: Neighbours | None = None,
+        neighbours: LocalNeighbours | None = None,
     ) -> None:
         """Take the jobs that are wanted; nothing starts before `run`."""
         self._queue = queue
@@ -123,7 +123,7 @@ class Runner:
         self._machine = machine
         self._rules = rules
         self._wanted = wanted
-        self._neighbours = neighbours or Nobody()
+        self._neighbours = neighbours or NoNeighbours()
         self._instance_id = uuid.uuid4().hex
         self._running: dict[str, Running] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -139,11 +139,11 @@ class Runner:
         return self._running
 
     @property
-    def taken(self) -> int:
+    def jobs_started(self) -> int:
         """Return the number of jobs that it has started."""
         return len(self._taken)
 
-    async def quiet(self) -> None:
+    async def wait_idle(self) -> None:
         """Wait until nothing runs."""
         await self._quiet.wait()
 
@@ -151,9 +151,9 @@ class Runner:
         """Take nothing new, and end when all runs have ended; on a second call, hand back now."""
         if self._draining:
             self.stop()
-        self.rest()
+        self.stop_taking()
 
-    def rest(self) -> None:
+    def stop_taking(self) -> None:
         """Take nothing new."""
         self._draining = True
         self._news.set()
@@ -207,21 +207,21 @@ class Runner:
         """Do all that can be done now; return whether a job becomes ready by itself later."""
         with self._queue.open() as desk:
             self._queue.board.create()
-            put_in_place(desk)
+            move_files(desk)
             self._obey(desk)
             self._rules.look()
             rebuild_lost(desk, self._rules)
             take_in(desk, self._rules)
-            look_at_schedules(desk)
-            look_at_dependencies(desk)
+            run_due_schedules(desk)
+            unblock_jobs(desk)
             if not self._draining:
-                for choice in self._choices(desk, self._neighbours.may):
+                for choice in self._choices(desk, self._neighbours.may_start):
                     self._begin(desk, choice)
-            look_at_dependencies(desk)
-            self._neighbours.looked(self._waiting(desk))
+            unblock_jobs(desk)
+            self._neighbours.report_waiting(self._waiting(desk))
             return self._is_left(desk)
 
-    def _is_left(self, desk: Desk) -> bool:
+    def _is_left(self, desk: LockedQueue) -> bool:
         """Return whether a job of ours waits for its retry."""
         ours = (desk.kept[job_id].job for job_id in self._taken if job_id in desk.kept)
         return any(
@@ -229,19 +229,19 @@ class Runner:
             for job in ours
         ) or any(self._choices(desk, lambda _: True))
 
-    def _choices(self, desk: Desk, may: May) -> Iterator[Choice]:
+    def _choices(self, desk: LockedQueue, may: May) -> Iterator[JobChoice]:
         if halted(desk.board) is not None:
             return iter(())
         found = choices(desk, self._machine, self._executor.slots, may)
         return (choice for choice in found if self._wanted(choice.kept.job))
 
-    def _waiting(self, desk: Desk) -> list[str | None]:
+    def _waiting(self, desk: LockedQueue) -> list[str | None]:
         if self._draining or halted(desk.board) is not None:
             return []
         found = waiting(desk, self._machine, self._executor.slots)
         return [engine for job, engine in found if self._wanted(job)]
 
-    def _obey(self, desk: Desk) -> None:
+    def _obey(self, desk: LockedQueue) -> None:
         """Stop the runs of jobs that were cancelled or taken away."""
         for job_id, one in self._running.items():
             job = desk.kept[job_id].job if job_id in desk.kept else None
@@ -253,9 +253,9 @@ class Runner:
             else:
                 one.stop.request(StopReason.FENCED, "the job was taken away")
 
-    def _begin(self, desk: Desk, choice: Choice) -> None:
+    def _begin(self, desk: LockedQueue, choice: JobChoice) -> None:
         kept = choice.kept
-        held = Held.take(self._queue.board, kept.key)
+        held = HeldClaim.take(self._queue.board, kept.key)
         if held is None:
             return
         change = grant(
@@ -267,7 +267,7 @@ class Runner:
             ttl=LEASE,
         )
         epoch = change.after.lease_epoch
-        held.write(of_this_process(self._instance_id, epoch, now=desk.now))
+        held.write(own_claim(self._instance_id, epoch, now=desk.now))
         kept = desk.commit(change, start_run(change.after, ALONE))
         self._taken[kept.job.id] = None
         if choice.never is not None:
@@ -278,7 +278,7 @@ class Runner:
         one = Running(assignment=assignment_of(kept, protected), stop=StopSignal(), held=held)
         self._running[kept.job.id] = one
         self._quiet.clear()
-        self._neighbours.begun(choice.engine)
+        self._neighbours.run_started(choice.engine)
         task = asyncio.create_task(self._work(one), name=one.assignment.run_id)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
@@ -289,7 +289,7 @@ class Runner:
         if not task.cancelled() and (trouble := task.exception()) is not None:
             log.error("run crashed", run=task.get_name(), exc_info=trouble)
 
-    def _refuse(self, desk: Desk, kept: Kept, why: str) -> None:
+    def _refuse(self, desk: LockedQueue, kept: JobRecord, why: str) -> None:
         change = fail_unroutable(
             kept.job, self._machine.id, kept.job.lease_epoch, why, now=desk.now
         )
@@ -317,7 +317,7 @@ class Runner:
             if not self._running:
                 self._quiet.set()
             self._news.set()
-            self._neighbours.ended()
+            self._neighbours.run_ended()
 
     def _let_go(self, one: Running) -> None:
         """Release leases that were taken away while we ran."""
@@ -329,7 +329,7 @@ class Runner:
                 desk.commit(release_revoked(kept.job, epoch, now=desk.now, actor=actor))
 
 
-def assignment_of(kept: Kept, protected: tuple[str, ...] = ()) -> Assignment:
+def assignment_of(kept: JobRecord, protected: tuple[str, ...] = ()) -> Assignment:
     """Return the assignment of a job that was just granted."""
     job = kept.job
     assert job.lease is not None, "only a leased job can run"

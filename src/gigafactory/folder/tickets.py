@@ -41,8 +41,8 @@ from gigafactory.domain.tracker.ticket_update import (
     with_intent,
 )
 from gigafactory.folder.queue.board import SUFFIX
-from gigafactory.folder.queue.record import Kept, events_of
-from gigafactory.folder.queue.store import Desk, Queue
+from gigafactory.folder.queue.record import JobRecord, events_of
+from gigafactory.folder.queue.store import FolderQueue, LockedQueue
 from gigafactory.system.atomic_file import write_atomically
 
 WHO = "system:tracker"
@@ -58,7 +58,7 @@ class TakenIn(msgspec.Struct, frozen=True):
     """Why the others are none."""
 
 
-def put(queue: Queue, items: Sequence[Ticket], *, repo: str | None) -> TakenIn:
+def put(queue: FolderQueue, items: Sequence[Ticket], *, repo: str | None) -> TakenIn:
     """Put tickets into the inbox, each once; a changed one takes the place of a job that waits."""
     added: list[Path] = []
     known: list[str] = []
@@ -74,17 +74,17 @@ def put(queue: Queue, items: Sequence[Ticket], *, repo: str | None) -> TakenIn:
     return TakenIn(tuple(added), tuple(known), refused)
 
 
-def _put(desk: Desk, item: Ticket, repo: str | None) -> Path | None:
+def _put(desk: LockedQueue, item: Ticket, repo: str | None) -> Path | None:
     generation, newest = 1, None
     while (found := _holder(desk, ticket_key(item.id, generation))) is not None:
         generation, newest = generation + 1, found
-    data, stem = _written(item, repo, generation - 1 if newest is not None else 1)
+    data, stem = _job_file_of_ticket(item, repo, generation - 1 if newest is not None else 1)
     if newest is not None:
         parsed = parse_job_file(data, stem=stem)
         if newest.content_hash == content_hash(parsed.manifest, parsed.body):
             return None
         if newest.finished:
-            data, stem = _written(item, repo, generation)
+            data, stem = _job_file_of_ticket(item, repo, generation)
         elif newest.stage not in {Stage.QUEUED, Stage.BLOCKED}:
             raise IdempotencyConflict(
                 f"its job {newest.name} is {newest.stage}, and goes on with what it was given"
@@ -100,7 +100,7 @@ def _put(desk: Desk, item: Ticket, repo: str | None) -> Path | None:
     return place
 
 
-def _written(item: Ticket, repo: str | None, generation: int) -> tuple[bytes, str]:
+def _job_file_of_ticket(item: Ticket, repo: str | None, generation: int) -> tuple[bytes, str]:
     """The file of a ticket, and its stem; the name is its own, wherever the file comes to lie."""
     key = ticket_key(item.id, generation)
     file = with_key(job_file_of(item, repo=repo), key)
@@ -109,11 +109,11 @@ def _written(item: Ticket, repo: str | None, generation: int) -> tuple[bytes, st
     return format_job_file(manifest, file.body).encode(), name
 
 
-def _holder(desk: Desk, key: str) -> Job | None:
+def _holder(desk: LockedQueue, key: str) -> Job | None:
     return desk.holder(idempotency_hold(DEFAULT_PRODUCT, key))
 
 
-async def echo(queue: Queue, tracker: Tracker, reference: str, *, me: str) -> UpdateResult:
+async def echo(queue: FolderQueue, tracker: Tracker, reference: str, *, me: str) -> UpdateResult:
     """Tell the ticket of a job what it has not been told yet; each thing at most once.
 
     Raises NotFound, Invalid for a job without a ticket, TrackerUnavailable.
@@ -143,7 +143,9 @@ async def echo(queue: Queue, tracker: Tracker, reference: str, *, me: str) -> Up
         echoed += 1
 
 
-def _intend(desk: Desk, kept: Kept, me: str) -> tuple[TicketCursor, TicketUpdate] | bool:
+def _intend(
+    desk: LockedQueue, kept: JobRecord, me: str
+) -> tuple[TicketCursor, TicketUpdate] | bool:
     """What is told next, on record; else whether somebody else is speaking."""
     events = events_of(desk.board, kept)
     file = _file(desk, kept)
@@ -174,7 +176,7 @@ async def _say(tracker: Tracker, trail: TicketCursor, what: TicketUpdate) -> str
 
 
 def _settle(
-    desk: Desk, job_id: str, trail: TicketCursor, what: TicketUpdate, refusal: str | None
+    desk: LockedQueue, job_id: str, trail: TicketCursor, what: TicketUpdate, refusal: str | None
 ) -> None:
     kept = desk.kept[job_id]
     data = {"itemId": trail.item_id, "stage": what.stage, "status": what.status}
@@ -186,5 +188,5 @@ def _settle(
     )
 
 
-def _file(desk: Desk, kept: Kept) -> Path:
+def _file(desk: LockedQueue, kept: JobRecord) -> Path:
     return desk.board.trail(kept.key)

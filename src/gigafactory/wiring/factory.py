@@ -39,8 +39,8 @@ from gigafactory.factory.run.crash_recovery import recover_from_crash
 from gigafactory.factory.sandbox.sandbox import choose_sandbox
 from gigafactory.factory.secrets.redaction import secret_values
 from gigafactory.folder.queue.board import Board
-from gigafactory.folder.queue.machine import Machine
-from gigafactory.folder.queue.store import Queue
+from gigafactory.folder.queue.machine import LocalMachine
+from gigafactory.folder.queue.store import FolderQueue
 from gigafactory.system.clock import SystemClock
 from gigafactory.system.ids import RandomIds
 from gigafactory.system.loops import run_in_background
@@ -229,7 +229,7 @@ def _garbage_collectors(
     states = FleetJobStates(client)
     yield build_gc(data_dir, mirrors, repos, states, is_live=lambda job: job in agent.running_jobs)
     if board is not None:
-        queue = Queue(board, SystemClock(), RandomIds())
+        queue = FolderQueue(board, SystemClock(), RandomIds())
         yield build_folder_gc(queue, mirrors.in_folder(board.data_dir.mirrors), repos)
 
 
@@ -256,7 +256,7 @@ class _HeartbeatBuilder:
         settings: FactorySettings,
         equipment: Equipment,
         room: MachineCapacity,
-        machine: Machine,
+        machine: LocalMachine,
         clock: SystemClock,
     ) -> None:
         self._membership = membership

@@ -12,29 +12,29 @@ from gigafactory.factory.agent.capacity import MachineCapacity
 from gigafactory.factory.executor import Executor
 from gigafactory.factory.machine.inventory import Inventory
 from gigafactory.factory.run.active_run import Equipment
-from gigafactory.folder.inbox import Inbox, Sharing
+from gigafactory.folder.inbox import Inbox, SharedCapacity
 from gigafactory.folder.queue.board import Board
-from gigafactory.folder.queue.machine import Machine
-from gigafactory.folder.queue.profiles import Rules
-from gigafactory.folder.queue.store import Queue
+from gigafactory.folder.queue.machine import LocalMachine
+from gigafactory.folder.queue.profiles import FolderProfiles
+from gigafactory.folder.queue.store import FolderQueue
 from gigafactory.folder.runner import Runner, Wanted
 from gigafactory.profiles import shipped
 from gigafactory.system.clock import SystemClock
 from gigafactory.system.ids import RandomIds
 
 
-def build_machine(factory_id: str, inventory: Inventory, *, now: datetime) -> Machine:
+def build_machine(factory_id: str, inventory: Inventory, *, now: datetime) -> LocalMachine:
     """Return this machine with the seats that fleet and folder share."""
     detected = inventory.detected
     seats = {name: found.seats for name, found in detected.engines.items()}
-    return Machine(factory_id, detected, seats, now=now)
+    return LocalMachine(factory_id, detected, seats, now=now)
 
 
 def open_inbox(
     board: Board,
     equipment: Equipment,
     room: MachineCapacity,
-    machine: Machine,
+    machine: LocalMachine,
     *,
     slots: int,
     stir: Callable[[], None],
@@ -52,12 +52,12 @@ def open_inbox(
     )
     clock = SystemClock()
     runner = Runner(
-        Queue(board, clock, RandomIds()),
+        FolderQueue(board, clock, RandomIds()),
         Executor(mine, slots=slots),
         machine,
-        Rules(board, shipped(), protected=_settings(board).protected_paths),
+        FolderProfiles(board, shipped(), protected=_settings(board).protected_paths),
         wanted=wanted,
-        neighbours=Sharing(room, equipment.detected_engines, stir),
+        neighbours=SharedCapacity(room, equipment.detected_engines, stir),
     )
     return Inbox(runner, room, machine, clock)
 

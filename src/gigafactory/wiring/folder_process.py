@@ -24,9 +24,9 @@ from gigafactory.factory.executor import Executor
 from gigafactory.factory.gc.gc_loop import running_gc
 from gigafactory.folder import tickets
 from gigafactory.folder.queue.board import Board
-from gigafactory.folder.queue.machine import Machine
-from gigafactory.folder.queue.profiles import Rules
-from gigafactory.folder.queue.store import Queue
+from gigafactory.folder.queue.machine import LocalMachine
+from gigafactory.folder.queue.profiles import FolderProfiles
+from gigafactory.folder.queue.store import FolderQueue
 from gigafactory.folder.runner import Runner, Summary, Wanted
 from gigafactory.profiles import shipped
 from gigafactory.system import logging
@@ -43,11 +43,11 @@ JOBS_AT_ONCE = 3
 log = structlog.get_logger()
 
 
-def open_queue(folder: Path) -> Queue:
+def open_queue(folder: Path) -> FolderQueue:
     """Open the queue of a folder, creating it if needed."""
     board = Board(folder.absolute())
     board.create()
-    return Queue(board, SystemClock(), RandomIds())
+    return FolderQueue(board, SystemClock(), RandomIds())
 
 
 def run_folder(config: Config, folder: Path, *, once: bool, only: str | None = None) -> Summary:
@@ -71,7 +71,7 @@ def max_concurrent_jobs(environ: Mapping[str, str]) -> int:
 
 
 async def _work(
-    config: Config, queue: Queue, jobs_max: int, *, once: bool, only: str | None
+    config: Config, queue: FolderQueue, jobs_max: int, *, once: bool, only: str | None
 ) -> Summary:
     settings = config.factory
     runner = await open_runner(
@@ -94,7 +94,7 @@ async def _work(
 
 async def open_runner(
     settings: FactorySettings,
-    queue: Queue,
+    queue: FolderQueue,
     jobs_max: int = JOBS_AT_ONCE,
     *,
     folder: FolderSettings = FolderSettings(),  # noqa: B008 - frozen
@@ -109,10 +109,10 @@ async def open_runner(
     data_dir.create()
     name = settings.id or default_factory_name()
     equipment = await build_equipment(settings, data_dir, factory_id=name, environ=environ)
-    machine = Machine(
+    machine = LocalMachine(
         name, equipment.inventory.detected, dict(settings.seats), now=queue.clock.now()
     )
-    rules = Rules(queue.board, shipped(), protected=folder.protected_paths)
+    rules = FolderProfiles(queue.board, shipped(), protected=folder.protected_paths)
     return Runner(queue, Executor(equipment, slots=jobs_max), machine, rules, wanted=wanted)
 
 
@@ -130,7 +130,7 @@ def import_tickets(config: Config, folder: Path, items: Sequence[str]) -> ticket
     return tickets.put(open_queue(folder), found, repo=repo)
 
 
-def update_tickets(config: Config, queue: Queue, jobs: Sequence[str]) -> list[UpdateResult]:
+def update_tickets(config: Config, queue: FolderQueue, jobs: Sequence[str]) -> list[UpdateResult]:
     """Send pending updates to the tickets of these jobs, or of all jobs with a ticket."""
     named = jobs or [k.job.id for k in queue.look().values() if k.job.tracker_item is not None]
     sender = f"{default_factory_name()}-{os.getpid()}-{secrets.token_hex(4)}"

@@ -19,8 +19,8 @@ from gigafactory.factory.gc.worktrees import WorktreeCollector
 from gigafactory.factory.git.mirror import Mirrors
 from gigafactory.factory.git.repos import Repos
 from gigafactory.factory.run import run_registry
-from gigafactory.folder.queue.job_status import FolderFates, is_live
-from gigafactory.folder.queue.store import Queue
+from gigafactory.folder.queue.job_status import FolderJobStates, is_live
+from gigafactory.folder.queue.store import FolderQueue
 from gigafactory.wiring.git import build_git
 
 
@@ -48,15 +48,15 @@ def build_gc(
     )
 
 
-def build_folder_gc(queue: Queue, mirrors: Mirrors, repos: Repos) -> GarbageCollector:
+def build_folder_gc(queue: FolderQueue, mirrors: Mirrors, repos: Repos) -> GarbageCollector:
     """Return the garbage collector of a folder queue."""
     data_dir = queue.board.data_dir
     return build_gc(
-        data_dir, mirrors, repos, FolderFates(queue), is_live=lambda job: is_live(queue, job)
+        data_dir, mirrors, repos, FolderJobStates(queue), is_live=lambda job: is_live(queue, job)
     )
 
 
-def collect_folder(config: Config, queue: Queue, *, dry_run: bool) -> GcReport:
+def collect_folder(config: Config, queue: FolderQueue, *, dry_run: bool) -> GcReport:
     """Collect the garbage of a folder queue once."""
     git = build_git(config.factory, queue.board.data_dir, os.environ)
     collector = build_folder_gc(queue, git.mirrors, git.repos)

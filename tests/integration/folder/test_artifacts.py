@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from gigafactory.folder.queue.clean import clean
+from gigafactory.folder.queue.clean import remove_ended
 from tests.support.folder_queue import Place
 
 
@@ -38,7 +38,7 @@ async def test_they_are_cleaned_away_with_their_job(place: Place) -> None:
     place.drop("report", "echo one > one; exit 1", artifacts="[one]")
     await place.run()
     assert place.board.artifacts("report").exists()
-    clean(place.queue, timedelta(0), failed=True)
+    remove_ended(place.queue, timedelta(0), failed=True)
     assert not place.board.artifacts("report").exists()
 
 
@@ -54,7 +54,7 @@ async def test_what_a_job_of_a_folder_has_changed_can_be_looked_at(place: Place)
     none = place.shell.aq("diff", "idle")
     assert (none.code, "none of its runs has changed a repo" in none.err) == (3, True)
     place.act("page", "reject", reason="no")
-    clean(place.queue, timedelta(0), failed=True)
+    remove_ended(place.queue, timedelta(0), failed=True)
     assert not place.board.diff("page").exists()
 
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gigafactory.config.settings import FactorySettings, FolderSettings, ForgeSettings
 from gigafactory.domain.job.job import Checkpoint, Stage
-from gigafactory.folder.queue.record import keep
+from gigafactory.folder.queue.record import write_record
 from gigafactory.wiring.folder_process import open_runner
 from tests.services import shared
 from tests.services.aq import Shell
@@ -122,7 +122,7 @@ async def test_a_job_of_a_folder_ships_through_the_forge_of_its_repo(
         commit = await hub.push(branch, await hub.commit_of("main"))
         work = Checkpoint(branch=branch, commit=commit, factory_id="this")
         done = replace(kept.job, stage=Stage.TESTING, checkpoint=work)
-        keep(place.board, replace(kept, job=done), ())
+        write_record(place.board, replace(kept, job=done), ())
         place.act("hello", "ship")
         settings = FactorySettings(
             id="this",

@@ -3,14 +3,14 @@
 import shutil
 from datetime import timedelta
 
-from gigafactory.folder.queue.record import Kept
+from gigafactory.folder.queue.record import JobRecord
 from tests.support.folder_queue import Place
 
 DAY = timedelta(days=1)
 REPORT = {"schedule": "0 3 * * *", "verify": "true", "ship": "none"}
 
 
-def copies(place: Place) -> list[Kept]:
+def copies(place: Place) -> list[JobRecord]:
     """The copies of the template, the oldest first."""
     made = [k for k in place.queue.look().values() if k.key.startswith("nightly-")]
     return sorted(made, key=lambda kept: kept.job.id)

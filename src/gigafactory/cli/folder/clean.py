@@ -19,7 +19,7 @@ from gigafactory.cli.session import Session, with_settings
 @with_settings
 def clean(session: Session, *, older: float, failed: bool, folder: Path) -> None:
     """Remove shipped jobs of a folder: file, state and log. Dependencies of other jobs stay."""
-    from gigafactory.folder.queue.clean import clean as clean_folder
+    from gigafactory.folder.queue.clean import remove_ended as clean_folder
 
     removed = clean_folder(queue_in(session, folder), timedelta(seconds=older), failed=failed)
     if session.as_json:

@@ -12,7 +12,7 @@ from gigafactory.cli.session import Session, with_settings
 from gigafactory.system.formatting import format_age
 
 if TYPE_CHECKING:
-    from gigafactory.folder.queue.status import Line
+    from gigafactory.folder.queue.status import BoardLine
 
 
 @click.command()
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 @with_settings
 def status(session: Session, *, folder: Path) -> None:
     """Show every job of a folder by column, and invalid files."""
-    from gigafactory.folder.queue.status import state_of
+    from gigafactory.folder.queue.status import folder_status
 
-    state = state_of(queue_in(session, folder))
+    state = folder_status(queue_in(session, folder))
     if session.as_json:
         say_json(msgspec.json.encode(state))
         return
@@ -30,7 +30,7 @@ def status(session: Session, *, folder: Path) -> None:
         heads = ("COLUMN", "NAME", "STAGE", "PRIORITY", "FOR", "RUNS", "WHY")
         table(heads, [_row(line) for line in state.jobs])
     if state.halted is not None:
-        note(f"halted {state.halted.told}: no job starts; `aq resume` continues")
+        note(f"halted {state.halted.summary}: no job starts; `aq resume` continues")
     for line in state.jobs:
         if line.edited:
             note(
@@ -45,7 +45,7 @@ def status(session: Session, *, folder: Path) -> None:
         note(f"new in the inbox: {', '.join(state.new)}; `aq run` takes them")
 
 
-def _row(line: "Line") -> tuple[object, ...]:
+def _row(line: "BoardLine") -> tuple[object, ...]:
     job = line.job
     why = line.waits or (f"runs in process {line.pid}" if line.pid else job.reason) or ""
     since = format_age(job.stage_since)

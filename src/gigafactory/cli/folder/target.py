@@ -13,8 +13,8 @@ from gigafactory.config.data_dir import SERVER_URL, read_line
 from gigafactory.domain.errors import NotFound
 
 if TYPE_CHECKING:
-    from gigafactory.folder.queue.record import Kept
-    from gigafactory.folder.queue.store import Queue
+    from gigafactory.folder.queue.record import JobRecord
+    from gigafactory.folder.queue.store import FolderQueue
 
 PATH = click.Path(path_type=Path, file_okay=False)
 FOLDER = click.option(
@@ -43,7 +43,7 @@ def chosen(session: Session, folder: Path | None) -> Path | None:
     return Path() if not fleet and is_queue(Path()) else None
 
 
-def queue_in(session: Session, folder: Path) -> "Queue":
+def queue_in(session: Session, folder: Path) -> "FolderQueue":
     """Open the queue of a folder and log to stderr; raise NotFound if it is not a queue."""
     require_inbox(folder)
     from gigafactory.system import logging as log
@@ -67,11 +67,11 @@ def current_user() -> str:
 
 def act_here(session: Session, folder: Path, job: str, action: str, given: dict[str, Any]) -> None:
     """Apply an action to a job of a folder and show the job."""
-    from gigafactory.folder.queue.actions import Wish, act
+    from gigafactory.folder.queue.actions import FolderActionInput, act
 
     queue = queue_in(session, folder)
     wish = {"reason" if name == "comment" else name: value for name, value in given.items()}
-    done = act(queue, job, action, current_user(), Wish(**wish))
+    done = act(queue, job, action, current_user(), FolderActionInput(**wish))
     if isinstance(done, str):
         if session.as_json:
             say_json(msgspec.json.encode({"file": done}))
@@ -86,7 +86,7 @@ def act_here(session: Session, folder: Path, job: str, action: str, given: dict[
     show(session, done)
 
 
-def show(session: Session, kept: "Kept") -> None:
+def show(session: Session, kept: "JobRecord") -> None:
     """Print a job as one line, or as JSON."""
     if session.as_json:
         say_json(msgspec.json.encode(kept.job))

@@ -91,11 +91,11 @@ class MachineCapacity:
         """Return the slots, and the seats of these engines, that fleet runs may use."""
         kept = self._held_for_local()
 
-        def left(name: str, size: int) -> int:
+        def free_for_fleet(name: str, size: int) -> int:
             return max(0, size - self._busy(WorkOrigin.LOCAL, name) - (name in kept))
 
-        seats = {name: left(name, self._seats(name)) for name in names}
-        return 0 if self.closed else left(SLOT, self._slots), seats
+        seats = {name: free_for_fleet(name, self._seats(name)) for name in names}
+        return 0 if self.closed else free_for_fleet(SLOT, self._slots), seats
 
     def record_offered(self, names: Iterable[str]) -> None:
         """Record since when capacity is offered to the fleet and whether its turn has passed."""

@@ -133,11 +133,11 @@ def parse_diff(listing: bytes) -> Diff:
             old = next(parts)
             kinds[next(parts) if kind in "RC" else old] = _CHANGES[kind]
         elif part:
-            files.append(_counted(part, parts, kinds))
+            files.append(_count_lines(part, parts, kinds))
     return Diff(tuple(sorted(files, key=lambda file: file.path)))
 
 
-def _counted(part: str, parts: Iterator[str], kinds: dict[str, Change]) -> FileChange:
+def _count_lines(part: str, parts: Iterator[str], kinds: dict[str, Change]) -> FileChange:
     added, deleted, path = part.split("\t", 2)
     old_path = None
     if not path:

@@ -15,7 +15,7 @@ from gigafactory.factory.process import cgroups as control_groups
 from gigafactory.factory.process import orphans
 from gigafactory.factory.process.lines import LineSplitter
 from gigafactory.factory.process.orphans import KilledOrphans
-from gigafactory.factory.process.spawn import CannotStart, Child, Program, spawn
+from gigafactory.factory.process.spawn import CannotStart, ChildProcess, Program, spawn
 from gigafactory.factory.process.stdin import Stdin
 
 __all__ = [
@@ -100,7 +100,7 @@ async def run(
 
 
 class _Running:
-    def __init__(self, child: Child, program: Program, listener: OutputListener) -> None:
+    def __init__(self, child: ChildProcess, program: Program, listener: OutputListener) -> None:
         self._child = child
         self._program = program
         self._listener = listener

@@ -51,7 +51,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it starts the real program in another session, which gentle signals then go to."""
 
 
-class Child(msgspec.Struct, frozen=True):
+class ChildProcess(msgspec.Struct, frozen=True):
     """A running program and our ends of its pipes."""
 
     popen: subprocess.Popen[bytes]
@@ -60,7 +60,7 @@ class Child(msgspec.Struct, frozen=True):
     stdin: IO[bytes] | None
 
 
-def spawn(program: Program) -> Child:
+def spawn(program: Program) -> ChildProcess:
     """Start a program.
 
     Raises CannotStart with a sentence that says what is missing.
@@ -76,7 +76,9 @@ def spawn(program: Program) -> Child:
         return child
 
 
-def _spawn(program: Program, theirs: contextlib.ExitStack, ours: contextlib.ExitStack) -> Child:
+def _spawn(
+    program: Program, theirs: contextlib.ExitStack, ours: contextlib.ExitStack
+) -> ChildProcess:
     stdout, to_stdout = _pipe(ours, theirs)
     stderr, to_stderr = _pipe(ours, theirs)
     stdin: IO[bytes] | None = None
@@ -95,7 +97,7 @@ def _spawn(program: Program, theirs: contextlib.ExitStack, ours: contextlib.Exit
         pass_fds=(*handed, *program.inherited_fds),
         start_new_session=True,
     )
-    return Child(popen, stdout, stderr, stdin)
+    return ChildProcess(popen, stdout, stderr, stdin)
 
 
 def _pipe(

@@ -74,10 +74,10 @@ def find_repo_settings(worktree: Path, names: Iterable[str]) -> tuple[Path, ...]
 
     Raises Forbidden for a path behind a link: the engine would resolve it differently.
     """
-    return tuple(_found(worktree, names))
+    return tuple(_find_source_files(worktree, names))
 
 
-def _found(worktree: Path, names: Iterable[str]) -> Iterator[Path]:
+def _find_source_files(worktree: Path, names: Iterable[str]) -> Iterator[Path]:
     for name in names:
         path = worktree / name
         steps = (path, *path.parents[: len(Path(name).parts) - 1])

@@ -10,26 +10,26 @@ from gigafactory.domain.manifest.job_file import SNAPSHOT_ONLY, parse_snapshot
 from gigafactory.domain.submission.schedule import copy_of, tick
 from gigafactory.domain.submission.submission import idempotency_hold
 from gigafactory.folder.queue.board import SUFFIX
-from gigafactory.folder.queue.record import Kept, digest_of, stamp_of
-from gigafactory.folder.queue.store import Desk
+from gigafactory.folder.queue.record import JobRecord, digest_of, stamp_of
+from gigafactory.folder.queue.store import LockedQueue
 from gigafactory.system.atomic_file import write_atomically
 
 log = structlog.get_logger()
 
 
-def look_at_schedules(desk: Desk) -> None:
+def run_due_schedules(desk: LockedQueue) -> None:
     """Submit copies for all templates that are due."""
     for kept in list(desk.kept.values()):
         if _is_due(desk, kept.job):
             _tick(desk, kept)
 
 
-def _is_due(desk: Desk, job: Job) -> bool:
+def _is_due(desk: LockedQueue, job: Job) -> bool:
     template = job.stage is Stage.BLOCKED and job.terms.schedule is not None
     return template and job.not_before is not None and job.not_before <= desk.now
 
 
-def _tick(desk: Desk, kept: Kept) -> None:
+def _tick(desk: LockedQueue, kept: JobRecord) -> None:
     job = kept.job
     previous = desk.kept.get(job.copy_id or "")
     # A process that died between the two commits has already made the copy.
@@ -50,7 +50,7 @@ def _tick(desk: Desk, kept: Kept) -> None:
     log.info("ticked", job=job.name, copies=len(copied))
 
 
-def _file(desk: Desk, template: Kept, copy: Job) -> Kept:
+def _file(desk: LockedQueue, template: JobRecord, copy: Job) -> JobRecord:
     """Write the copy as a file on the board: without the schedule, and with a name."""
     manifest = parse_snapshot(msgspec.json.decode(template.manifest))
     told = replace(
@@ -66,7 +66,7 @@ def _file(desk: Desk, template: Kept, copy: Job) -> Kept:
     data = format_job_file(told, template.body).encode()
     path = desk.board.column("inbox") / f"{key}{SUFFIX}"
     write_atomically(path, data, fsync=True)
-    return Kept(
+    return JobRecord(
         key=key,
         file=path.name,
         was="inbox",

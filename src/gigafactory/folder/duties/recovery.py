@@ -7,22 +7,22 @@ from gigafactory.domain.job.run import end_run
 from gigafactory.factory.process.orphans import kill_orphans
 from gigafactory.factory.run import run_registry
 from gigafactory.factory.run.crash_recovery import quarantine_dead_run
-from gigafactory.folder.queue.claim import Held
-from gigafactory.folder.queue.record import Kept
-from gigafactory.folder.queue.store import Desk, Queue, leases_of
+from gigafactory.folder.queue.claim import HeldClaim
+from gigafactory.folder.queue.record import JobRecord
+from gigafactory.folder.queue.store import FolderQueue, LockedQueue, leases_of
 
 ACTOR = "system:recovery"
 
 log = structlog.get_logger()
 
 
-async def recover(queue: Queue) -> list[Kept]:
+async def recover(queue: FolderQueue) -> list[JobRecord]:
     """Requeue every job whose runner has died, and return them."""
     recovered = []
     for kept in list(queue.look().values()):
         if not leases_of(kept.job):
             continue
-        held = Held.take(queue.board, kept.key)
+        held = HeldClaim.take(queue.board, kept.key)
         if held is None:
             continue
         try:
@@ -34,7 +34,7 @@ async def recover(queue: Queue) -> list[Kept]:
     return recovered
 
 
-async def _end_strays(queue: Queue, job_id: str) -> None:
+async def _end_strays(queue: FolderQueue, job_id: str) -> None:
     """Kill what the dead runner had started: nobody else may be at work when it goes on."""
     data_dir = queue.board.data_dir
     for run in (run for run in run_registry.load_runs(data_dir) if run.job_id == job_id):
@@ -46,7 +46,7 @@ async def _end_strays(queue: Queue, job_id: str) -> None:
             await quarantine_dead_run(data_dir, run, None)
 
 
-def _taken_back(desk: Desk, job_id: str) -> list[Kept]:
+def _taken_back(desk: LockedQueue, job_id: str) -> list[JobRecord]:
     """Requeue if it is still so: the runner may have ended normally meanwhile."""
     kept = desk.kept.get(job_id)
     if kept is None or not leases_of(kept.job):

@@ -4,13 +4,13 @@ from gigafactory.domain.job.job import Stage
 from gigafactory.domain.job.operator_actions import cancel
 from gigafactory.domain.submission.submission import reevaluate, resolve_names
 from gigafactory.folder.queue.intake import find_job
-from gigafactory.folder.queue.record import place
-from gigafactory.folder.queue.store import Desk
+from gigafactory.folder.queue.record import file_of
+from gigafactory.folder.queue.store import LockedQueue
 
 GONE = "its file was removed from the inbox"
 
 
-def look_at_dependencies(desk: Desk) -> None:
+def unblock_jobs(desk: LockedQueue) -> None:
     """Unblock or fail every blocked job as its dependencies allow."""
     # A job that changes may be what another one waits for.
     moved = True
@@ -19,7 +19,7 @@ def look_at_dependencies(desk: Desk) -> None:
         moved = any(_look(desk, job_id) for job_id in blocked)
 
 
-def _look(desk: Desk, job_id: str) -> bool:
+def _look(desk: LockedQueue, job_id: str) -> bool:
     job = desk.kept[job_id].job
     names = [dep for dep in job.deps if dep not in desk.kept]
     here = {name: find_job(desk, job.product_id, name) for name in names}
@@ -34,10 +34,10 @@ def _look(desk: Desk, job_id: str) -> bool:
     return True
 
 
-def put_in_place(desk: Desk) -> None:
+def move_files(desk: LockedQueue) -> None:
     """Move every file to its job's column; cancel a waiting job whose file is gone."""
     for kept in list(desk.kept.values()):
-        if place(desk.board, kept) is not None:
+        if file_of(desk.board, kept) is not None:
             desk.put(kept)
         elif kept.job.stage in {Stage.QUEUED, Stage.BLOCKED} and kept.job.runs == 0:
             desk.commit(cancel(kept.job, "folder", GONE, now=desk.now))

@@ -11,11 +11,11 @@ from gigafactory.domain.job.folder_rules import REBUILT
 from gigafactory.domain.job.job import Job, Stage
 from gigafactory.domain.job.lease import request_preemption
 from gigafactory.domain.job.run import end_run
-from gigafactory.folder.queue.record import Kept
-from gigafactory.folder.queue.store import Desk, Queue
+from gigafactory.folder.queue.record import JobRecord
+from gigafactory.folder.queue.store import FolderQueue, LockedQueue
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class FolderActionInput(msgspec.Struct, frozen=True, kw_only=True):
     """What a person adds to an action."""
 
     reason: str = ""
@@ -25,10 +25,12 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     quorum: int | None = None
 
 
-NOTHING = Wish()
+NOTHING = FolderActionInput()
 
 
-def act(queue: Queue, reference: str, action: str, by: str, wish: Wish = NOTHING) -> Kept | str:
+def act(
+    queue: FolderQueue, reference: str, action: str, by: str, wish: FolderActionInput = NOTHING
+) -> JobRecord | str:
     """Apply an action to a job; return the job, or the name of an invalid file that is retried.
 
     Raises Refused.
@@ -46,7 +48,7 @@ def act(queue: Queue, reference: str, action: str, by: str, wish: Wish = NOTHING
         return desk.commit(change, ended)
 
 
-def _tried_again(desk: Desk, reference: str) -> str | None:
+def _tried_again(desk: LockedQueue, reference: str) -> str | None:
     """Move an invalid file back into the inbox, where it is read again."""
     plain = reference.rpartition("/")[2].removesuffix(".md")
     path = desk.board.column("failed") / f"{plain}.md"
@@ -58,7 +60,9 @@ def _tried_again(desk: Desk, reference: str) -> str | None:
     return path.name
 
 
-def _change(job: Job, action: str, by: str, wish: Wish, desk: Desk) -> JobChange:
+def _change(
+    job: Job, action: str, by: str, wish: FolderActionInput, desk: LockedQueue
+) -> JobChange:
     now = desk.now
     steps: Mapping[str, Callable[[], JobChange]] = {
         "approve": lambda: decisions.approve(job, by, wish.reason, wish.commit, now=now),
@@ -82,14 +86,14 @@ def _change(job: Job, action: str, by: str, wish: Wish, desk: Desk) -> JobChange
     return steps[action]()
 
 
-def _promote(job: Job, by: str, wish: Wish, desk: Desk) -> JobChange:
+def _promote(job: Job, by: str, wish: FolderActionInput, desk: LockedQueue) -> JobChange:
     """Move a job one step on: from review to testing, or to the front of the queue."""
     if job.stage is Stage.REVIEW:
         return decisions.approve(job, by, wish.reason, wish.commit, now=desk.now)
     return decisions.promote(job, by, now=desk.now)
 
 
-def _ship(job: Job, by: str, wish: Wish, desk: Desk) -> JobChange:
+def _ship(job: Job, by: str, wish: FolderActionInput, desk: LockedQueue) -> JobChange:
     if REBUILT in job.flags and job.ask.repo is not None and job.checkpoint is None:
         raise Conflict(
             f"the record of {job.name} was lost and rebuilt, and its commit is not known:"

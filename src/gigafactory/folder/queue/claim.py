@@ -25,7 +25,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return self.started is not None and start_time(self.pid) == self.started
 
 
-def of_this_process(instance_id: str, epoch: int, *, now: datetime) -> Claim:
+def own_claim(instance_id: str, epoch: int, *, now: datetime) -> Claim:
     """Return the claim of this process."""
     pid = os.getpid()
     return Claim(pid=pid, started=start_time(pid), instance_id=instance_id, epoch=epoch, at=now)
@@ -39,7 +39,7 @@ def read_claim(board: Board, key: str) -> Claim | None:
         return None
 
 
-class Held:
+class HeldClaim:
     """A claim that this process holds; it ends with the process."""
 
     def __init__(self, board: Board, key: str, lock: FileLock) -> None:
@@ -47,7 +47,7 @@ class Held:
         self._lock = lock
 
     @classmethod
-    def take(cls, board: Board, key: str) -> "Held | None":
+    def take(cls, board: Board, key: str) -> "HeldClaim | None":
         """Claim a job now; return None while another process, or a run of ours, has it."""
         lock = FileLock.try_acquire(board.claim(key))
         return None if lock is None else cls(board, key, lock)

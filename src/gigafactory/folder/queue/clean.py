@@ -5,11 +5,11 @@ from datetime import timedelta
 from gigafactory.domain.job.job import Job, Stage
 from gigafactory.factory.core.remove_tree import remove_tree
 from gigafactory.folder.queue.board import Board
-from gigafactory.folder.queue.record import Kept, place
-from gigafactory.folder.queue.store import Queue, leases_of
+from gigafactory.folder.queue.record import JobRecord, file_of
+from gigafactory.folder.queue.store import FolderQueue, leases_of
 
 
-def clean(queue: Queue, older: timedelta, *, failed: bool = False) -> list[Kept]:
+def remove_ended(queue: FolderQueue, older: timedelta, *, failed: bool = False) -> list[JobRecord]:
     """Remove jobs that were shipped at least `older` ago (`failed`: other ended jobs, too).
 
     Jobs that an unfinished job waits for stay.
@@ -33,7 +33,7 @@ def _has_ended(job: Job, *, failed: bool) -> bool:
     return ended and not leases_of(job)
 
 
-def _remove(board: Board, kept: Kept) -> None:
+def _remove(board: Board, kept: JobRecord) -> None:
     """Remove everything of a job, the record last: after a crash the rest is removed next time."""
     data_dir = board.data_dir
     runs = (data_dir.log_file(run.id) for run in kept.runs)
@@ -45,7 +45,7 @@ def _remove(board: Board, kept: Kept) -> None:
         board.log(kept.key),
         board.artifacts(kept.key),
         board.diff(kept.key),
-        place(board, kept),
+        file_of(board, kept),
         board.claim(kept.key),
         board.events(kept.key),
         board.trail(kept.key),

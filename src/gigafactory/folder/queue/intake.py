@@ -17,9 +17,9 @@ from gigafactory.domain.submission.draft import Draft, draft
 from gigafactory.domain.submission.submission import find_cycle, idempotency_hold, submit, supersede
 from gigafactory.domain.tenancy.product import DEFAULT_PRODUCT
 from gigafactory.folder.queue.board import STEM_BYTES_MAX
-from gigafactory.folder.queue.profiles import Rules
-from gigafactory.folder.queue.record import Kept, digest_of, place, stamp_of
-from gigafactory.folder.queue.store import Desk
+from gigafactory.folder.queue.profiles import FolderProfiles
+from gigafactory.folder.queue.record import JobRecord, digest_of, file_of, stamp_of
+from gigafactory.folder.queue.store import LockedQueue
 
 SUBMITTER = "folder"
 REBUILT_AS = {
@@ -33,7 +33,7 @@ REBUILT_AS = {
 log = structlog.get_logger()
 
 
-def take_in(desk: Desk, rules: Rules) -> list[Kept]:
+def take_in(desk: LockedQueue, rules: FolderProfiles) -> list[JobRecord]:
     """Take in every new file of the inbox, dependencies first, and return the new jobs.
 
     An edit before the first run replaces the job.
@@ -41,12 +41,12 @@ def take_in(desk: Desk, rules: Rules) -> list[Kept]:
     for kept in list(desk.kept.values()):
         _look_at_edits(desk, kept, rules)
     inbox = [path for path in desk.board.files("inbox") if path not in _owned(desk)]
-    taken = [_taken(desk, path, rules) for path in _dependencies_first(inbox)]
+    taken = [_take_file(desk, path, rules) for path in _dependencies_first(inbox)]
     return [kept for kept in taken if kept is not None]
 
 
-def _look_at_edits(desk: Desk, kept: Kept, rules: Rules) -> None:
-    path = place(desk.board, kept)
+def _look_at_edits(desk: LockedQueue, kept: JobRecord, rules: FolderProfiles) -> None:
+    path = file_of(desk.board, kept)
     try:
         if path is None or (stamp := stamp_of(path)) == kept.stamp:
             return
@@ -59,12 +59,12 @@ def _look_at_edits(desk: Desk, kept: Kept, rules: Rules) -> None:
     elif kept.job.stage not in {Stage.QUEUED, Stage.BLOCKED} or kept.job.runs > 0:
         log.warning("edited too late; the original version runs", file=path.name)
         desk.remark(kept, stamp, edited=True)
-    elif _taken(desk, path, rules, instead_of=kept) is None:
+    elif _take_file(desk, path, rules, instead_of=kept) is None:
         why = "its file was edited and is no longer a valid job"
         desk.commit(cancel(kept.job, SUBMITTER, why, now=desk.now))
 
 
-def rebuild_lost(desk: Desk, rules: Rules) -> list[Kept]:
+def rebuild_lost(desk: LockedQueue, rules: FolderProfiles) -> list[JobRecord]:
     """Rebuild the records of files on the board that have none.
 
     Jobs with an active run stay as they are.
@@ -80,18 +80,18 @@ def rebuild_lost(desk: Desk, rules: Rules) -> list[Kept]:
         for path in desk.board.files(column)
         if path not in owned and not desk.board.errors(path.name).exists()
     ]
-    taken = [_taken(desk, path, rules, stage) for path, stage in lost]
+    taken = [_take_file(desk, path, rules, stage) for path, stage in lost]
     return [kept for kept in taken if kept is not None]
 
 
-def _owned(desk: Desk) -> set[Path | None]:
-    return {place(desk.board, kept) for kept in desk.kept.values()}
+def _owned(desk: LockedQueue) -> set[Path | None]:
+    return {file_of(desk.board, kept) for kept in desk.kept.values()}
 
 
-def _is_claimed(desk: Desk, key: str) -> bool:
-    from gigafactory.folder.queue.claim import Held
+def _is_claimed(desk: LockedQueue, key: str) -> bool:
+    from gigafactory.folder.queue.claim import HeldClaim
 
-    held = Held.take(desk.board, key)
+    held = HeldClaim.take(desk.board, key)
     if held is None:
         return True
     held.release()
@@ -126,13 +126,13 @@ def _name(path: Path) -> str:
     return _read(path).name or path.stem
 
 
-def _taken(
-    desk: Desk,
+def _take_file(
+    desk: LockedQueue,
     path: Path,
-    rules: Rules,
+    rules: FolderProfiles,
     stage: Stage = Stage.QUEUED,
-    instead_of: Kept | None = None,
-) -> Kept | None:
+    instead_of: JobRecord | None = None,
+) -> JobRecord | None:
     """Return the job of one file; None if it is invalid, or exists already."""
     try:
         kept = _Arrival(desk, path, rules, instead_of).job(stage)
@@ -151,7 +151,9 @@ def _taken(
 class _Arrival:
     """One file during intake; `instead_of` is its job before it was edited."""
 
-    def __init__(self, desk: Desk, path: Path, rules: Rules, instead_of: Kept | None) -> None:
+    def __init__(
+        self, desk: LockedQueue, path: Path, rules: FolderProfiles, instead_of: JobRecord | None
+    ) -> None:
         self._desk = desk
         self._path = path
         self._rules = rules
@@ -160,7 +162,7 @@ class _Arrival:
             fault = Fault("", f"its name has more than {STEM_BYTES_MAX} bytes; rename it")
             raise Invalid("the job file", [fault])
 
-    def job(self, stage: Stage) -> Kept | None:
+    def job(self, stage: Stage) -> JobRecord | None:
         """Store the job; return None if it exists already under its idempotency key.
 
         Raises Refused.
@@ -172,7 +174,7 @@ class _Arrival:
         if file.manifest.idempotency_key is None and key != stem:
             file = parse_job_file(data, stem=key)
         made = self._draft(file)
-        old = self._known(made.job)
+        old = self._find_duplicate(made.job)
         if old is not None and old.content_hash == made.job.content_hash:
             self._path.unlink()
             log.info("already taken in", file=self._path.name, job=old.name)
@@ -186,7 +188,7 @@ class _Arrival:
             change = edit(self._before.job, change, now=desk.now)
         elif self._path.stem != key:
             self._path = self._path.rename(self._path.with_stem(key))
-        kept = Kept(
+        kept = JobRecord(
             key=key,
             file=self._path.name,
             was=self._path.parent.name,
@@ -223,7 +225,7 @@ class _Arrival:
             raise Invalid("the manifest", [fault])
         return replace(made, job=replace(made.job, parent_id=parent.id))
 
-    def _known(self, job: Job) -> Job | None:
+    def _find_duplicate(self, job: Job) -> Job | None:
         if job.idempotency_key is None:
             return None
         found = self._desk.holder(idempotency_hold(job.product_id, job.idempotency_key))
@@ -260,7 +262,7 @@ class _Arrival:
             self._desk.commit(change)
 
 
-def find_job(desk: Desk, product: str, name: str) -> Job | None:
+def find_job(desk: LockedQueue, product: str, name: str) -> Job | None:
     """Return the job that a dependency names: by id, unfinished by name, or the newest ended."""
     named = [
         k.job

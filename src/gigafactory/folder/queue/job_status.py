@@ -5,13 +5,13 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from gigafactory.factory.gc.job_status import JobState, ships_into_base
-from gigafactory.folder.queue.store import Queue, leases_of
+from gigafactory.folder.queue.store import FolderQueue, leases_of
 
 
-class FolderFates:
+class FolderJobStates:
     """The states of a folder's jobs, for garbage collection."""
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(self, queue: FolderQueue) -> None:
         self._queue = queue
 
     async def look_up(self, job_ids: Collection[str]) -> Mapping[str, JobState]:
@@ -29,7 +29,7 @@ class FolderFates:
         return ships_into_base(manifest.get("ship"))
 
 
-def is_live(queue: Queue, job_id: str) -> bool:
+def is_live(queue: FolderQueue, job_id: str) -> bool:
     """Return whether a job has an active run, or one that died and is not recovered yet."""
     kept = queue.look().get(job_id)
     if kept is None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.job.diff import WorkDiff, read_diff
-from gigafactory.folder.queue.store import Queue, leases_of
+from gigafactory.folder.queue.store import FolderQueue, leases_of
 
 
-def diff_of(queue: Queue, reference: str) -> WorkDiff:
+def diff_of(queue: FolderQueue, reference: str) -> WorkDiff:
     """Return the diff of the newest run that has one.
 
     Raises NotFound if there is none, Invalid if its file is damaged.
@@ -28,7 +28,7 @@ CHUNK_BYTES_MAX = 256 * 1024
 
 
 def pieces(
-    queue: Queue, reference: str, *, run: str | None, tail: int | None, follow: bool
+    queue: FolderQueue, reference: str, *, run: str | None, tail: int | None, follow: bool
 ) -> Iterator[bytes]:
     """Yield the log of a job, or of one of its runs; with `follow`, until no run is active.
 
@@ -49,7 +49,7 @@ def pieces(
         time.sleep(LOOKS_EVERY_S)
 
 
-def _log_of_run(queue: Queue, job_id: str, wanted: str) -> Path:
+def _log_of_run(queue: FolderQueue, job_id: str, wanted: str) -> Path:
     runs = queue.look()[job_id].runs
     found = next((run for run in runs if wanted in {run.id, str(run.number)}), None)
     if found is None:

@@ -13,7 +13,7 @@ from gigafactory.factory.core.assignment import RunOutcome
 from gigafactory.factory.machine.detect import DetectedMachine
 
 
-class Machine:
+class LocalMachine:
     """What decides whether a job can run here, now or ever."""
 
     def __init__(

@@ -17,7 +17,7 @@ from gigafactory.system.atomic_file import write_atomically
 log = structlog.get_logger()
 
 
-class Rules:
+class FolderProfiles:
     """Profiles and protected paths of one folder; changed profiles are read again."""
 
     def __init__(

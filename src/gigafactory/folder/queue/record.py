@@ -13,7 +13,7 @@ from gigafactory.folder.queue.board import Board, column_of
 from gigafactory.system.atomic_file import write_atomically
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Everything that is known of one job of the folder."""
 
     key: str
@@ -37,20 +37,20 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The valid length of the event file: what follows was never committed."""
 
 
-def encode(kept: Kept) -> bytes:
+def encode(kept: JobRecord) -> bytes:
     """Return the record as written to its file, readable for people."""
     return msgspec.json.format(msgspec.json.encode(kept), indent=2) + b"\n"
 
 
-def decode(data: bytes) -> Kept:
+def decode(data: bytes) -> JobRecord:
     """Decode a record.
 
     Raises msgspec.DecodeError.
     """
-    return msgspec.json.decode(data, type=Kept)
+    return msgspec.json.decode(data, type=JobRecord)
 
 
-def keep(board: Board, kept: Kept, events: tuple[Event, ...]) -> Kept:
+def write_record(board: Board, kept: JobRecord, events: tuple[Event, ...]) -> JobRecord:
     """Write the events, then the record that commits them; return the record."""
     size = _append(board.events(kept.key), kept.events_bytes, events)
     written = msgspec.structs.replace(kept, events_bytes=size)
@@ -71,7 +71,7 @@ def _append(path: Path, counted: int, events: tuple[Event, ...]) -> int:
         return out.tell()
 
 
-def events_of(board: Board, kept: Kept) -> list[Event]:
+def events_of(board: Board, kept: JobRecord) -> list[Event]:
     """Return the committed events of a job."""
     try:
         data = board.events(kept.key).read_bytes()[: kept.events_bytes]
@@ -80,7 +80,7 @@ def events_of(board: Board, kept: Kept) -> list[Event]:
     return [msgspec.json.decode(line, type=Event) for line in data.splitlines()]
 
 
-def place(board: Board, kept: Kept) -> Path | None:
+def file_of(board: Board, kept: JobRecord) -> Path | None:
     """Return the path of a job's file; None if it was removed."""
     return board.find(kept.file, column_of(kept.job), kept.was)
 
@@ -104,9 +104,9 @@ class Records:
 
     def __init__(self, board: Board) -> None:
         self._board = board
-        self._read: dict[str, tuple[tuple[int, int, int], Kept]] = {}
+        self._read: dict[str, tuple[tuple[int, int, int], JobRecord]] = {}
 
-    def all(self) -> Iterator[Kept]:
+    def all(self) -> Iterator[JobRecord]:
         """Yield every record; an unreadable one is set aside and rebuilt from its file."""
         entries = list(self._board.state.glob("*.json"))
         self._read = {p.name: self._read[p.name] for p in entries if p.name in self._read}
@@ -115,7 +115,7 @@ class Records:
             if kept is not None:
                 yield kept
 
-    def _one(self, path: Path) -> Kept | None:
+    def _one(self, path: Path) -> JobRecord | None:
         try:
             found = path.stat()
             mark = (found.st_ino, found.st_mtime_ns, found.st_size)

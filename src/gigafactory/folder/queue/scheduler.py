@@ -8,23 +8,25 @@ from gigafactory.domain.job.job import Job, Step
 from gigafactory.domain.job.lease import lock_key
 from gigafactory.domain.job.lifecycle import is_ready
 from gigafactory.domain.manifest.engine_ref import base_engine
-from gigafactory.folder.queue.machine import Machine
-from gigafactory.folder.queue.record import Kept
-from gigafactory.folder.queue.store import Desk, leases_of
+from gigafactory.folder.queue.machine import LocalMachine
+from gigafactory.folder.queue.record import JobRecord
+from gigafactory.folder.queue.store import LockedQueue, leases_of
 
 May = Callable[[str | None], bool]
 """Whether other work on this machine lets a run with this engine (None: without one) start."""
 
 
-class Choice(NamedTuple):
+class JobChoice(NamedTuple):
     """A job to start: with an engine, or with the reason why it can never run here."""
 
-    kept: Kept
+    kept: JobRecord
     engine: str | None
     never: str | None = None
 
 
-def choices(desk: Desk, machine: Machine, jobs_max: int, may: May) -> Iterator[Choice]:
+def choices(
+    desk: LockedQueue, machine: LocalMachine, jobs_max: int, may: May
+) -> Iterator[JobChoice]:
     """Yield the jobs to start now; each is chosen after those before it have started."""
     passed: set[str] = set()
     while (choice := _next(desk, machine, jobs_max, may, passed)) is not None:
@@ -32,22 +34,26 @@ def choices(desk: Desk, machine: Machine, jobs_max: int, may: May) -> Iterator[C
         yield choice
 
 
-def _next(desk: Desk, machine: Machine, jobs_max: int, may: May, passed: set[str]) -> Choice | None:
+def _next(
+    desk: LockedQueue, machine: LocalMachine, jobs_max: int, may: May, passed: set[str]
+) -> JobChoice | None:
     for kept in _in_turn(desk):
         job = kept.job
         if job.id in passed:
             continue
         if (never := machine.why_never(job)) is not None:
-            return Choice(kept, None, never)
+            return JobChoice(kept, None, never)
         if running(desk) >= jobs_max or _is_locked(desk, job):
             continue
         for engine in machine.engines_for(job, _busy(desk), now=desk.now):
             if may(engine):
-                return Choice(kept, engine)
+                return JobChoice(kept, engine)
     return None
 
 
-def waiting(desk: Desk, machine: Machine, jobs_max: int) -> Iterator[tuple[Job, str | None]]:
+def waiting(
+    desk: LockedQueue, machine: LocalMachine, jobs_max: int
+) -> Iterator[tuple[Job, str | None]]:
     """Yield the jobs that only wait for other work on this machine, with their engines."""
     if running(desk) >= jobs_max:
         return
@@ -58,7 +64,7 @@ def waiting(desk: Desk, machine: Machine, jobs_max: int) -> Iterator[tuple[Job, 
                 yield job, engine
 
 
-def _in_turn(desk: Desk) -> list[Kept]:
+def _in_turn(desk: LockedQueue) -> list[JobRecord]:
     """Return the jobs that are ready and not running, next one first."""
     ready = (k for k in desk.kept.values() if is_ready(k.job, desk.now) and not leases_of(k.job))
     return sorted(ready, key=lambda k: order(k.job))
@@ -69,17 +75,17 @@ def order(job: Job) -> tuple[int, bool, float, str]:
     return (job.priority.rank, not job.front, job.created_at.timestamp(), job.id)
 
 
-def running(desk: Desk) -> int:
+def running(desk: LockedQueue) -> int:
     """Return the number of active runs of the folder's jobs, in any process."""
     return sum(len(leases_of(kept.job)) for kept in desk.kept.values())
 
 
-def _busy(desk: Desk) -> dict[str, int]:
+def _busy(desk: LockedQueue) -> dict[str, int]:
     leases = (lease for kept in desk.kept.values() for lease in leases_of(kept.job))
     return Counter(base_engine(lease.engine) for lease in leases if lease.engine is not None)
 
 
-def _is_locked(desk: Desk, job: Job) -> bool:
+def _is_locked(desk: LockedQueue, job: Job) -> bool:
     if job.lock is None or job.step is not Step.RUN:
         return False
     return desk.holder(lock_key(job.product_id, job.lock)) is not None

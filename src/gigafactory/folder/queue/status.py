@@ -7,13 +7,13 @@ from gigafactory.domain.job.lifecycle import format_time
 from gigafactory.domain.submission.submission import DEP_FAILED, DEP_MISSING
 from gigafactory.folder.queue.board import COLUMNS, column_of
 from gigafactory.folder.queue.claim import read_claim
-from gigafactory.folder.queue.halt import Halt, halted
-from gigafactory.folder.queue.record import Kept, place
+from gigafactory.folder.queue.halt import FolderHalt, halted
+from gigafactory.folder.queue.record import JobRecord, file_of
 from gigafactory.folder.queue.scheduler import order
-from gigafactory.folder.queue.store import Queue, leases_of
+from gigafactory.folder.queue.store import FolderQueue, leases_of
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class BoardLine(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One job on the board."""
 
     column: str
@@ -27,37 +27,39 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Whether its file was edited after its first run had started: the edit does not run."""
 
 
-class NoJob(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class InvalidFile(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A file that is not a valid job."""
 
     file: str
     errors: tuple[str, ...]
 
 
-class State(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class FolderStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The whole folder at one moment."""
 
     folder: str
-    jobs: tuple[Line, ...] = ()
-    invalid: tuple[NoJob, ...] = ()
+    jobs: tuple[BoardLine, ...] = ()
+    invalid: tuple[InvalidFile, ...] = ()
     new: tuple[str, ...] = ()
     """Files in the inbox that no runner has looked at yet."""
-    halted: Halt | None = None
+    halted: FolderHalt | None = None
     """Set while no runner may start a job."""
 
 
-def state_of(queue: Queue) -> State:
+def folder_status(queue: FolderQueue) -> FolderStatus:
     """Return the status of the folder, columns from left to right, next job first."""
     board, kept = queue.board, queue.look()
     lines = [_line(queue, each, kept) for each in kept.values()]
     lines.sort(key=lambda line: (COLUMNS.index(line.column), order(line.job)))
-    owned = {place(board, each) for each in kept.values()}
+    owned = {file_of(board, each) for each in kept.values()}
     failed = [path for path in board.files("failed") if board.errors(path.name).exists()]
-    return State(
+    return FolderStatus(
         folder=str(board.root),
         jobs=tuple(lines),
         invalid=tuple(
-            NoJob(file=path.name, errors=tuple(board.errors(path.name).read_text().splitlines()))
+            InvalidFile(
+                file=path.name, errors=tuple(board.errors(path.name).read_text().splitlines())
+            )
             for path in failed
         ),
         new=tuple(path.name for path in board.files("inbox") if path not in owned),
@@ -65,9 +67,9 @@ def state_of(queue: Queue) -> State:
     )
 
 
-def _line(queue: Queue, kept: Kept, jobs: dict[str, Kept]) -> Line:
+def _line(queue: FolderQueue, kept: JobRecord, jobs: dict[str, JobRecord]) -> BoardLine:
     claim = read_claim(queue.board, kept.key) if leases_of(kept.job) else None
-    return Line(
+    return BoardLine(
         column=column_of(kept.job),
         file=kept.file,
         job=kept.job,
@@ -77,7 +79,7 @@ def _line(queue: Queue, kept: Kept, jobs: dict[str, Kept]) -> Line:
     )
 
 
-def _waits(job: Job, jobs: dict[str, Kept]) -> str | None:
+def _waits(job: Job, jobs: dict[str, JobRecord]) -> str | None:
     if job.stage is Stage.BLOCKED and job.terms.schedule is not None and job.not_before:
         return f"runs a copy at {format_time(job.not_before)} ({job.terms.schedule})"
     if job.stage is Stage.BLOCKED:

@@ -16,13 +16,13 @@ from gigafactory.domain.job.run import Run
 from gigafactory.domain.submission.submission import idempotency_hold
 from gigafactory.factory.core.file_lock import FileLock
 from gigafactory.folder.queue.board import Board, column_of
-from gigafactory.folder.queue.record import Kept, Records, keep, place
+from gigafactory.folder.queue.record import JobRecord, Records, file_of, write_record
 
 WAITS_MAX_S = 60.0
 LOOKS_EVERY_S = 0.005
 
 
-class Clock(Protocol):
+class QueueClock(Protocol):
     """The time."""
 
     def now(self) -> datetime:
@@ -30,7 +30,7 @@ class Clock(Protocol):
         ...
 
 
-class Ids(Protocol):
+class QueueIds(Protocol):
     """A source of job ids."""
 
     def new(self, now: datetime) -> str:
@@ -38,25 +38,25 @@ class Ids(Protocol):
         ...
 
 
-class Queue:
+class FolderQueue:
     """The jobs of one folder; each change locks it for a moment."""
 
-    def __init__(self, board: Board, clock: Clock, ids: Ids) -> None:
+    def __init__(self, board: Board, clock: QueueClock, ids: QueueIds) -> None:
         self.board = board
         self.clock = clock
         self.ids = ids
         self._records = Records(board)
 
     @contextmanager
-    def open(self) -> Iterator["Desk"]:
+    def open(self) -> Iterator["LockedQueue"]:
         """Yield all jobs, locked for changes.
 
         Raises Unavailable if another process does not release the folder.
         """
         with self._locked():
-            yield Desk(self, {kept.job.id: kept for kept in self._records.all()})
+            yield LockedQueue(self, {kept.job.id: kept for kept in self._records.all()})
 
-    def look(self) -> dict[str, Kept]:
+    def look(self) -> dict[str, JobRecord]:
         """Return all jobs by id, without a lock."""
         return {kept.job.id: kept for kept in self._records.all()}
 
@@ -71,10 +71,10 @@ class Queue:
         return lock
 
 
-class Desk:
+class LockedQueue:
     """The jobs of a folder while this process holds its lock."""
 
-    def __init__(self, queue: Queue, kept: dict[str, Kept]) -> None:
+    def __init__(self, queue: FolderQueue, kept: dict[str, JobRecord]) -> None:
         self.board = queue.board
         self.now = queue.clock.now()
         self.ids = queue.ids
@@ -84,7 +84,7 @@ class Desk:
         """Return the job that has a unique key: a name, an idempotency key, a lock."""
         return next((each.job for each in self.kept.values() if key in _keys(each.job)), None)
 
-    def lookup(self, reference: str) -> Kept:
+    def lookup(self, reference: str) -> JobRecord:
         """Return the job with this id, name or file: unfinished before the newest ended.
 
         Raises NotFound.
@@ -97,7 +97,9 @@ class Desk:
             raise NotFound("job", reference, f"`aq status` lists those of {self.board.root}")
         return max(named, key=lambda k: (k.key == plain, not k.job.finished, k.job.id))
 
-    def commit(self, change: JobChange, *told: Run | None, new: Kept | None = None) -> Kept:
+    def commit(
+        self, change: JobChange, *told: Run | None, new: JobRecord | None = None
+    ) -> JobRecord:
         """Store an accepted step with its events, and move the file to where it then belongs.
 
         With what it means for runs of the job.
@@ -110,25 +112,25 @@ class Desk:
         known = {run.id: run for run in (*before.runs, *told) if run is not None}
         runs = tuple(sorted(known.values(), key=lambda run: run.number))
         was = before.was if new else column_of(before.job)
-        kept = keep(self.board, replace(before, job=job, runs=runs, was=was), change.events)
+        kept = write_record(self.board, replace(before, job=job, runs=runs, was=was), change.events)
         self.kept[job.id] = kept
         return self.put(kept)
 
-    def put(self, kept: Kept) -> Kept:
+    def put(self, kept: JobRecord) -> JobRecord:
         """Move the file of a job to its column; a removed one stays removed."""
-        path = place(self.board, kept)
+        path = file_of(self.board, kept)
         if path is None:
             return kept
         moved = self.board.move(path, column_of(kept.job))
         if moved.name != kept.file:
-            kept = keep(self.board, replace(kept, file=moved.name), ())
+            kept = write_record(self.board, replace(kept, file=moved.name), ())
             self.kept[kept.job.id] = kept
         return kept
 
-    def remark(self, kept: Kept, stamp: tuple[int, int], *, edited: bool) -> None:
+    def remark(self, kept: JobRecord, stamp: tuple[int, int], *, edited: bool) -> None:
         """Update the stamp of a job's file, and whether it was edited too late."""
         marked = replace(kept, stamp=stamp, edited=edited)
-        self.kept[kept.job.id] = keep(self.board, marked, ())
+        self.kept[kept.job.id] = write_record(self.board, marked, ())
 
     def _require_free(self, change: JobChange) -> None:
         for key in change.take:

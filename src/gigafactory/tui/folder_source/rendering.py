@@ -12,8 +12,8 @@ from gigafactory.domain.job.job import Stage
 from gigafactory.domain.job.lifecycle import actions_of
 from gigafactory.domain.submission.submission import DEP_FAILED
 from gigafactory.folder.queue.claim import Claim
-from gigafactory.folder.queue.record import Kept
-from gigafactory.folder.queue.status import Line, State
+from gigafactory.folder.queue.record import JobRecord
+from gigafactory.folder.queue.status import BoardLine, FolderStatus
 from gigafactory.tui.model.source import DashboardSnapshot
 from gigafactory.wire.admin import AttentionItemView
 from gigafactory.wire.fleet import FactoryView
@@ -25,7 +25,7 @@ DIED = "it ended unexpectedly; `aq run` or `aq recover` continues its jobs"
 
 
 def snapshot(
-    state: State, claims: Iterable[Claim], draining: frozenset[int], *, now: datetime
+    state: FolderStatus, claims: Iterable[Claim], draining: frozenset[int], *, now: datetime
 ) -> DashboardSnapshot:
     """Return a snapshot of the whole folder."""
     runners = tuple(_render_runner(claim, draining=claim.pid in draining) for claim in claims)
@@ -68,7 +68,7 @@ def _render_runner(claim: Claim, *, draining: bool) -> FactoryView:
     )
 
 
-def render_job(line: Line) -> JobView:
+def render_job(line: BoardLine) -> JobView:
     """Return a job for display, with the runner process as its factory."""
     shown = render.render_job(line.job)
     if shown.lease is None or not line.pid:
@@ -76,12 +76,12 @@ def render_job(line: Line) -> JobView:
     return replace(shown, lease=replace(shown.lease, factory_id=runner_name(line.pid)))
 
 
-def render_runs(kept: Kept) -> tuple[RunView, ...]:
+def render_runs(kept: JobRecord) -> tuple[RunView, ...]:
     """Return the runs of a job, newest last."""
     return tuple(map(render.render_run, kept.runs))
 
 
-def explain(line: Line) -> str:
+def explain(line: BoardLine) -> str:
     """Explain a job's state, or why it does not run yet."""
     if line.waits:
         return line.waits
@@ -95,11 +95,11 @@ def explain(line: Line) -> str:
     return reasons.get(line.job.stage, line.job.reason or "")
 
 
-def _decision_items(state: State) -> Iterator[AttentionItemView]:
+def _decision_items(state: FolderStatus) -> Iterator[AttentionItemView]:
     """Yield attention items that need a decision."""
     if state.halted is not None:
         title, since = "the folder is halted", state.halted.at
-        yield _item("halted", "*", title, state.halted.told, since, ("resume",))
+        yield _item("halted", "*", title, state.halted.summary, since, ("resume",))
     for stage, kind, usual in (
         (Stage.REVIEW, "review", "waits for a review"),
         (Stage.TESTING, "ship", "ready to ship"),
@@ -110,7 +110,7 @@ def _decision_items(state: State) -> Iterator[AttentionItemView]:
 
 
 def _problem_items(
-    state: State, runners: Iterable[FactoryView], now: datetime
+    state: FolderStatus, runners: Iterable[FactoryView], now: datetime
 ) -> Iterator[AttentionItemView]:
     """Yield attention items about failures, stuck jobs and files."""
     for line in state.jobs:
@@ -132,7 +132,7 @@ def _problem_items(
         yield _item("new", "inbox", f"{len(state.new)} new in the inbox", names, now)
 
 
-def _job_item(line: Line, kind: str, reason: str) -> AttentionItemView:
+def _job_item(line: BoardLine, kind: str, reason: str) -> AttentionItemView:
     job = line.job
     return AttentionItemView(
         kind=kind,

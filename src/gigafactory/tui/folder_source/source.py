@@ -16,8 +16,8 @@ from gigafactory.domain.job.job import Job
 from gigafactory.folder.queue import actions
 from gigafactory.folder.queue import halt as halting
 from gigafactory.folder.queue.claim import Claim, read_claim
-from gigafactory.folder.queue.status import Line, State, state_of
-from gigafactory.folder.queue.store import Queue
+from gigafactory.folder.queue.status import BoardLine, FolderStatus, folder_status
+from gigafactory.folder.queue.store import FolderQueue
 from gigafactory.tui.folder_source.rendering import (
     explain,
     render_job,
@@ -57,7 +57,7 @@ class FolderSource:
     supported_actions = frozenset({"drain", "halt"})
 
     def __init__(
-        self, queue: Queue, settings: FactorySettings, folder: FolderSettings, *, by: str
+        self, queue: FolderQueue, settings: FactorySettings, folder: FolderSettings, *, by: str
     ) -> None:
         """Make decisions as user `by`; ship jobs with these settings."""
         self._queue = queue
@@ -89,10 +89,10 @@ class FolderSource:
         return await self._in_thread(self._load)
 
     def _load(self) -> DashboardSnapshot:
-        state, now = state_of(self._queue), self._queue.clock.now()
+        state, now = folder_status(self._queue), self._queue.clock.now()
         return snapshot(state, self._claims(state), frozenset(self._draining), now=now)
 
-    def _claims(self, state: State) -> list[Claim]:
+    def _claims(self, state: FolderStatus) -> list[Claim]:
         """Return the claims on jobs, one per process."""
         kept = self._queue.look()
         keys = [kept[line.job.id].key for line in state.jobs if line.pid and line.job.id in kept]
@@ -118,7 +118,7 @@ class FolderSource:
         return await self._in_thread(lambda: self._load_job(job_id))
 
     def _load_job(self, job_id: str) -> JobDetail:
-        state = state_of(self._queue)
+        state = folder_status(self._queue)
         line = next((line for line in state.jobs if line.job.id == job_id), None)
         if line is None:
             raise NotFound("job", job_id, "its file was removed, or `aq clean` deleted it")
@@ -146,7 +146,7 @@ class FolderSource:
             await asyncio.sleep(POLL_INTERVAL_S)
 
     async def act(self, job_id: str, action: str, given: ActionInput = NO_INPUT) -> str:
-        said = actions.Wish(reason=given.reason, commit=given.commit)
+        said = actions.FolderActionInput(reason=given.reason, commit=given.commit)
         act = partial(actions.act, self._queue, job_id, action, self._by, said)
         kept = await self._in_thread(act)
         if isinstance(kept, str):
@@ -154,7 +154,9 @@ class FolderSource:
         if action == "ship" and kept.job.ship is not None:
             await self._ship(kept.job)
             kept = (await self._in_thread(self._queue.look))[kept.job.id]
-        return describe_result(action, render_job(Line(column="", file=kept.file, job=kept.job)))
+        return describe_result(
+            action, render_job(BoardLine(column="", file=kept.file, job=kept.job))
+        )
 
     async def _ship(self, job: Job) -> None:
         """Ship a job in this process: a folder has no factory that would do it.
@@ -163,14 +165,14 @@ class FolderSource:
         """
         runner = await open_runner(
             self._settings,
-            Queue(self._queue.board, self._queue.clock, self._queue.ids),
+            FolderQueue(self._queue.board, self._queue.clock, self._queue.ids),
             folder=self._folder,
             wanted=lambda each: each.id == job.id,
         )
         await runner.run(once=True)
 
     async def drain(self, factory_id: str, *, draining: bool) -> str:
-        claims = await self._in_thread(lambda: self._claims(state_of(self._queue)))
+        claims = await self._in_thread(lambda: self._claims(folder_status(self._queue)))
         claim = next((each for each in claims if runner_name(each.pid) == factory_id), None)
         if claim is None or not claim.alive:
             raise NotFound("runner", factory_id, "it has ended")

@@ -11,10 +11,10 @@ from gigafactory.factory.machine.detect import DetectedMachine
 from gigafactory.factory.machine.engines import DetectedEngine
 from gigafactory.folder.queue.add import add
 from gigafactory.folder.queue.board import COLUMNS, Board, column_of
-from gigafactory.folder.queue.claim import Claim, Held, of_this_process, read_claim
-from gigafactory.folder.queue.machine import Machine
+from gigafactory.folder.queue.claim import Claim, HeldClaim, own_claim, read_claim
+from gigafactory.folder.queue.machine import LocalMachine
 from gigafactory.folder.queue.scheduler import order
-from gigafactory.folder.queue.store import Queue
+from gigafactory.folder.queue.store import FolderQueue
 from gigafactory.system.clock import SystemClock
 from gigafactory.system.ids import RandomIds
 from gigafactory.wiring.folder_process import max_concurrent_jobs
@@ -30,7 +30,7 @@ def board(tmp_path: Path) -> Board:
     return made
 
 
-def a_machine(seats: dict[str, int] | None = None) -> Machine:
+def a_machine(seats: dict[str, int] | None = None) -> LocalMachine:
     detected = DetectedMachine(
         os="linux",
         capabilities=("os:linux", "node:20.1"),
@@ -40,7 +40,7 @@ def a_machine(seats: dict[str, int] | None = None) -> Machine:
             "claude": DetectedEngine(problem="it is not logged in"),
         },
     )
-    return Machine("this", detected, seats or {}, now=NOON)
+    return LocalMachine("this", detected, seats or {}, now=NOON)
 
 
 def test_every_stage_has_a_folder() -> None:
@@ -70,23 +70,23 @@ def test_what_is_hidden_empty_or_no_markdown_is_no_job(board: Board) -> None:
 
 
 def test_a_claim_is_one_process_s_and_ends_with_it(board: Board) -> None:
-    held = Held.take(board, "job")
+    held = HeldClaim.take(board, "job")
     assert held is not None
-    held.write(of_this_process("me", 3, now=NOON))
-    assert Held.take(board, "job") is None, "not even by ourselves"
+    held.write(own_claim("me", 3, now=NOON))
+    assert HeldClaim.take(board, "job") is None, "not even by ourselves"
     claim = read_claim(board, "job")
     assert claim is not None
     assert claim.alive
     assert claim.epoch == 3
     held.release()
     assert read_claim(board, "job") is None
-    again = Held.take(board, "job")
+    again = HeldClaim.take(board, "job")
     assert again is not None
     again.release()
 
 
 def test_a_pid_with_another_beginning_is_another_process() -> None:
-    ours = of_this_process("me", 1, now=NOON)
+    ours = own_claim("me", 1, now=NOON)
     other = Claim(pid=ours.pid, started="once", instance_id="x", epoch=1, at=NOON)
     assert not other.alive
 
@@ -149,7 +149,7 @@ def test_shipping_needs_no_engine() -> None:
 
 
 def test_an_unknown_name_is_not_found(board: Board) -> None:
-    queue = Queue(board, SystemClock(), RandomIds())
+    queue = FolderQueue(board, SystemClock(), RandomIds())
     with queue.open() as desk, pytest.raises(NotFound, match="aq status"):
         desk.lookup("none")
 
