@@ -19,7 +19,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_budget_is_paused_with_a_reason_and_resumed(ann: Visitor, yard: Yard) -> None:
-    job_id = await yard.submit("echo x", name="dear", ship="none")
+    job_id = await yard.submit("echo x", name="costly", ship="none")
     await ann.open("/budget")
     await ann.page.get_by_label("Reason").fill("ask the finance people")
     await ann.clicks("Pause notes")
@@ -37,7 +37,7 @@ async def test_budget_is_paused_with_a_reason_and_resumed(ann: Visitor, yard: Ya
 
 
 async def test_uploaded_file_appears_in_the_artifacts(ann: Visitor, yard: Yard) -> None:
-    job_id = await yard.submit("echo x", name="dear")
+    job_id = await yard.submit("echo x", name="costly")
     await ann.open(f"/jobs/{job_id}")
     chooser = ann.page.get_by_label("File", exact=True)
     report = FilePayload(name="all.md", mimeType="text/markdown", buffer=b"# A report")

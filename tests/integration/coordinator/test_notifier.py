@@ -118,7 +118,7 @@ async def test_a_budget_is_told_of_at_80_at_95_and_at_100_percent(
 ) -> None:
     desk.listen(through(receiver), kinds=("budget",))
     await desk.people.put("/budgets/notes", json={"ceilingUsd": "10"})
-    await desk.people.post("/jobs", json={"manifest": {"name": "dear"}, "body": "# Dear"})
+    await desk.people.post("/jobs", json={"manifest": {"name": "costly"}, "body": "# Costly"})
     grant = await desk.worker.granted()
     for usd in ("7", "8", "9", "9.6", "9.7", "10"):
         await desk.worker.report(grant, usage={"costUsd": usd})

@@ -136,7 +136,7 @@ async def test_each_attention_item_has_an_action_or_a_link(
     server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     assert (await ann.send("/budget/notes", ceiling="5")).status_code == 303
-    await submitted(admin, {"manifest": {"name": "dear"}, "body": "# Dear"})
+    await submitted(admin, {"manifest": {"name": "costly"}, "body": "# Costly"})
     await spent(worker, "4.9")
     signed_out = {"claude": {"seats": 1, "unavailable": "not signed in"}}
     await worker.beat(engines=signed_out)
@@ -182,7 +182,7 @@ async def test_preview_explains_why_not_another_factory(
 async def test_budget_is_set_shown_paused_and_resumed(
     server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
-    await submitted(admin, {"manifest": {"name": "dear"}, "body": "# Dear"})
+    await submitted(admin, {"manifest": {"name": "costly"}, "body": "# Costly"})
     assert "No budget is set, so no spending is booked" in await ann.page("/budget")
     assert (await ann.send("/budget/notes", ceiling="10", period="day")).status_code == 303
     await spent(worker, "4.5")
@@ -215,7 +215,7 @@ async def test_insights_show_results_of_runs(
     empty = await ann.page("/insights")
     assert "No run has ended" in empty
     assert empty.count("not measured") == len(Objective), "no number is made up"
-    job = await submitted(admin, {"manifest": {"name": "dear", "ship": "none"}, "body": "# Dear"})
+    job = await submitted(admin, {"manifest": {"name": "costly", "ship": "none"}, "body": "# Costly"})
     await spent(worker, "4.5")
     for action in ("approve", "ship"):
         assert (await ann.send(f"/jobs/{job['id']}/actions/{action}")).status_code == 303
@@ -246,7 +246,7 @@ async def test_insights_show_results_of_runs(
 async def test_insights_charts_show_the_chosen_measure(
     server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
-    expensive: dict[str, object] = {"manifest": {"name": "dear", "repo": "notes"}, "body": "# Dear"}
+    expensive: dict[str, object] = {"manifest": {"name": "costly", "repo": "notes"}, "body": "# Costly"}
     await submitted(admin, expensive)
     await spent(worker, "4.5")
     await tallied(server)
@@ -276,7 +276,7 @@ async def test_insights_show_routing_recommendations(
     worker: Worker,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    await submitted(admin, {"manifest": {"name": "dear"}, "body": "# Dear"})
+    await submitted(admin, {"manifest": {"name": "costly"}, "body": "# Costly"})
     await spent(worker, "4.5")
     await tallied(server)
     better = Recommendation(

@@ -46,7 +46,7 @@ class Products:
             await self.get(caller, product.id)
             before = await self._store.record(Product, product.id)
             known = before or Product(id=product.id, rev=0)
-            # Whoever sets a product up says nothing of how it is routed and dispatched.
+            # Setting up a product changes neither its routing nor its dispatch mode.
             after = replace(
                 product,
                 uses_learned_routing=known.uses_learned_routing,

@@ -51,7 +51,7 @@ async def test_what_is_clearly_better_is_recommended_with_its_evidence(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     for number in range(25):
-        await tried(admin, worker, f"dear-{number}", engine="claude", ok=number % 2 == 0)
+        await tried(admin, worker, f"costly-{number}", engine="claude", ok=number % 2 == 0)
         await tried(admin, worker, f"cheap-{number}", engine="codex")
     await tallied(server.coordinator)
     told = (await admin.get("/routing")).raise_for_status().json()
@@ -115,7 +115,7 @@ async def test_a_decision_is_explained_with_what_was_learned_and_its_probability
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     for number in range(25):
-        await tried(admin, worker, f"dear-{number}", engine="claude", ok=number % 2 == 0)
+        await tried(admin, worker, f"costly-{number}", engine="claude", ok=number % 2 == 0)
         await tried(admin, worker, f"cheap-{number}", engine="codex")
     await tallied(server.coordinator)
     asked = {"mode": "ab", "share": 0.99, "explore": 0.5}

@@ -189,7 +189,7 @@ async def test_planning_again_makes_a_revision_and_leaves_alone_what_is_there(
     await plans(worker, TWO, stage="testing")
     assert await ships(admin, worker) == "schema"
     before = {node["name"]: node["id"] for node in (await dag(admin))["nodes"]}
-    again = {"jobs": [{"manifest": {"name": "again", "profile": "planner"}, "body": "Anew."}]}
+    again = {"jobs": [{"manifest": {"name": "again", "profile": "planner"}, "body": "Again."}]}
     assert (await admin.post("/jobs/roadmap/children", json=again)).status_code == 201
     assert (await dag(admin))["rollup"]["revision"] == 1
     newer = TWO.replace("Show it.", "Show it well.") + "- {name: guide, body: Write.}\n"
