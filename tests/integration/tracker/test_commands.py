@@ -67,7 +67,7 @@ def test_a_coordinator_takes_and_tells_by_itself(shell: Shell, tracker: Items) -
 def test_a_tracker_without_its_token_is_said_at_the_start(shell: Shell) -> None:
     ran = Shell(shell.folder, {"TRACKER_TOKEN": ""}).aq("serve", "--port", "0")
     assert ran.code == 1
-    assert "the variable TRACKER_TOKEN must hold a secret" in ran.err
+    assert "the variable TRACKER_TOKEN must contain a secret" in ran.err
 
 
 def test_a_folder_gets_each_ticket_once(shell: Shell, tracker: Items) -> None:
@@ -106,17 +106,17 @@ def test_a_job_of_a_folder_runs_and_its_ticket_hears_of_it_once(
     (inbox / "plain.md").write_text("---\nengine: command\n---\ntrue\n")
     assert shell.aq("run", "--once", "queue").code == 0
     told = shell.aq("to-tracker", "--folder", "queue")
-    assert (told.code, told.out) == (0, f"{item}  told 1 thing\n"), told.err
+    assert (told.code, told.out) == (0, f"{item}  sent 1 update\n"), told.err
     assert tracker.openings(item) == ["Done, and waiting for a review"]
     assert "secret prompt" not in tracker.comments[item][0]
-    assert "told 0 things" in shell.aq("to-tracker", "--folder", "queue", "hello").out
+    assert "sent 0 updates" in shell.aq("to-tracker", "--folder", "queue", "hello").out
     assert shell.aq("to-tracker", "--folder", "queue", "plain").code == 1
     shell.aq("promote", "hello", "--folder", "queue")
     shell.aq("ship", "hello", "--folder", "queue")
     tracker.away = True
     assert shell.aq("to-tracker", "--folder", "queue").code == 5
     tracker.away = False
-    assert "told 2 things" in shell.aq("to-tracker", "--folder", "queue").out
+    assert "sent 2 updates" in shell.aq("to-tracker", "--folder", "queue").out
     assert (tracker.items[item]["status"], len(tracker.comments[item])) == ("done", 3)
     assert shell.aq("clean", "--folder", "queue", "--older", "0s").code == 0
     assert list((shell.folder / "queue" / ".state").glob("hello*")) == []

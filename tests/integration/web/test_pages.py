@@ -215,7 +215,9 @@ async def test_insights_show_results_of_runs(
     empty = await ann.page("/insights")
     assert "No run has ended" in empty
     assert empty.count("not measured") == len(Objective), "no number is made up"
-    job = await submitted(admin, {"manifest": {"name": "costly", "ship": "none"}, "body": "# Costly"})
+    job = await submitted(
+        admin, {"manifest": {"name": "costly", "ship": "none"}, "body": "# Costly"}
+    )
     await spent(worker, "4.5")
     for action in ("approve", "ship"):
         assert (await ann.send(f"/jobs/{job['id']}/actions/{action}")).status_code == 303
@@ -246,7 +248,10 @@ async def test_insights_show_results_of_runs(
 async def test_insights_charts_show_the_chosen_measure(
     server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
-    expensive: dict[str, object] = {"manifest": {"name": "costly", "repo": "notes"}, "body": "# Costly"}
+    expensive: dict[str, object] = {
+        "manifest": {"name": "costly", "repo": "notes"},
+        "body": "# Costly",
+    }
     await submitted(admin, expensive)
     await spent(worker, "4.5")
     await tallied(server)

@@ -80,5 +80,5 @@ async def test_a_factory_with_a_disk_below_its_floor_takes_nothing_new_and_says_
             async with yard.factory("roomy"):
                 assert (await yard.rests(job_id))["result"] == "ok"
     assert [run["factoryId"] for run in await yard.runs(job_id)] == ["roomy"]
-    reasons = [line["reason"] for line in said if line["event"] == "takes nothing new"]
+    reasons = [line["reason"] for line in said if line["event"] == "takes no new jobs"]
     assert "less than the floor of 1000000000.0 GiB" in reasons[0]
