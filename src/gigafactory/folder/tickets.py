@@ -49,17 +49,17 @@ WHO = "system:tracker"
 
 
 class TakenIn(msgspec.Struct, frozen=True):
-    """What became of some tickets."""
+    """The result of importing tickets."""
 
     added: tuple[Path, ...] = ()
     known: tuple[str, ...] = ()
-    """Those that are jobs, or files, already."""
+    """Tickets that are already jobs or files."""
     refused: dict[str, str] = {}
-    """Why the others are none."""
+    """Reasons of the refused tickets, by id."""
 
 
 def put(queue: FolderQueue, items: Sequence[Ticket], *, repo: str | None) -> TakenIn:
-    """Put tickets into the inbox, each once; a changed one takes the place of a job that waits."""
+    """Write tickets into the inbox, each once; a changed ticket replaces its waiting job."""
     added: list[Path] = []
     known: list[str] = []
     refused: dict[str, str] = {}
@@ -101,7 +101,7 @@ def _put(desk: LockedQueue, item: Ticket, repo: str | None) -> Path | None:
 
 
 def _job_file_of_ticket(item: Ticket, repo: str | None, generation: int) -> tuple[bytes, str]:
-    """The file of a ticket, and its stem; the name is its own, wherever the file comes to lie."""
+    """Return the job file of a ticket and its stem."""
     key = ticket_key(item.id, generation)
     file = with_key(job_file_of(item, repo=repo), key)
     name = slugify(key) or "ticket"
@@ -114,7 +114,7 @@ def _holder(desk: LockedQueue, key: str) -> Job | None:
 
 
 async def echo(queue: FolderQueue, tracker: Tracker, reference: str, *, me: str) -> UpdateResult:
-    """Tell the ticket of a job what it has not been told yet; each thing at most once.
+    """Send the pending updates of a job to its ticket, each at most once.
 
     Raises NotFound, Invalid for a job without a ticket, TrackerUnavailable.
     """
@@ -146,7 +146,7 @@ async def echo(queue: FolderQueue, tracker: Tracker, reference: str, *, me: str)
 def _intend(
     desk: LockedQueue, kept: JobRecord, me: str
 ) -> tuple[TicketCursor, TicketUpdate] | bool:
-    """What is told next, on record; else whether somebody else is speaking."""
+    """Record and return the next update; otherwise return whether another process is sending."""
     events = events_of(desk.board, kept)
     file = _file(desk, kept)
     if file.exists():
@@ -181,7 +181,7 @@ def _settle(
     kept = desk.kept[job_id]
     data = {"itemId": trail.item_id, "stage": what.stage, "status": what.status}
     data |= {"refused": refusal} if refusal is not None else {}
-    # The trail first: what was said is not said again, and a missing note costs nothing.
+    # Store the cursor first: an update is never repeated, and a missing event costs nothing.
     write_atomically(_file(desk, kept), msgspec.json.encode(trail), fsync=True)
     desk.commit(
         transition(kept.job, None, (event_types.TRACKER_ECHOED, data), actor=WHO, now=desk.now)

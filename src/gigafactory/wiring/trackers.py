@@ -115,4 +115,4 @@ def _require_https(url: str, field: str) -> str:
 
 
 def _invalid(field: str, message: str) -> Invalid:
-    return Invalid("the settings", [Fault(field, message)])
+    return Invalid("the configuration", [Fault(field, message)])

@@ -103,10 +103,10 @@ def _resolve_access(host: str, access: ForgeAccess, environ: Mapping[str, str]) 
     token = environ.get(access.token_env, "").strip()
     if not _TOKEN.fullmatch(token):
         message = f"the variable {access.token_env} must hold a token; it is empty or has spaces"
-        raise Invalid("the settings", [Fault(field, message)])
+        raise Invalid("the configuration", [Fault(field, message)])
     api = access.api or (GITHUB_API if host == GITHUB else f"https://{host}/api/v3")
     parts = urlsplit(api)
     if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in _LOOPBACK):
         message = f"api is {api!r}, which would send the token unencrypted: use an https URL"
-        raise Invalid("the settings", [Fault(field, message)])
+        raise Invalid("the configuration", [Fault(field, message)])
     return _Known(api, token)

@@ -73,7 +73,7 @@ class AllowList(msgspec.Struct, frozen=True):
             except ValueError as wrong:
                 faults.append(Fault(f"{SETTING}[{index}]", f"found {text[:80]!r}; {wrong}"))
         if faults:
-            raise Invalid("the settings", faults)
+            raise Invalid("the configuration", faults)
         return AllowList(tuple(entries))
 
     @property

@@ -35,19 +35,19 @@ async def recover(queue: FolderQueue) -> list[JobRecord]:
 
 
 async def _end_strays(queue: FolderQueue, job_id: str) -> None:
-    """Kill what the dead runner had started: nobody else may be at work when it goes on."""
+    """Kill the processes that the dead runner started, before the job continues."""
     data_dir = queue.board.data_dir
     for run in (run for run in run_registry.load_runs(data_dir) if run.job_id == job_id):
         swept = await kill_orphans(run.mark)
         for stray in swept.killed:
             log.warning("killed what was left", run=run.run_id, pid=stray.pid)
         if run.repo is None:
-            # What has a repo is put away by the run that goes on with it.
+            # The next run quarantines work in a repo.
             await quarantine_dead_run(data_dir, run, None)
 
 
 def _taken_back(desk: LockedQueue, job_id: str) -> list[JobRecord]:
-    """Requeue if it is still so: the runner may have ended normally meanwhile."""
+    """Requeue the job, unless its runner ended normally meanwhile."""
     kept = desk.kept.get(job_id)
     if kept is None or not leases_of(kept.job):
         return []

@@ -1,4 +1,4 @@
-"""This machine as a fleet of one: what it can run, and which engines are resting."""
+"""This machine as a fleet of one: what it can run, and which engines are rate-limited."""
 
 from datetime import datetime, timedelta
 
@@ -14,19 +14,19 @@ from gigafactory.factory.machine.detect import DetectedMachine
 
 
 class LocalMachine:
-    """What decides whether a job can run here, now or ever."""
+    """Decides whether a job can run here, now or ever."""
 
     def __init__(
         self, factory_id: str, detected: DetectedMachine, seats: dict[str, int], *, now: datetime
     ) -> None:
-        """`seats` are those that were asked for; an engine without any has as many as needed."""
+        """Limit engines to `seats`; an engine without an entry is not limited."""
         self.problems: dict[str, str] = {}
         self._seats = seats
         self._factory = Factory(id=factory_id, token_id="", enrolled_at=now)
         self.has(detected)
 
     def has(self, detected: DetectedMachine) -> None:
-        """Know what the machine has now; an engine that rests goes on resting."""
+        """Update the detected engines; rate limits stay."""
         found = detected.engines
         self.problems = {name: each.problem for name, each in found.items() if each.problem}
         known = self._factory.engines
@@ -45,11 +45,11 @@ class LocalMachine:
 
     @property
     def id(self) -> str:
-        """Its name."""
+        """The name of the machine."""
         return self._factory.id
 
     def why_never(self, job: Job) -> str | None:
-        """Why this machine cannot do what a job asks for; None when it can."""
+        """Return why this machine cannot run a job; None if it can."""
         step = job.step or Step.RUN
         job_class = JobClass.of(job, step)
         if not job_class.allows_factory(self.id):
@@ -65,7 +65,7 @@ class LocalMachine:
     def engines_for(
         self, job: Job, busy: dict[str, int], *, now: datetime
     ) -> tuple[str | None, ...]:
-        """The engines that a job may have now (None for the ship step); nothing: it has to wait."""
+        """Yield the engines that a job can use now (None for the ship step)."""
         fit = match(JobClass.of(job, job.step or Step.RUN), FactoryTraits.of(self._factory))
         if isinstance(fit, Rejection):
             return ()
@@ -77,7 +77,7 @@ class LocalMachine:
         )
 
     def state(self, name: str, *, now: datetime) -> EngineSeats | None:
-        """What is known of an engine that rests, or cannot be used; None while nothing is wrong."""
+        """Return the state of a rate-limited or unavailable engine; None if it is usable."""
         known = self._factory.engines.get(name)
         return known if known is not None and not known.is_ready(now) else None
 
@@ -88,7 +88,7 @@ class LocalMachine:
         return name not in self._seats or busy.get(name, 0) < self._seats[name]
 
     def note(self, engine: str | None, outcome: RunOutcome, *, now: datetime) -> None:
-        """Let an engine rest that is used up, or cannot be used."""
+        """Mark an engine as rate-limited or unavailable."""
         if engine is None:
             return
         name = base_engine(engine)

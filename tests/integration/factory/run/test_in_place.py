@@ -79,7 +79,7 @@ async def test_a_folder_without_a_repo_is_changed_and_never_removed(yard: Yard) 
     ("cwd", "because"),
     [
         ("elsewhere", "factory.roots"),
-        ("desk/missing", "there is no folder"),
+        ("desk/missing", "does not exist"),
         ("desk/way-out", "factory.roots"),
         ("desk/disk-mac-1", "the factory's own"),
     ],
