@@ -264,7 +264,7 @@ class Coordinator:
         await self.ticket_updater.load()
 
     async def _seen_and_learned(self) -> None:
-        """What every coordinator does now and then: write who lives, look what was learned."""
+        """Store heartbeats and refresh the routing model."""
         await self.factories.save_last_seen()
         await self.learner.step()
         await self.shadow.save_comparisons()

@@ -103,7 +103,7 @@ class AcpReader(LineReader):
             yield from self._update(record_at(found, "params", "update"))
 
     def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:  # noqa: ARG002 - it leaves none
-        """The response to the prompt decides."""
+        """Judge the run by the response to the prompt."""
         failure = self._failure
         if failure is None and not self._done:
             failure = failure_without_result(exit_code, str(self._stderr), _PATTERNS)
@@ -285,7 +285,7 @@ def _line(message: Mapping[str, object]) -> bytes:
 
 
 def _tokens(usage: Record) -> Usage:
-    """Some agents count cached tokens as input and reasoning as output: the total shows which."""
+    """Normalise usage: some agents count cached tokens as input and reasoning as output."""
     into, out = count(usage, "inputTokens"), count(usage, "outputTokens")
     cached, written = count(usage, "cachedReadTokens"), count(usage, "cachedWriteTokens")
     thought, total = count(usage, "thoughtTokens"), count(usage, "totalTokens")

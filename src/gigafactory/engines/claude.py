@@ -90,7 +90,7 @@ def _files(work: Work) -> Mapping[str, bytes]:
 
 
 def _mcp_config(program: str) -> bytes:
-    """The MCP servers, only ours; Claude Code expands the variables itself."""
+    """Return our MCP servers only; Claude Code expands the variables itself."""
     passed = {name: f"${{{name}}}" for name in mcp_args.VARIABLES}
     how = {"type": "stdio", "command": program, "args": mcp_args.ARGUMENTS, "env": passed}
     return msgspec.json.encode({"mcpServers": {mcp_args.NAME: how}})
@@ -148,7 +148,7 @@ class ClaudeReader(LineReader):
                 pass
 
     def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:
-        """The last result decides; without one, count usage from the session file."""
+        """Judge the run by its last result; without one, count usage from the session file."""
         if self._result is None:
             for data in files.values():
                 self._read_session_file(data)

@@ -46,7 +46,7 @@ class CommandReader:
         self._stderr = Tail()
 
     def read(self, line: str, *, stderr: bool = False) -> Iterable[EngineEvent]:
-        """A usage line replaces the previous one; every other line is output."""
+        """Read a line: usage replaces the previous one; every other line is output."""
         if stderr:
             self._stderr.add(line)
             return

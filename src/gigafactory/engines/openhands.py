@@ -136,7 +136,7 @@ class OpenHandsReader(LineReader):
         return failure_without_result(exit_code, str(self._stderr), _PATTERNS)
 
     def _state(self, files: Mapping[str, bytes]) -> Record:
-        """The state file of this conversation, among those of earlier ones.
+        """Return the state file of this conversation, not of earlier ones.
 
         Its id is printed only at the end; before that, the id of the user message identifies it.
         """

@@ -41,11 +41,11 @@ class LocalNeighbours(Protocol):
         ...
 
     def run_started(self, engine: str | None) -> None:
-        """A run has started."""
+        """Note that a run has started."""
         ...
 
     def run_ended(self) -> None:
-        """A run has ended and released everything."""
+        """Note that a run has ended and released everything."""
         ...
 
     def report_waiting(self, engines: Iterable[str | None]) -> None:

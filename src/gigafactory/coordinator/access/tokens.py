@@ -89,7 +89,7 @@ class Tokens:
             raise Unauthenticated(
                 "the token is not known, was revoked or has expired; get a new one"
             )
-        kin = await self._kin(token)
+        scope = await self._agent_scope(token)
         if product is not None and not ("*" in token.products or product in token.products):
             allowed = ", ".join(token.products)
             raise Forbidden(f"this token does not cover product {product!r}; it covers {allowed}")
@@ -104,13 +104,13 @@ class Tokens:
             product=product or only,
             token=token,
             request_key=request_key,
-            agent_scope=kin,
+            agent_scope=scope,
         )
 
-    async def _kin(self, token: Token) -> AgentScope | None:
-        """What the token of a job leads to; None for any other token.
+    async def _agent_scope(self, token: Token) -> AgentScope | None:
+        """Return the scope of a job token; None for any other token.
 
-        Raises Unauthenticated when the run that it was made for has ended.
+        Raise Unauthenticated if its run has ended.
         """
         if token.for_ is not TokenKind.JOB:
             return None
@@ -235,7 +235,7 @@ class Tokens:
         if token is None or not token.is_valid(self._clock.now()):
             return False
         try:
-            await self._kin(token)
+            await self._agent_scope(token)
         except Unauthenticated:
             return False
         return True

@@ -217,7 +217,7 @@ class Committer:
 
 
 def rollup_slips(writes: tuple[Write, ...]) -> Iterator[RecordChange]:
-    """What the steps of runs and jobs among these writes add to the tallies."""
+    """Yield the run deltas that these writes add to the tallies."""
     for write in writes:
         if isinstance(write, JobChange):
             if (told := increment_for_shipping(write.before, write.after)) is not None:

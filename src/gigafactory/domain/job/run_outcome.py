@@ -317,7 +317,7 @@ def _run_failed(
 def _ship_failed(
     job: Job, lease: Lease, result: Result, reason: str, *, actor: str, now: datetime
 ) -> JobChange:
-    """A conflict or a failed check waits for a person; a hand-back goes to another factory."""
+    """Leave a conflict or failed check to a person; give a hand-back to another factory."""
     again = result in UNCOUNTED_RESULTS
     note = {"factoryId": lease.factory_id, "epoch": lease.epoch, "result": result, "reason": reason}
     return transition(

@@ -103,7 +103,7 @@ class Agent:
         return {job.job_id: job.epoch for job in sorted(held, key=lambda job: job.epoch)}
 
     def _leased(self) -> list[RunningJob]:
-        """Runs that hold their lease, and thereby a seat; the others are only cleaning up."""
+        """Return the runs that hold a lease and a seat; the others are only cleaning up."""
         return [one for one in self._running.values() if not one.end_reported.is_set()]
 
     async def join(self) -> None:

@@ -148,5 +148,5 @@ class MachineCapacity:
 
 
 def _needed(engine: str | None) -> tuple[str, ...]:
-    """The slot and the seat that a run needs."""
+    """Return the slot and the seat that a run needs."""
     return (SLOT,) if engine is None else (SLOT, base_engine(engine))

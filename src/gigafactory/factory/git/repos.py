@@ -18,7 +18,7 @@ class Repos:
         served: Sequence[str],
         allowed: AllowedRemotes,
     ) -> None:
-        """`base` is a folder of checkouts; `served` are shell patterns for names and addresses."""
+        """Serve the checkouts below `base`; `served` are shell patterns for names and addresses."""
         self._base = base
         self._addresses = addresses
         self._served = tuple(served)

@@ -131,7 +131,7 @@ class RepoWorkspace:
         elsewhere: str | None = None,
         secrets: Sequence[str] = (),
     ) -> None:
-        """`base` is the commit that the work is compared with; no secret is ever pushed.
+        """Compare the work with the commit `base`; never push a secret.
 
         Work at the commit `elsewhere` is not lost with this machine.
         """

@@ -121,7 +121,7 @@ def _memory(total: int | None) -> tuple[str, ...]:
 
 
 def _valid(tokens: Iterable[str]) -> tuple[str, ...]:
-    """The valid tokens: one invalid token would make the coordinator refuse all."""
+    """Keep the valid tokens: one invalid token would make the coordinator refuse all."""
     kept: dict[str, None] = {}
     for token in tokens:
         try:

@@ -113,7 +113,7 @@ async def open_plain_folder(path: Path) -> PlainFolder:
 
 
 async def _checkpoint_commit(run: ActiveRun, mirror: Mirror) -> str | None:
-    """The commit of the checkpoint, fetched if needed; None if it no longer exists."""
+    """Return the commit of the checkpoint, fetched if needed; None if it no longer exists."""
     checkpoint = run.assignment.checkpoint
     if checkpoint is None:
         return None
@@ -128,7 +128,7 @@ async def _checkpoint_commit(run: ActiveRun, mirror: Mirror) -> str | None:
 
 
 async def _fork_point(mirror: Mirror, base: str, start: str) -> str:
-    """The commit where the work left the base branch: later commits of the base do not count."""
+    """Return the commit where the work left the base branch."""
     found = await mirror.run("merge-base", base, start, codes=(0, 1))
     return found.text.strip() or base
 

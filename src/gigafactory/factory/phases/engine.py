@@ -175,7 +175,7 @@ class EngineMonitor:
     """Follows an engine: logs its output, and watches its usage."""
 
     def __init__(self, run: ActiveRun, reader: EngineReader, used: Callable[[], None]) -> None:
-        """`used` is called when the engine has used more."""
+        """Call `used` when the engine has used more."""
         self._run = run
         self._used = used
         self.reader = reader

@@ -45,7 +45,7 @@ class CapturedFile:
     """A redacted copy of one file, in an unnamed temporary file."""
 
     def __init__(self, name: str, folder: Path) -> None:
-        """The copy is stored on the disk of `folder`."""
+        """Store the copy on the disk of `folder`."""
         self.name = name
         self.media_type = media_type_of(name)
         self.purpose = Purpose.FILE
@@ -207,7 +207,7 @@ def find_artifacts(worktree: Path, globs: Sequence[str]) -> ArtifactMatches:
 
 
 def _literal_prefix(glob: str) -> str:
-    """The folders of a glob before its first wildcard: matches can only be below them."""
+    """Return the folders of a glob before its first wildcard; matches are below them."""
     parts = glob.removeprefix("./").rstrip("/").split("/")
     plain = [part if _WILD.isdisjoint(part) else None for part in parts]
     return "/".join(parts[: plain.index(None) if None in plain else len(parts)])

@@ -65,7 +65,7 @@ class LocalMachine:
     def engines_for(
         self, job: Job, busy: dict[str, int], *, now: datetime
     ) -> tuple[str | None, ...]:
-        """Yield the engines that a job can use now (None for the ship step)."""
+        """Return the engines that a job can use now (None for the ship step)."""
         fit = match(JobClass.of(job, job.step or Step.RUN), FactoryTraits.of(self._factory))
         if isinstance(fit, Rejection):
             return ()

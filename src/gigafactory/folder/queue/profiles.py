@@ -72,7 +72,7 @@ class FolderProfiles:
         self._own[written.name] = self._saved(written)
 
     def _saved(self, written: Profile) -> Profile:
-        """The version that this is: the newest if nothing of it has changed, else the next one."""
+        """Return the newest version if nothing has changed, otherwise the next one."""
         known = list(self._versions(written.name))
         newest = known[-1] if known else None
         if newest is not None and newest == replace(
