@@ -95,10 +95,10 @@ class Tokens:
             raise Forbidden(f"this token does not cover product {product!r}; it covers {allowed}")
         only = token.products[0] if len(token.products) == 1 and "*" not in token.products else None
         factory = token.for_ is TokenKind.FACTORY
-        who = token.for_ if factory or kin else "user"
+        who = token.for_ if factory or scope else "user"
         return Caller(
             actor=f"{who}:{token.user}",
-            role=None if factory or kin else token.role,
+            role=None if factory or scope else token.role,
             factory_id=token.user if factory else None,
             products=token.products,
             product=product or only,
