@@ -113,7 +113,7 @@ async def test_where_there_is_none_it_says_why(yard: Yard) -> None:
     waiting = await yard.submit("echo x > x")
     answer = await asked(yard, waiting)
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
-    assert "it is queued" in answer.json()["detail"]
+    assert "the job is queued" in answer.json()["detail"]
     async with yard.factory():
         empty = await yard.submit("true")
         plain = await yard.submit("true", repo=None, ship="none")
