@@ -4,14 +4,14 @@ A server serves all tests of a module; each test has a product of its own: none 
 """
 
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 import pytest_asyncio
 
 from gigafactory.store.sqlite.store import SqliteStore
-from tests.services.nursery import Nursery, nursery
+from tests.services.fork_server import ForkServer, fork_server
 from tests.support.api_server import Server, Worker, a_server, a_worker
 
 
@@ -53,7 +53,6 @@ async def worker(server: Server, product: str) -> AsyncIterator[Worker]:
 
 
 @pytest.fixture(scope="session")
-def births() -> Iterator[Nursery]:
-    """Where the coordinators come from that are processes of their own."""
-    with nursery() as running:
-        yield running
+def forks() -> ForkServer:
+    """The server that starts coordinators and factories as processes of their own."""
+    return fork_server()

@@ -9,8 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.services.fork_server import fork_server
+
 AQ = str(Path(sys.executable).with_name("aq"))
 STOP_WITHIN_S = 20.0
+END_WITHIN_S = 60.0
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
@@ -41,17 +44,14 @@ class Shell:
 
     def aq(self, *typed: str, stdin: str | bytes = "", **more: str) -> Ran:
         """Type a command and wait for its end."""
-        given = stdin.encode() if isinstance(stdin, str) else stdin
-        done = subprocess.run(
-            [AQ, *typed],
-            cwd=self.folder,
-            env=environment(self.folder, **self.environ, **more),
-            input=given,
-            capture_output=True,
-            check=False,
-            timeout=60,
+        code, out, err = fork_server().run(
+            *typed,
+            folder=self.folder,
+            environ=environment(self.folder, **self.environ, **more),
+            stdin=stdin.encode() if isinstance(stdin, str) else stdin,
+            within_s=END_WITHIN_S,
         )
-        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+        return Ran(code, out.decode(), err.decode())
 
     @contextmanager
     def start(self, *typed: str) -> Iterator[subprocess.Popen[str]]:

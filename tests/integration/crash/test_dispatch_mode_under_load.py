@@ -10,7 +10,7 @@ from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.domain.job.job import Event
 from gigafactory.factory.agent.work_source import DeliveryMode, PollIntervals, WorkItem, WorkSource
 from gigafactory.wire.workers import GrantView
-from tests.services.nursery import Nursery
+from tests.services.fork_server import ForkServer
 from tests.support.crash.history_checker import asked_in, everything, faults, opened
 from tests.support.crash.restarting_coordinator import Lives, living
 from tests.support.crash.retrying_client import Caller, Factory, calling, enrolled
@@ -118,15 +118,15 @@ def _modes(events: Sequence[Event]) -> set[str]:
 
 
 async def test_switching_strands_nothing_on_the_embedded_store(
-    births: Nursery, tmp_path: Path
+    forks: ForkServer, tmp_path: Path
 ) -> None:
-    await switched_under_load([Lives(births, tmp_path)], tmp_path / "data" / "fleet.db")
+    await switched_under_load([Lives(forks, tmp_path)], tmp_path / "data" / "fleet.db")
 
 
 async def test_switching_strands_nothing_with_two_coordinators_on_postgresql(
-    births: Nursery, database: str, tmp_path: Path
+    forks: ForkServer, database: str, tmp_path: Path
 ) -> None:
     folders = [tmp_path / name for name in ("one", "other")]
     for folder in folders:
         folder.mkdir()
-    await switched_under_load([Lives(births, each, store=database) for each in folders], database)
+    await switched_under_load([Lives(forks, each, store=database) for each in folders], database)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gigafactory.domain.job.job import Event
-from tests.services.nursery import Nursery
+from tests.services.fork_server import ForkServer
 from tests.support.crash.history_checker import asked_in, everything, faults, opened
 from tests.support.crash.restarting_coordinator import Life, Lives, living
 from tests.support.crash.retrying_client import Caller, Factory, Note, calling, enrolled
@@ -179,15 +179,15 @@ async def halted_under_load(coordinators: Sequence[Lives], where: str | Path) ->
 
 
 async def test_nothing_is_granted_after_a_halt_or_a_drain_on_the_embedded_store(
-    births: Nursery, tmp_path: Path
+    forks: ForkServer, tmp_path: Path
 ) -> None:
-    await halted_under_load([Lives(births, tmp_path)], tmp_path / "data" / "fleet.db")
+    await halted_under_load([Lives(forks, tmp_path)], tmp_path / "data" / "fleet.db")
 
 
 async def test_nothing_is_granted_after_a_halt_or_a_drain_by_two_coordinators(
-    births: Nursery, database: str, tmp_path: Path
+    forks: ForkServer, database: str, tmp_path: Path
 ) -> None:
     folders = [tmp_path / name for name in ("one", "other")]
     for folder in folders:
         folder.mkdir()
-    await halted_under_load([Lives(births, each, store=database) for each in folders], database)
+    await halted_under_load([Lives(forks, each, store=database) for each in folders], database)

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from gigafactory.domain.job.change import FeedEntry
 from gigafactory.domain.job.job import Event, Job
-from tests.services.nursery import Nursery
+from tests.services.fork_server import ForkServer
 from tests.support.crash.history_checker import Asked, Judge, asked_in, everything, opened
 from tests.support.crash.restarting_coordinator import Lives, living
 from tests.support.crash.retrying_client import Note, calling
@@ -37,9 +37,9 @@ class Evidence:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def evidence(births: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Evidence:
+async def evidence(forks: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     folder: Path = tmp_path_factory.mktemp("judged")
-    lives = Lives(births, folder)
+    lives = Lives(forks, folder)
     async with living(lives), calling(lives) as admin:
         await shipping(lives, admin)
         await lives.stop()

@@ -16,8 +16,8 @@ import pytest
 from gigafactory.domain.job.change import FeedEntry
 from gigafactory.domain.job.job import Job
 from tests.services.aq import environment
+from tests.services.fork_server import ROOT, ForkServer
 from tests.services.items_server import Items, an_items_server
-from tests.services.nursery import ROOT, Nursery
 from tests.support.crash import kill_points
 from tests.support.crash.dispatch_mode_scenario import TURNED
 from tests.support.crash.history_checker import asked_in, everything, faults, opened
@@ -98,10 +98,10 @@ TELLINGS = [
 
 @pytest.mark.parametrize("name", STORIES)
 async def test_every_commit_point_of_a_story_is_named(
-    name: str, births: Nursery, tmp_path: Path
+    name: str, forks: ForkServer, tmp_path: Path
 ) -> None:
     story = STORIES[name]
-    lives = Lives(births, tmp_path, settings=story.settings)
+    lives = Lives(forks, tmp_path, settings=story.settings)
     await told(story, lives)
     made = Counter(asked.what for asked in asked_in(lives.history))
     wanted = Counter(point.partition(":")[0] for point in story.dies_at)
@@ -136,19 +136,19 @@ def test_every_commit_point_is_in_a_telling() -> None:
 
 @pytest.mark.parametrize(("name", "points"), TELLINGS, ids=named)
 async def test_nothing_is_lost_or_done_twice_when_the_coordinator_dies_at(
-    name: str, points: Sequence[str], births: Nursery, tmp_path: Path
+    name: str, points: Sequence[str], forks: ForkServer, tmp_path: Path
 ) -> None:
     story = STORIES[name]
-    lives = Lives(births, tmp_path, dooms=dooms(points), settings=story.settings)
+    lives = Lives(forks, tmp_path, dooms=dooms(points), settings=story.settings)
     await told(story, lives)
     assert lives.deaths >= 2 * len(points)
 
 
 @pytest.mark.parametrize("points", tellings(ON_POSTGRESQL), ids=named)
 async def test_nothing_is_lost_or_done_twice_on_postgresql_when_it_dies_at(
-    points: Sequence[str], births: Nursery, database: str, tmp_path: Path
+    points: Sequence[str], forks: ForkServer, database: str, tmp_path: Path
 ) -> None:
-    lives = Lives(births, tmp_path, store=database, dooms=dooms(points))
+    lives = Lives(forks, tmp_path, store=database, dooms=dooms(points))
     await told(STORIES["shipping"], lives, database)
     assert lives.deaths >= 2 * len(points)
 

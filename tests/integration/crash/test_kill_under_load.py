@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.services.nursery import Nursery
+from tests.services.fork_server import ForkServer
 from tests.services.postgres import Server
 from tests.support.crash.history_checker import asked_in, faults, opened
 from tests.support.crash.load import Crowd
@@ -53,13 +53,13 @@ async def endure(lives: Lives, where: str | Path, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_nothing_is_lost_or_done_twice_on_the_embedded_store(
-    seed: int, births: Nursery, tmp_path: Path
+    seed: int, forks: ForkServer, tmp_path: Path
 ) -> None:
-    await endure(Lives(births, tmp_path), tmp_path / "data" / "fleet.db", seed)
+    await endure(Lives(forks, tmp_path), tmp_path / "data" / "fleet.db", seed)
 
 
 async def test_nothing_is_lost_or_done_twice_on_postgresql(
-    births: Nursery, private_postgres: Server, tmp_path: Path
+    forks: ForkServer, private_postgres: Server, tmp_path: Path
 ) -> None:
     where = private_postgres.dsn()
-    await endure(Lives(births, tmp_path, store=where), where, seed=3)
+    await endure(Lives(forks, tmp_path, store=where), where, seed=3)

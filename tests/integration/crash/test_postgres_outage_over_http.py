@@ -7,7 +7,7 @@ from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
-from tests.services.nursery import Nursery
+from tests.services.fork_server import ForkServer
 from tests.services.postgres import Server
 from tests.support.crash.history_checker import asked_in, everything, faults, opened
 from tests.support.crash.load import Crowd
@@ -45,10 +45,10 @@ async def crash_twice(postgres: Server, notes: list[Note]) -> None:
 
 
 async def test_while_the_database_is_away_clients_are_told_so_and_then_go_on(
-    births: Nursery, private_postgres: Server, tmp_path: Path
+    forks: ForkServer, private_postgres: Server, tmp_path: Path
 ) -> None:
     where = private_postgres.dsn()
-    lives = Lives(births, tmp_path, store=where)
+    lives = Lives(forks, tmp_path, store=where)
     async with living(lives), calling(lives) as admin:
         crowd = Crowd(admin, jobs=JOBS, factories=WORKERS)
         await crowd.gather()
@@ -66,11 +66,11 @@ async def test_while_the_database_is_away_clients_are_told_so_and_then_go_on(
 
 
 async def test_a_lease_that_ran_out_while_the_database_was_away_is_not_taken(
-    births: Nursery, private_postgres: Server, tmp_path: Path
+    forks: ForkServer, private_postgres: Server, tmp_path: Path
 ) -> None:
     where = private_postgres.dsn()
     short = {"AQ_LEASE_TTL": str(TTL_S), "AQ_FLEET_LEASE_RENEW_SEC": "5"}
-    lives = Lives(births, tmp_path, store=where, settings=short)
+    lives = Lives(forks, tmp_path, store=where, settings=short)
     async with living(lives), calling(lives) as admin:
         factory = await enrolled(admin, "mac-1")
         job_id = await admin.submit("kept")

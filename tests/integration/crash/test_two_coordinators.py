@@ -14,7 +14,7 @@ from gigafactory.coordinator.core.ports import Store
 from gigafactory.domain.fleet.factory import Factory as FactoryRecord
 from gigafactory.domain.tenancy.leader import Leader
 from gigafactory.store.postgres.store import PostgresStore
-from tests.services.nursery import Nursery
+from tests.services.fork_server import ForkServer
 from tests.support.crash.history_checker import asked_in, faults
 from tests.support.crash.load import Crowd
 from tests.support.crash.restarting_coordinator import Life, Lives, living
@@ -117,9 +117,9 @@ async def listen(crowd: Crowd, factory: Factory) -> None:
 
 
 async def test_when_the_dispatcher_is_killed_the_other_goes_on(
-    births: Nursery, database: str, folders: tuple[Path, Path]
+    forks: ForkServer, database: str, folders: tuple[Path, Path]
 ) -> None:
-    one, other = (Lives(births, folder, store=database) for folder in folders)
+    one, other = (Lives(forks, folder, store=database) for folder in folders)
     async with both(one, other, database) as pair, calling(Either(one, other)) as admin:
         crowd = Crowd(admin, jobs=JOBS, factories=FACTORIES)
         await crowd.gather()
@@ -151,10 +151,10 @@ async def test_when_the_dispatcher_is_killed_the_other_goes_on(
 
 
 async def test_a_dispatcher_that_was_stopped_past_its_reign_offers_nothing_any_more(
-    births: Nursery, database: str, folders: tuple[Path, Path]
+    forks: ForkServer, database: str, folders: tuple[Path, Path]
 ) -> None:
-    stopped = Lives(births, folders[0], store=database, dooms=["asked:offer:1:STOP"])
-    heir = Lives(births, folders[1], store=database)
+    stopped = Lives(forks, folders[0], store=database, dooms=["asked:offer:1:STOP"])
+    heir = Lives(forks, folders[1], store=database)
     async with both(stopped, heir, database) as pair, calling(heir) as admin:
         assert await pair.leads(stopped)
         factory = await enrolled(admin, "mac-1")
@@ -192,9 +192,9 @@ async def _refused(lives: Lives, verb: str) -> bool:
 
 
 async def test_a_stream_that_moved_to_another_coordinator_is_not_closed_by_the_first(
-    births: Nursery, database: str, folders: tuple[Path, Path]
+    forks: ForkServer, database: str, folders: tuple[Path, Path]
 ) -> None:
-    first, second = (Lives(births, folder, store=database) for folder in folders)
+    first, second = (Lives(forks, folder, store=database) for folder in folders)
     async with both(first, second, database) as pair, calling(second) as admin:
         factory, another = await enrolled(admin, "mac-1"), await enrolled(admin, "mac-2")
         there = with_(factory, admin, Either(first, second)).messages()

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.services.nursery import ROOT, Nursery
+from tests.services.fork_server import ROOT, ForkServer
 from tests.support.api_server import API
 from tests.support.crash.history_checker import asked_in, faults, opened
 from tests.support.crash.restarting_coordinator import Lives, living
@@ -66,9 +66,9 @@ async def log_of(admin: Caller, job_id: str, epoch: int) -> str:
 
 @pytest.mark.parametrize("taker", ["mac-2", "mac-1"], ids=["another", "the same factory again"])
 async def test_a_worker_stopped_past_its_lease_is_fenced_when_it_wakes_up(
-    taker: str, births: Nursery, tmp_path: Path
+    taker: str, forks: ForkServer, tmp_path: Path
 ) -> None:
-    lives = Lives(births, tmp_path, settings=SHORT)
+    lives = Lives(forks, tmp_path, settings=SHORT)
     async with living(lives), calling(lives) as admin:
         sleepy = await enrolled(admin, "mac-1")
         other = sleepy if taker == sleepy.who else await enrolled(admin, taker)

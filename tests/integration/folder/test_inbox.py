@@ -7,7 +7,7 @@ from typing import Any
 
 from gigafactory.factory.agent.agent import ExitCondition
 from tests.services.aq import Shell
-from tests.services.nursery import Nursery
+from tests.services.fork_server import ForkServer
 from tests.support.factory.fleet_processes import a_far_yard
 from tests.support.factory.local_fleet import Yard, a_yard
 from tests.support.folder_queue import Place
@@ -95,11 +95,11 @@ async def test_neither_side_starves_the_other(tmp_path: Path) -> None:
 
 
 async def test_cut_off_it_goes_on_with_the_inbox_and_tells_the_rest_afterwards(
-    births: Nursery, tmp_path: Path
+    forks: ForkServer, tmp_path: Path
 ) -> None:
     place, sign = a_place(tmp_path), tmp_path / "sign"
     async with (
-        a_far_yard(births, tmp_path, settings={}) as yard,
+        a_far_yard(forks, tmp_path, settings={}) as yard,
         yard.factory(slots=2, inbox=place.board.root),
     ):
         told = await yard.submit(f"echo begun; {waits_for(sign)}", repo=None, ship="none")
@@ -121,10 +121,10 @@ async def test_cut_off_it_goes_on_with_the_inbox_and_tells_the_rest_afterwards(
 
 
 async def test_a_factory_that_cannot_join_yet_begins_with_its_inbox(
-    births: Nursery, tmp_path: Path
+    forks: ForkServer, tmp_path: Path
 ) -> None:
     place = a_place(tmp_path)
-    async with a_far_yard(births, tmp_path, settings={}) as yard:
+    async with a_far_yard(forks, tmp_path, settings={}) as yard:
         await yard.token("mac-1")
         waiting = await yard.submit("echo hello > hello.txt")
         async with AsyncExitStack() as stack:
@@ -137,10 +137,10 @@ async def test_a_factory_that_cannot_join_yet_begins_with_its_inbox(
 
 
 async def test_a_signal_ends_a_factory_that_never_could_join(
-    births: Nursery, tmp_path: Path
+    forks: ForkServer, tmp_path: Path
 ) -> None:
     place = a_place(tmp_path)
-    async with a_far_yard(births, tmp_path, settings={}) as yard:
+    async with a_far_yard(forks, tmp_path, settings={}) as yard:
         data = await yard.enrolled("mac-1")
         settings = {"AQ_DATA": str(data), "AQ_FACTORY_SANDBOX": "none"}
         async with yard.lives.dead():
@@ -155,10 +155,10 @@ async def test_a_signal_ends_a_factory_that_never_could_join(
 
 
 async def test_the_runner_of_a_folder_is_a_factory_when_it_is_told_to(
-    births: Nursery, tmp_path: Path
+    forks: ForkServer, tmp_path: Path
 ) -> None:
     place = a_place(tmp_path)
-    async with a_far_yard(births, tmp_path, settings={}) as yard:
+    async with a_far_yard(forks, tmp_path, settings={}) as yard:
         data = await yard.enrolled("mac-1")
         settings = {"AQ_DATA": str(data), "AQ_FACTORY_SANDBOX": "none", "AQ_FLEET": "1"}
         shell = Shell(place.folder, settings | {"AQ_FLEET_REPO_BASE": str(yard.folder)})

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.services.aq import environment
-from tests.services.nursery import Child, Nursery
+from tests.services.fork_server import Child, ForkServer
 from tests.support.crash.kill_points import reached_points
 from tests.support.polling import until
 
@@ -28,7 +28,7 @@ class Life(NamedTuple):
 
 
 def _life(child: Child) -> Life:
-    told = json.loads(child.said)
+    told = json.loads(child.first_line)
     return Life(child.pid, told["url"], Path(told["tokenFile"]).read_text().strip())
 
 
@@ -37,7 +37,7 @@ class Lives:
 
     def __init__(
         self,
-        nursery: Nursery,
+        fork_server: ForkServer,
         folder: Path,
         *,
         store: str | None = None,
@@ -50,7 +50,7 @@ class Lives:
         self.history = folder / "history.jsonl"
         self.dooms = list(dooms)
         self.deaths = 0
-        self._nursery = nursery
+        self._fork_server = fork_server
         self._store = ("--store", store) if store else ()
         self._environ = environment(folder, AQ_DATA=str(folder / "data"), **settings or {})
         self._keeps_port = keeps_port
@@ -74,14 +74,14 @@ class Lives:
         while True:
             self._log_begins = self._log_file.stat().st_size if self._log_file.exists() else 0
             child = await asyncio.to_thread(
-                self._nursery.start,
+                self._fork_server.start,
                 *typed,
                 folder=self.folder,
                 environ=self._environ,
                 at=",".join(self.dooms) or None,
                 ahead=self._ahead,
             )
-            if child.said:
+            if child.first_line:
                 self._life = _life(child)
                 return
             await self._bury(child.pid)
@@ -106,7 +106,7 @@ class Lives:
             self.dooms.remove(reached_points(self.history)[-1])
 
     async def _ended(self, pid: int, within_s: float) -> int | None:
-        return await asyncio.to_thread(self._nursery.ended, pid, within_s=within_s)
+        return await asyncio.to_thread(self._fork_server.wait, pid, within_s=within_s)
 
     async def murder(self, *, and_wait_s: float = 0.0) -> None:
         """Kill it now, and start it again, on a clock that went on for so long in between."""

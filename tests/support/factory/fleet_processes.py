@@ -12,7 +12,7 @@ from gigafactory.factory.process import orphans as strays
 from gigafactory.factory.run import run_registry
 from tests.services.aq import environment
 from tests.services.few_tools import search_path
-from tests.services.nursery import Nursery
+from tests.services.fork_server import ForkServer
 from tests.support.api_server import API
 from tests.support.crash.restarting_coordinator import Lives, living
 from tests.support.factory.git_repo import plain_git
@@ -46,11 +46,11 @@ class FarYard(Yard):
     """A yard whose coordinator and factories may die at any time."""
 
     def __init__(
-        self, folder: Path, lives: Lives, people: httpx.AsyncClient, births: Nursery
+        self, folder: Path, lives: Lives, people: httpx.AsyncClient, forks: ForkServer
     ) -> None:
         super().__init__(folder, FarHost(lives, people), people)
         self.lives = lives
-        self._births = births
+        self._forks = forks
         self._names: set[str] = set()
         plain_git(self.remote.path, "config", "core.logAllRefUpdates", "always")
 
@@ -78,14 +78,14 @@ class FarYard(Yard):
         )
         typed = ("factory", "run")
         child = await asyncio.to_thread(
-            self._births.start, *typed, folder=data, environ=environ, at=at
+            self._forks.start, *typed, folder=data, environ=environ, at=at
         )
-        assert child.said, self.said(name)
+        assert child.first_line, self.said(name)
         return child.pid
 
     async def ended(self, pid: int) -> int | None:
         """How a factory process ended."""
-        return await asyncio.to_thread(self._births.ended, pid, within_s=ENDS_WITHIN_S)
+        return await asyncio.to_thread(self._forks.wait, pid, within_s=ENDS_WITHIN_S)
 
     def said(self, name: str) -> str:
         """What a factory process wrote of its work."""
@@ -110,7 +110,7 @@ class FarYard(Yard):
 
 @asynccontextmanager
 async def a_far_yard(
-    births: Nursery,
+    forks: ForkServer,
     folder: Path,
     *,
     settings: Mapping[str, str] = SHORT,
@@ -119,12 +119,12 @@ async def a_far_yard(
     """A yard with a coordinator process; by default its leases are short."""
     home = folder / "coordinator"
     home.mkdir()
-    lives = Lives(births, home, settings=settings, dooms=dooms, keeps_port=True)
+    lives = Lives(forks, home, settings=settings, dooms=dooms, keeps_port=True)
     async with living(lives):
         headers = {"authorization": f"Bearer {lives.life.token}", "x-product-id": "notes"}
         base = lives.life.url + API
         async with httpx.AsyncClient(base_url=base, headers=headers, timeout=30) as people:
-            yard = FarYard(folder, lives, people, births)
+            yard = FarYard(folder, lives, people, forks)
             try:
                 yield yard
             finally:

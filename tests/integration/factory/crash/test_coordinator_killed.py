@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gigafactory.factory.reporting.outbox import Outbox
-from tests.services.nursery import Nursery
+from tests.services.fork_server import ForkServer
 from tests.support.factory.fleet_processes import FarYard, a_far_yard
 from tests.support.polling import until
 
@@ -28,11 +28,11 @@ def waits_for(sign: Path) -> str:
 
 
 async def test_a_run_goes_on_without_its_coordinator_and_tells_it_afterwards(
-    births: Nursery, tmp_path: Path
+    forks: ForkServer, tmp_path: Path
 ) -> None:
     sign = tmp_path / "sign"
     async with (
-        a_far_yard(births, tmp_path, settings={}) as yard,
+        a_far_yard(forks, tmp_path, settings={}) as yard,
         yard.factory(seats={"command": 2}) as agent,
     ):
         plain = await yard.submit(f"echo plain; {waits_for(sign)}", repo=None, ship="none")
@@ -78,11 +78,11 @@ REPORTS = {"begun": 1, "saved": 2, "ended": 3}
 @pytest.mark.parametrize("told", REPORTS)
 @pytest.mark.parametrize("moment", ["asked", "answered"])
 async def test_a_report_whose_answer_was_lost_counts_once(
-    births: Nursery, tmp_path: Path, moment: str, told: str
+    forks: ForkServer, tmp_path: Path, moment: str, told: str
 ) -> None:
     doom = f"{moment}:report:{REPORTS[told]}"
     async with (
-        a_far_yard(births, tmp_path, settings={}, dooms=[doom]) as yard,
+        a_far_yard(forks, tmp_path, settings={}, dooms=[doom]) as yard,
         yard.factory(),
         raised_again(yard),
     ):

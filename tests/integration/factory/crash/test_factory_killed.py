@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.services.nursery import Nursery
+from tests.services.fork_server import ForkServer
 from tests.support.factory.fleet_processes import FarYard, a_far_yard
 
 POINTS = (
@@ -32,8 +32,8 @@ KILLED = -signal.SIGKILL
 
 
 @pytest_asyncio.fixture
-async def yard(births: Nursery, tmp_path: Path) -> AsyncIterator[FarYard]:
-    async with a_far_yard(births, tmp_path) as made:
+async def yard(forks: ForkServer, tmp_path: Path) -> AsyncIterator[FarYard]:
+    async with a_far_yard(forks, tmp_path) as made:
         yield made
 
 

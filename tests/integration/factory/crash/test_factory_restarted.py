@@ -10,7 +10,7 @@ import pytest_asyncio
 from gigafactory.domain.errors import Conflict
 from gigafactory.factory.process.orphans import find_orphans
 from gigafactory.factory.run import run_registry
-from tests.services.nursery import Nursery
+from tests.services.fork_server import ForkServer
 from tests.support.factory.fleet_processes import FarYard, a_far_yard
 
 HALF_AND_WHOLE = (
@@ -19,8 +19,8 @@ HALF_AND_WHOLE = (
 
 
 @pytest_asyncio.fixture
-async def yard(births: Nursery, tmp_path: Path) -> AsyncIterator[FarYard]:
-    async with a_far_yard(births, tmp_path) as made:
+async def yard(forks: ForkServer, tmp_path: Path) -> AsyncIterator[FarYard]:
+    async with a_far_yard(forks, tmp_path) as made:
         yield made
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.services.nursery import Nursery
+from tests.services.fork_server import ForkServer
 from tests.support.factory.fleet_processes import FarYard, a_far_yard
 from tests.support.polling import until
 
@@ -19,8 +19,8 @@ BAD = 400
 
 
 @pytest_asyncio.fixture
-async def yard(births: Nursery, tmp_path: Path) -> AsyncIterator[FarYard]:
-    async with a_far_yard(births, tmp_path) as made:
+async def yard(forks: ForkServer, tmp_path: Path) -> AsyncIterator[FarYard]:
+    async with a_far_yard(forks, tmp_path) as made:
         yield made
 
 

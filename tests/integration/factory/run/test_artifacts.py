@@ -8,7 +8,7 @@ from typing import Any
 import pytest_asyncio
 
 from tests.services.few_tools import search_path
-from tests.services.nursery import Nursery
+from tests.services.fork_server import ForkServer
 from tests.support.factory.fleet_processes import a_far_yard
 from tests.support.factory.local_fleet import Yard, a_yard
 from tests.support.polling import until
@@ -126,12 +126,12 @@ async def test_a_job_that_goes_on_elsewhere_hands_in_nothing_yet(yard: Yard) -> 
 
 
 async def test_a_job_whose_result_could_not_be_sent_is_not_done(
-    births: Nursery, tmp_path: Path
+    forks: ForkServer, tmp_path: Path
 ) -> None:
     sign = tmp_path / "sign"
     body = f"echo begun; until [ -e {sign} ]; do sleep 0.05; done; echo kept > report"
     async with (
-        a_far_yard(births, tmp_path, settings={}) as yard,
+        a_far_yard(forks, tmp_path, settings={}) as yard,
         yard.factory() as agent,
     ):
         job_id = await yard.submit(body, repo=None, ship="none", artifacts=["report"])
@@ -147,11 +147,11 @@ async def test_a_job_whose_result_could_not_be_sent_is_not_done(
         assert "the artifacts are its only result, and were not uploaded" in handed["reason"]
 
 
-async def test_an_outage_is_waited_out(births: Nursery, tmp_path: Path) -> None:
+async def test_an_outage_is_waited_out(forks: ForkServer, tmp_path: Path) -> None:
     sign = tmp_path / "sign"
     body = f"echo begun; until [ -e {sign} ]; do sleep 0.05; done; echo kept > report"
     async with (
-        a_far_yard(births, tmp_path, settings={}) as yard,
+        a_far_yard(forks, tmp_path, settings={}) as yard,
         yard.factory() as agent,
     ):
         job_id = await yard.submit(body, repo=None, ship="none", artifacts=["report"])
