@@ -1,5 +1,6 @@
 """Fixtures that every suite may ask for: the real services, shared by all workers of a run."""
 
+import gc
 import signal
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -29,6 +30,12 @@ settings.load_profile("unhurried")
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         config.stash[RUN] = shared.Run()
+
+
+def pytest_collection_finish() -> None:
+    # The modules and tests of the whole suite stay: a garbage collection need not look at them.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)
