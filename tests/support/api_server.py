@@ -223,7 +223,15 @@ def a_server_apart(
 @asynccontextmanager
 async def serving(app: Litestar) -> AsyncIterator[str]:
     """The address at which an application answers while the block lasts."""
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False)
+    config = uvicorn.Config(
+        app,
+        host="127.0.0.1",
+        port=0,
+        log_config=None,
+        access_log=False,
+        # Client and server share one loop: a long step of a test must not end a connection.
+        timeout_keep_alive=75,
+    )
     server = uvicorn.Server(config)
     config.load()
     server.lifespan = config.lifespan_class(config)
