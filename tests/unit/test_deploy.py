@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from gigafactory.api.http.decoding import decode_query
-from gigafactory.api.workers.scaling import ScalingQuery
+from gigafactory.api.workers.scaling import parse_shapes
 from gigafactory.cli.fleet.factory import run as factory_run
 from gigafactory.coordinator.core.counters import QUICK_S, WAITS_S
 from gigafactory.domain.insights.slo import (
@@ -24,7 +24,7 @@ from gigafactory.domain.insights.slo import (
     WAIT_WITHIN_S,
     Objective,
 )
-from gigafactory.wire.scaling import ScalingView
+from gigafactory.wire.scaling import ScalingQuery, ScalingView
 from tools.metric_names import families, names
 from tools.reference import DASHBOARD
 
@@ -179,7 +179,7 @@ def test_keda_reads_the_number_that_is_wanted_of_a_shape() -> None:
     assert told["valueLocation"] in ScalingView.__struct_fields__
     address = urlsplit(told["url"])
     assert address.path == "/api/fleet/scaling"
-    (shape,) = decode_query(address.query.encode(), ScalingQuery).parse_shapes(described=True)
+    (shape,) = parse_shapes(decode_query(address.query.encode(), ScalingQuery))
     assert shape.maximum == scaled["maxReplicaCount"]
     (parameter,) = keda("TriggerAuthentication")["secretTargetRef"]
     assert parameter["parameter"] == "token"
@@ -188,7 +188,7 @@ def test_keda_reads_the_number_that_is_wanted_of_a_shape() -> None:
 def test_what_keda_starts_is_the_shape_that_it_asks_about() -> None:
     scaled = keda("ScaledJob")
     query = urlsplit(scaled["triggers"][0]["metadata"]["url"]).query
-    (shape,) = decode_query(query.encode(), ScalingQuery).parse_shapes(described=True)
+    (shape,) = parse_shapes(decode_query(query.encode(), ScalingQuery))
     pod = scaled["jobTargetRef"]["template"]["spec"]
     (init,), (factory,) = pod["initContainers"], pod["containers"]
     assert f'"{shape.factories}$HOSTNAME"' in init["args"][0]

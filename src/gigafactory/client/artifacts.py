@@ -3,13 +3,21 @@
 import msgspec
 
 from gigafactory.client.transport.call import ApiCall, UploadSource, path
+from gigafactory.domain.job.artifact import Purpose
 from gigafactory.domain.job.diff import WorkDiff
-from gigafactory.wire.files import ArchiveView, ArtifactsView, ArtifactView, LinkView
+from gigafactory.wire.files import (
+    ArchiveQuery,
+    ArchiveView,
+    ArtifactsView,
+    ArtifactUploadQuery,
+    ArtifactView,
+    LinkView,
+)
 
 
 def archived_jobs(*, limit: int = 50, cursor: str | None = None) -> ApiCall[ArchiveView]:
     """Return one page of archived jobs, oldest first."""
-    query = {"limit": limit, "cursor": cursor}
+    query = ArchiveQuery(limit=limit, cursor=cursor)
     return ApiCall(method="GET", path=path("archive"), response_type=ArchiveView, query=query)
 
 
@@ -30,21 +38,21 @@ def add(
     name: str,
     media_type: str,
     epoch: int | None = None,
-    purpose: str | None = None,
+    purpose: Purpose = Purpose.FILE,
 ) -> ApiCall[ArtifactView]:
     """Add a file to a job: as a worker with the lease epoch, or as a person without."""
     return ApiCall(
         method="POST",
         path=path("jobs", job, "artifacts"),
         response_type=ArtifactView,
-        query={
-            "name": name,
-            "sha256": file.sha256,
-            "mediaType": media_type,
-            "size": file.size,
-            "leaseEpoch": epoch,
-            "purpose": purpose,
-        },
+        query=ArtifactUploadQuery(
+            name=name,
+            sha256=file.sha256,
+            media_type=media_type,
+            size=file.size,
+            lease_epoch=epoch,
+            purpose=purpose,
+        ),
         file=file,
         content_type="application/octet-stream",
     )

@@ -2,7 +2,8 @@
 
 from gigafactory.client.transport.call import ApiCall, path
 from gigafactory.domain.scheduler.explain import Explanation
-from gigafactory.wire.jobs import EventsView
+from gigafactory.wire.files import LogReadQuery
+from gigafactory.wire.jobs import EventQuery, EventsView
 from gigafactory.wire.runs import RunsView
 
 Stream = ApiCall[object]
@@ -11,7 +12,7 @@ Stream = ApiCall[object]
 
 def events(job: str, *, after: int = 0) -> ApiCall[EventsView]:
     """Return up to 500 events of a job after a sequence number."""
-    query = {"after": after or None}
+    query = EventQuery(after=after)
     return ApiCall(
         method="GET", path=path("jobs", job, "events"), response_type=EventsView, query=query
     )
@@ -29,7 +30,7 @@ def explanation(job: str) -> ApiCall[Explanation]:
 
 def log(job: str, *, run: str | None = None, tail: int | None = None) -> ApiCall[bytes]:
     """Read the log of a run (default: the newest), or its last bytes."""
-    query = {"run": run, "tail": tail}
+    query = LogReadQuery(run=run, tail=tail)
     return ApiCall(method="GET", path=path("jobs", job, "logs"), response_type=bytes, query=query)
 
 
@@ -38,8 +39,11 @@ def log_part(job: str, *, run: str | None = None, offset: int, limit: int) -> Ap
 
     The response headers x-log-offset and x-log-end give the returned part.
     """
-    part = {"tail": limit} if offset < 0 else {"offset": offset, "limit": limit}
-    query = {"run": run, **part}
+    query = (
+        LogReadQuery(run=run, tail=limit)
+        if offset < 0
+        else LogReadQuery(run=run, offset=offset, limit=limit)
+    )
     return ApiCall(method="GET", path=path("jobs", job, "logs"), response_type=bytes, query=query)
 
 
@@ -55,5 +59,5 @@ def product_stream() -> Stream:
 
 def log_stream(job: str, *, run: str | None = None, tail: int | None = None) -> Stream:
     """Follow a run's log; the last event is `end`."""
-    query = {"run": run, "tail": tail, "follow": True}
+    query = LogReadQuery(run=run, tail=tail, follow=True)
     return ApiCall(method="GET", path=path("jobs", job, "logs"), response_type=object, query=query)

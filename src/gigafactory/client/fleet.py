@@ -7,7 +7,7 @@ import msgspec
 
 from gigafactory.client.transport.call import ApiCall, path
 from gigafactory.domain.insights.run_rollup import Insights
-from gigafactory.wire.admin import AttentionView, AuditView, QueueState, SwitchView
+from gigafactory.wire.admin import AttentionView, AuditQuery, AuditView, QueueState, SwitchView
 from gigafactory.wire.fleet import (
     EnrollmentsView,
     FactoriesView,
@@ -16,6 +16,7 @@ from gigafactory.wire.fleet import (
     InvitationView,
     Membership,
 )
+from gigafactory.wire.insights import InsightsQuery
 
 
 def factories() -> ApiCall[FactoriesView]:
@@ -121,12 +122,11 @@ def insights(
     by: Sequence[str], *, since: date | None = None, job: str | None = None
 ) -> ApiCall[Insights]:
     """Return roll-ups of runs of the fleet, or of one job or composite."""
-    day = since.isoformat() if since is not None else None
-    query = {"by": ",".join(by), "since": day, "job": job}
+    query = InsightsQuery(by=",".join(by), since=since, job=job)
     return ApiCall(method="GET", path=path("insights"), response_type=Insights, query=query)
 
 
 def audit(*, limit: int = 50, cursor: str | None = None) -> ApiCall[AuditView]:
     """Return one page of the audit log, newest first."""
-    query = {"limit": limit, "cursor": cursor}
+    query = AuditQuery(limit=limit, cursor=cursor)
     return ApiCall(method="GET", path=path("audit"), response_type=AuditView, query=query)

@@ -6,7 +6,7 @@ import msgspec
 
 from gigafactory.client.transport.call import ApiCall, path
 from gigafactory.wire.composites import DagView
-from gigafactory.wire.jobs import JobFilter, JobsView, JobView
+from gigafactory.wire.jobs import JobFilter, JobIncludes, JobsView, JobView
 
 
 def dag(job: str) -> ApiCall[DagView]:
@@ -16,8 +16,7 @@ def dag(job: str) -> ApiCall[DagView]:
 
 def find(wanted: JobFilter) -> ApiCall[JobsView]:
     """Return one page of jobs, newest first by default."""
-    query = msgspec.to_builtins(wanted)
-    return ApiCall(method="GET", path=path("jobs"), response_type=JobsView, query=query)
+    return ApiCall(method="GET", path=path("jobs"), response_type=JobsView, query=wanted)
 
 
 IDS_MAX = 100
@@ -26,14 +25,12 @@ IDS_MAX = 100
 
 def find_by_ids(job_ids: Sequence[str]) -> ApiCall[JobsView]:
     """Return the existing jobs among up to a hundred ids."""
-    return ApiCall(
-        method="GET", path=path("jobs"), response_type=JobsView, query={"id": ",".join(job_ids)}
-    )
+    return find(JobFilter(id=",".join(job_ids)))
 
 
 def get(job: str, *, include: Sequence[str] = ()) -> ApiCall[JobView]:
     """Return one job by id, or by name in the product; `include` adds parts such as `runs`."""
-    query = {"include": ",".join(include)}
+    query = JobIncludes(include=",".join(include))
     return ApiCall(method="GET", path=path("jobs", job), response_type=JobView, query=query)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from gigafactory.client.transport.call import ApiCall, path
-from gigafactory.wire.files import LogEnd
+from gigafactory.wire.files import LogChunkQuery, LogEnd
 from gigafactory.wire.fleet import HeartbeatView
 from gigafactory.wire.jobs import JobView
 from gigafactory.wire.workers import GrantView, JobTokenView, RenewedView
@@ -91,7 +91,7 @@ def log_chunk(job_id: str, epoch: int, offset: int, data: bytes) -> ApiCall[LogE
         method="POST",
         path=path("jobs", job_id, "logs"),
         response_type=LogEnd,
-        query={"leaseEpoch": epoch, "offset": offset},
+        query=LogChunkQuery(lease_epoch=epoch, offset=offset),
         body=data,
         content_type="application/octet-stream",
     )

@@ -5,7 +5,17 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from gigafactory.domain.tenancy.access import Role, TokenKind
-from gigafactory.wire.fields import ProductId, RequestDoc, ResponseView, Scope, Sentence, Timestamp
+from gigafactory.wire.fields import (
+    Cursor,
+    PageLimit,
+    ProductId,
+    QueryDoc,
+    RequestDoc,
+    ResponseView,
+    Scope,
+    Sentence,
+    Timestamp,
+)
 from gigafactory.wire.jobs import EventView
 
 
@@ -131,3 +141,11 @@ class ReadyView(ResponseView, frozen=True, kw_only=True):
 
     status: Literal["ready"] = "ready"
     position: int
+
+
+class AuditQuery(QueryDoc, frozen=True, kw_only=True):
+    """Page of the audit log."""
+
+    limit: PageLimit = 50
+    cursor: Cursor | None = None
+    """`nextCursor` of the previous page."""

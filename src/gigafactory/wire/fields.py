@@ -7,6 +7,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from gigafactory.wire.limits import PAGE_MAX
+
 
 class ResponseView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Base of all JSON objects in responses; readers ignore fields that they do not know."""
@@ -16,6 +18,10 @@ class RequestDoc(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
     """Base of most JSON objects in requests; an unknown field is refused by name."""
+
+
+class QueryDoc(RequestDoc, frozen=True, kw_only=True, omit_defaults=True):
+    """Base of all query strings; the client sends only parameters that differ from the default."""
 
 
 Timestamp = Annotated[
@@ -67,6 +73,9 @@ ProductId = Annotated[
 Scope = Annotated[str, Meta(pattern=r"^(\*|(?!.*\.\.)[a-z0-9][a-z0-9._-]{0,99})$(?!\n)")]
 Epoch = Annotated[int, Meta(ge=0, le=2**53 - 1, description="the fencing epoch of the lease")]
 Count = Annotated[int, Meta(ge=0, le=10**15)]
+PageLimit = Annotated[int, Meta(ge=1, le=PAGE_MAX)]
+Cursor = Annotated[str, Meta(max_length=1000)]
+"""Where a page of a list starts: `nextCursor` of the page before."""
 Line = Annotated[str, Meta(max_length=500)]
 Sentence = Annotated[str, Meta(max_length=10_000)]
 Word = Annotated[str, Meta(min_length=1, max_length=200)]

@@ -4,8 +4,26 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from gigafactory.domain.job.artifact import LINK_TTL, LINK_TTL_MAX
-from gigafactory.wire.fields import RequestDoc, ResponseView, Timestamp
+from gigafactory.domain.job.artifact import (
+    DEFAULT_MEDIA_TYPE,
+    LINK_TTL,
+    LINK_TTL_MAX,
+    NAME_CHARS_MAX,
+    Purpose,
+)
+from gigafactory.wire.fields import (
+    Cursor,
+    Epoch,
+    PageLimit,
+    QueryDoc,
+    RequestDoc,
+    ResponseView,
+    Timestamp,
+    Word,
+)
+from gigafactory.wire.limits import LOG_BYTES_MAX
+
+Offset = Annotated[int, Meta(ge=0, le=LOG_BYTES_MAX, description="bytes")]
 
 
 class ArtifactView(ResponseView, frozen=True, kw_only=True):
@@ -79,3 +97,60 @@ class LogEvent(ResponseView, frozen=True, kw_only=True):
 
     offset: int
     text: str = ""
+
+
+class ArtifactUploadQuery(QueryDoc, frozen=True, kw_only=True):
+    """Description of the uploaded bytes."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
+    """A relative path, as in the worktree: `reports/coverage.html`."""
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$(?!\n)")]
+    """Hash of the bytes; a mismatch is refused."""
+    media_type: Annotated[str, Meta(min_length=3, max_length=250)] = DEFAULT_MEDIA_TYPE
+    size: Annotated[int, Meta(ge=0, le=1 << 40)] | None = None
+    """Size of the bytes, if known in advance."""
+    lease_epoch: Epoch | None = None
+    """For workers: the fencing epoch of the lease."""
+    purpose: Purpose = Purpose.FILE
+    """`diff` for the run's diff, which `GET …/diff` returns; a newer one replaces it."""
+
+
+class ArtifactQuery(QueryDoc, frozen=True, kw_only=True):
+    """Access without a token."""
+
+    link: Word | None = None
+    """The secret of a link to this artifact."""
+
+
+class ArchiveQuery(QueryDoc, frozen=True, kw_only=True):
+    """Page of the archive."""
+
+    limit: PageLimit = 50
+    cursor: Cursor | None = None
+    """`nextCursor` of the previous page."""
+
+
+class LogChunkQuery(QueryDoc, frozen=True, kw_only=True):
+    """Position of a log chunk."""
+
+    lease_epoch: Epoch
+    offset: Offset
+
+
+class LogReadQuery(QueryDoc, frozen=True, kw_only=True):
+    """Part of a run's log."""
+
+    run: Word | None = None
+    """Id or number of the run; default: the newest."""
+    offset: Offset = 0
+    limit: Annotated[int, Meta(ge=1, le=LOG_BYTES_MAX)] | None = None
+    """Maximum number of bytes."""
+    tail: Annotated[int, Meta(ge=1, le=LOG_BYTES_MAX)] | None = None
+    """Number of bytes from the end."""
+    follow: bool = False
+    """Follow as server-sent events until the run ends."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the query selects no part of the log."""
+        return not self.offset and self.limit is None and self.tail is None

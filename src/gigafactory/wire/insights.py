@@ -1,6 +1,15 @@
 """Records of insights: run roll-ups, advice, objectives."""
 
-from gigafactory.wire.fields import Money, ResponseView
+from datetime import date
+from typing import Annotated
+
+from msgspec import Meta
+
+from gigafactory.domain.insights.run_rollup import GroupBy
+from gigafactory.wire.fields import Money, QueryDoc, ResponseView, Word
+
+USUAL_GROUPS = "engine,profile,repo,day"
+_BY = "|".join(GroupBy)
 
 
 class RunRollupView(ResponseView, frozen=True, kw_only=True):
@@ -84,3 +93,16 @@ class InsightsView(ResponseView, frozen=True, kw_only=True):
     """Overall advice first; empty with a `job` filter."""
     objectives: tuple[ObjectiveView, ...]
     """Empty with a `job` filter."""
+
+
+class InsightsQuery(QueryDoc, frozen=True, kw_only=True):
+    """Grouping and filter of the runs."""
+
+    by: Annotated[
+        str, Meta(pattern=rf"^({_BY})(,({_BY})){{0,7}}$(?!\n)", examples=[USUAL_GROUPS])
+    ] = USUAL_GROUPS
+    """Groupings, separated by commas; `job` only with a `job` filter."""
+    since: Annotated[date, Meta(examples=["2026-11-01"])] | None = None
+    """Only runs that began on this day (UTC) or later."""
+    job: Word | None = None
+    """Only the runs of this job, or of this composite's children."""

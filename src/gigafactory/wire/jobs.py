@@ -6,7 +6,10 @@ from msgspec import UNSET, Meta, UnsetType
 
 from gigafactory.domain.job.job import Checkpoint, Priority, Result, Stage
 from gigafactory.wire.fields import (
+    Cursor,
     ManifestJson,
+    PageLimit,
+    QueryDoc,
     RequestDoc,
     ResponseView,
     Sentence,
@@ -149,7 +152,7 @@ Ids = Annotated[
 ]
 
 
-class JobFilter(RequestDoc, frozen=True, kw_only=True, omit_defaults=True):
+class JobFilter(QueryDoc, frozen=True, kw_only=True):
     """Filter of a list of jobs."""
 
     id: Ids | None = None
@@ -163,12 +166,32 @@ class JobFilter(RequestDoc, frozen=True, kw_only=True, omit_defaults=True):
     text: Annotated[str, Meta(max_length=200)] | None = None
     """Prefixes of words of the name or title."""
     sort: Annotated[str, Meta(pattern=r"^(newest|oldest)$(?!\n)")] = "newest"
-    limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 50
-    cursor: Annotated[str, Meta(max_length=1000)] | None = None
+    limit: PageLimit = 50
+    cursor: Cursor | None = None
     """`nextCursor` of the previous page."""
 
 
-class JobIncludes(RequestDoc, frozen=True, kw_only=True):
+class JobIncludes(QueryDoc, frozen=True, kw_only=True):
     """Additional parts of a job to return."""
 
     include: Include = ""
+
+
+EVENT_NUMBER_MAX = 10**15
+
+
+EventNumber = Annotated[int, Meta(ge=0, le=EVENT_NUMBER_MAX)]
+
+
+class EventQuery(QueryDoc, frozen=True, kw_only=True):
+    """Page of a job's events."""
+
+    after: EventNumber = 0
+    """Only events with a higher seq."""
+    limit: PageLimit = PAGE_MAX
+
+
+class ResumeQuery(QueryDoc, frozen=True, kw_only=True):
+    """Where to resume; the header Last-Event-ID takes precedence."""
+
+    after: EventNumber | None = None

@@ -12,5 +12,7 @@ CLAIM_WAIT_MAX_S = 30.0
 """Seconds that a claim may wait for a job."""
 REPORTS_MAX = 500
 """Reports in one request."""
+LOG_BYTES_MAX = 1 << 30
+"""Bytes of the log of one run."""
 INVITATION_LASTS = timedelta(hours=1)
 """Default lifetime of an enrollment secret."""

@@ -1,14 +1,16 @@
 """Records of demand and of scale targets."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
+import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.job.job import Priority, Step
 from gigafactory.domain.manifest.capability import parse_advertised
 from gigafactory.domain.scaling.scale_target import FactoryState, Shape
-from gigafactory.wire.fields import RequestDoc, ResponseView, Timestamp
+from gigafactory.wire.fields import QueryDoc, ResponseView, Timestamp
 
 Number = Annotated[int, Meta(ge=0, le=10_000)]
 
@@ -35,7 +37,7 @@ Seats = Annotated[
 Listed = Annotated[str, Meta(min_length=1, max_length=10_000, examples=["os:linux,node:20"])]
 
 
-class ShapeDoc(RequestDoc, frozen=True, kw_only=True):
+class ShapeDoc(QueryDoc, frozen=True, kw_only=True):
     """A machine shape: what each factory offers, and how many there may be."""
 
     name: Name = "shape"
@@ -58,6 +60,25 @@ class ShapeDoc(RequestDoc, frozen=True, kw_only=True):
     """Number of idle factories to keep in addition."""
     backlog: Several = 1
     """Jobs that may wait per seat while none is late."""
+
+    @classmethod
+    def from_domain(cls, shape: Shape) -> "ShapeDoc":
+        """Return the wire record of a shape."""
+        seats = (f"{name}={count}" for name, count in shape.engines.items())
+        return cls(
+            name=shape.name,
+            factories=shape.factories or None,
+            capabilities=",".join(shape.capabilities) or None,
+            engines=",".join(seats) or None,
+            slots=shape.slots,
+            products=",".join(shape.products) or None,
+            repos=",".join(shape.repos) or None,
+            clones=shape.may_clone,
+            minimum=shape.minimum,
+            maximum=shape.maximum,
+            warm=shape.warm,
+            backlog=shape.backlog,
+        )
 
     def to_domain(self, where: str = "") -> Shape:
         """Return the domain shape.
@@ -84,6 +105,19 @@ class ShapeDoc(RequestDoc, frozen=True, kw_only=True):
             warm=self.warm,
             backlog=self.backlog,
         )
+
+
+class ScalingQuery(ShapeDoc, frozen=True, kw_only=True):
+    """One shape as parameters, several as JSON, or none to get only the demand."""
+
+    shapes: Annotated[str, Meta(min_length=2, max_length=50_000)] | None = None
+    """Several shapes as a JSON list; a job counts for the first that can run it."""
+
+    @classmethod
+    def from_shapes(cls, shapes: Sequence[Shape]) -> "ScalingQuery":
+        """Return the query that describes shapes."""
+        docs = [ShapeDoc.from_domain(shape) for shape in shapes]
+        return cls(shapes=msgspec.json.encode(docs).decode() if docs else None)
 
 
 def _split(text: str | None) -> tuple[str, ...]:

@@ -1,11 +1,9 @@
 """Audit log endpoint."""
 
 from collections.abc import Sequence
-from typing import Annotated
 
 from litestar import get
 from litestar.types import ASGIApp
-from msgspec import Meta
 
 from gigafactory.api.http.cursor import decode_cursor, encode_cursor
 from gigafactory.api.http.operation import Body, operation
@@ -16,19 +14,9 @@ from gigafactory.coordinator.core.audit import visible_products
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.job.job import Event
 from gigafactory.domain.tenancy.access import Caller
-from gigafactory.wire.admin import AuditView
-from gigafactory.wire.fields import RequestDoc
-from gigafactory.wire.limits import PAGE_MAX
+from gigafactory.wire.admin import AuditQuery, AuditView
 
 TAG = "Audit"
-
-
-class AuditQuery(RequestDoc, frozen=True, kw_only=True):
-    """Page of the audit log."""
-
-    limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 50
-    cursor: Annotated[str, Meta(max_length=1000)] | None = None
-    """`nextCursor` of the previous page."""
 
 
 @get("/audit", opt=operation(TAG, query=AuditQuery, responses={200: Body(of=AuditView)}))

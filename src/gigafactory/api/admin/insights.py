@@ -1,11 +1,7 @@
 """Insights endpoint: roll-ups of runs."""
 
-from datetime import date
-from typing import Annotated
-
 from litestar import get
 from litestar.types import ASGIApp
-from msgspec import Meta
 from msgspec.structs import asdict
 
 from gigafactory.api.http.operation import Body, operation
@@ -14,22 +10,13 @@ from gigafactory.api.http.response import json_response
 from gigafactory.domain.insights.run_rollup import GroupBy, Insights, RunRollup
 from gigafactory.domain.insights.slo import ERROR_BUDGETS, SloMeasurement
 from gigafactory.domain.manifest.units import format_usd
-from gigafactory.wire.fields import RequestDoc, Word
-from gigafactory.wire.insights import AdviceView, InsightsView, ObjectiveView, RunRollupView
-
-USUAL = "engine,profile,repo,day"
-_BY = "|".join(GroupBy)
-
-
-class InsightsQuery(RequestDoc, frozen=True, kw_only=True):
-    """Grouping and filter of the runs."""
-
-    by: Annotated[str, Meta(pattern=rf"^({_BY})(,({_BY})){{0,7}}$(?!\n)", examples=[USUAL])] = USUAL
-    """Groupings, separated by commas; `job` only with a `job` filter."""
-    since: Annotated[date, Meta(examples=["2026-11-01"])] | None = None
-    """Only runs that began on this day (UTC) or later."""
-    job: Word | None = None
-    """Only the runs of this job, or of this composite's children."""
+from gigafactory.wire.insights import (
+    AdviceView,
+    InsightsQuery,
+    InsightsView,
+    ObjectiveView,
+    RunRollupView,
+)
 
 
 @get(

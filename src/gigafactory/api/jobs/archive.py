@@ -1,10 +1,7 @@
 """Archive endpoints: old finished jobs, each as one compressed file."""
 
-from typing import Annotated
-
 from litestar import get
 from litestar.types import ASGIApp
-from msgspec import Meta
 
 from gigafactory.api.http.cursor import decode_cursor, encode_cursor
 from gigafactory.api.http.download import Download, etag, parse_range
@@ -15,20 +12,11 @@ from gigafactory.api.http.response import json_response
 from gigafactory.coordinator.core.audit import visible_products
 from gigafactory.domain.job.artifact import Artifact
 from gigafactory.domain.submission.retention import ArchivedJob
-from gigafactory.wire.fields import RequestDoc, timestamp
-from gigafactory.wire.files import ArchivedView, ArchiveView
-from gigafactory.wire.limits import PAGE_MAX
+from gigafactory.wire.fields import timestamp
+from gigafactory.wire.files import ArchivedView, ArchiveQuery, ArchiveView
 
 TAG = "Archive"
 GZIP = "application/gzip"
-
-
-class ArchiveQuery(RequestDoc, frozen=True, kw_only=True):
-    """Page of the archive."""
-
-    limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = 50
-    cursor: Annotated[str, Meta(max_length=1000)] | None = None
-    """`nextCursor` of the previous page."""
 
 
 def _view(of: ArchivedJob) -> ArchivedView:

@@ -1,11 +1,9 @@
 """Artifact endpoints: upload with hash check, download, diff, links."""
 
 from datetime import timedelta
-from typing import Annotated
 
 from litestar import delete, get, post
 from litestar.types import ASGIApp
-from msgspec import Meta
 
 from gigafactory.api.http.download import Download, etag, parse_range
 from gigafactory.api.http.examples import ARTIFACT, JOB_ID, NOON
@@ -13,34 +11,19 @@ from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import ApiRequest
 from gigafactory.api.http.response import JSON, NO_CONTENT, HttpResponse, json_response
 from gigafactory.api.render.jobs import render_artifact
-from gigafactory.domain.job.artifact import (
-    DEFAULT_MEDIA_TYPE,
-    NAME_CHARS_MAX,
-    Artifact,
-    ArtifactUpload,
-    Purpose,
-)
+from gigafactory.domain.job.artifact import DEFAULT_MEDIA_TYPE, Artifact, ArtifactUpload
 from gigafactory.domain.job.diff import WorkDiff
-from gigafactory.wire.fields import Epoch, RequestDoc, Word, timestamp
-from gigafactory.wire.files import ArtifactsView, ArtifactView, LinkDoc, LinkView
+from gigafactory.wire.fields import timestamp
+from gigafactory.wire.files import (
+    ArtifactQuery,
+    ArtifactsView,
+    ArtifactUploadQuery,
+    ArtifactView,
+    LinkDoc,
+    LinkView,
+)
 
 TAG = "Artifacts"
-
-
-class ArtifactUploadQuery(RequestDoc, frozen=True, kw_only=True):
-    """Description of the uploaded bytes."""
-
-    name: Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
-    """A relative path, as in the worktree: `reports/coverage.html`."""
-    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$(?!\n)")]
-    """Hash of the bytes; a mismatch is refused."""
-    media_type: Annotated[str, Meta(min_length=3, max_length=250)] = DEFAULT_MEDIA_TYPE
-    size: Annotated[int, Meta(ge=0, le=1 << 40)] | None = None
-    """Size of the bytes, if known in advance."""
-    lease_epoch: Epoch | None = None
-    """For workers: the fencing epoch of the lease."""
-    purpose: Purpose = Purpose.FILE
-    """`diff` for the run's diff, which `GET …/diff` returns; a newer one replaces it."""
 
 
 @post(
@@ -145,13 +128,6 @@ async def read_diff(request: ApiRequest) -> ASGIApp:
     )
     media_type = f"{TEXT}; charset=utf-8".encode()
     return HttpResponse(200, diff.text.encode(), media_type=media_type, headers=headers)
-
-
-class ArtifactQuery(RequestDoc, frozen=True, kw_only=True):
-    """Access without a token."""
-
-    link: Word | None = None
-    """The secret of a link to this artifact."""
 
 
 WHOLE = Body(

@@ -1,10 +1,7 @@
 """Endpoints on a job's history: events, runs, explanation, event streams."""
 
-from typing import Annotated
-
 from litestar import get
 from litestar.types import ASGIApp
-from msgspec import Meta
 
 from gigafactory.api.http import sse
 from gigafactory.api.http.examples import JOB_ID, NOON
@@ -14,15 +11,10 @@ from gigafactory.api.http.response import json_response
 from gigafactory.api.render import jobs as views
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.scheduler.explain import Explanation
-from gigafactory.wire.fields import RequestDoc
-from gigafactory.wire.jobs import EventsView
-from gigafactory.wire.limits import PAGE_MAX
+from gigafactory.wire.jobs import EVENT_NUMBER_MAX, EventQuery, EventsView, ResumeQuery
 from gigafactory.wire.runs import RunsView
 
 TAG = "Events"
-NUMBER_MAX = 10**15
-
-Number = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
 
 EVENT = {
     "seq": 1,
@@ -35,14 +27,6 @@ EVENT = {
     "data": {},
     "position": 17,
 }
-
-
-class EventQuery(RequestDoc, frozen=True, kw_only=True):
-    """Page of a job's events."""
-
-    after: Number = 0
-    """Only events with a higher seq."""
-    limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = PAGE_MAX
 
 
 @get(
@@ -64,12 +48,6 @@ async def list_events(request: ApiRequest) -> ASGIApp:
     return json_response(EventsView(events=tuple(views.render_event(event) for event in events)))
 
 
-class ResumeQuery(RequestDoc, frozen=True, kw_only=True):
-    """Where to resume; the header Last-Event-ID takes precedence."""
-
-    after: Number | None = None
-
-
 def resume_position(request: ApiRequest) -> int | None:
     """Return the event number after which a stream resumes.
 
@@ -88,7 +66,7 @@ def last_event_id(request: ApiRequest) -> int | None:
     header = request.header(b"last-event-id")
     if header is None:
         return None
-    if not header.isdigit() or int(header) > NUMBER_MAX:
+    if not header.isdigit() or int(header) > EVENT_NUMBER_MAX:
         fault = Fault("Last-Event-ID", "is not a number; send the unchanged id of the last event")
         raise Invalid("the request", [fault])
     return int(header)

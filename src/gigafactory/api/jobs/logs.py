@@ -2,12 +2,10 @@
 
 import codecs
 from collections.abc import AsyncIterator
-from typing import Annotated
 
 from litestar import get, post
 from litestar.types import ASGIApp, Receive, Send
 from litestar.types import Scope as ASGIScope
-from msgspec import Meta
 
 from gigafactory.api.http import sse
 from gigafactory.api.http.download import parse_range
@@ -17,23 +15,12 @@ from gigafactory.api.http.request import ApiRequest
 from gigafactory.api.http.response import json_response
 from gigafactory.api.jobs.events import last_event_id
 from gigafactory.coordinator.files.log_readers import LogPiece, awaits_run
-from gigafactory.coordinator.files.logs import LOG_BYTES_MAX
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.tenancy.access import Caller
-from gigafactory.wire.fields import Epoch, RequestDoc, Word
-from gigafactory.wire.files import LogEnd
+from gigafactory.wire.files import LogChunkQuery, LogEnd, LogReadQuery
 
 TAG = "Logs"
 TEXT = "text/plain; charset=utf-8"
-
-Offset = Annotated[int, Meta(ge=0, le=LOG_BYTES_MAX, description="bytes")]
-
-
-class LogChunkQuery(RequestDoc, frozen=True, kw_only=True):
-    """Position of a log chunk."""
-
-    lease_epoch: Epoch
-    offset: Offset
 
 
 @post(
@@ -66,25 +53,6 @@ LOG = Body(
     other_media_types=(sse.MEDIA_TYPE,),
 )
 PART = Body(media_type=TEXT, description="the requested byte range")
-
-
-class LogReadQuery(RequestDoc, frozen=True, kw_only=True):
-    """Part of a run's log."""
-
-    run: Word | None = None
-    """Id or number of the run; default: the newest."""
-    offset: Offset = 0
-    limit: Annotated[int, Meta(ge=1, le=LOG_BYTES_MAX)] | None = None
-    """Maximum number of bytes."""
-    tail: Annotated[int, Meta(ge=1, le=LOG_BYTES_MAX)] | None = None
-    """Number of bytes from the end."""
-    follow: bool = False
-    """Follow as server-sent events until the run ends."""
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the query selects no part of the log."""
-        return not self.offset and self.limit is None and self.tail is None
 
 
 @get(

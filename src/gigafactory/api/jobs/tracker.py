@@ -15,13 +15,13 @@ from gigafactory.api.render import jobs as views
 from gigafactory.coordinator.tracker.ticket_importer import ImportResult, RejectedItem
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.tracker.ticket import Ticket
-from gigafactory.wire.fields import ProductId, RequestDoc
 from gigafactory.wire.tracker import (
     IngestDoc,
     RefusedTicketView,
     TicketsView,
     TicketUpdateDoc,
     TicketUpdateView,
+    WebhookQuery,
 )
 
 TAG = "Tracker"
@@ -79,13 +79,6 @@ async def echo(request: ApiRequest) -> ASGIApp:
     return json_response(
         TicketUpdateView(item_id=update.item_id, echoed=update.echoed, pending=update.pending)
     )
-
-
-class WebhookQuery(RequestDoc, frozen=True, kw_only=True):
-    """The product whose tracker sends the webhook."""
-
-    product: ProductId | None = None
-    """Default: the tracker of all products without their own."""
 
 
 @post(

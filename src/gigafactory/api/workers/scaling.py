@@ -2,7 +2,6 @@
 
 from typing import Annotated, Any
 
-import msgspec
 from litestar import get
 from litestar.types import ASGIApp
 from msgspec import UNSET, Meta
@@ -20,37 +19,14 @@ from gigafactory.wire.fields import timestamp
 from gigafactory.wire.scaling import (
     DemandView,
     ScaleTargetView,
+    ScalingQuery,
     ScalingView,
     ShapeDoc,
     ShapeFactoryView,
 )
 
 SHAPES_MAX = 100
-
-
-class ScalingQuery(ShapeDoc, frozen=True, kw_only=True):
-    """One shape as parameters, several as JSON, or none to get only the demand."""
-
-    shapes: Annotated[str, Meta(min_length=2, max_length=50_000)] | None = None
-    """Several shapes as a JSON list; a job counts for the first that can run it."""
-
-    def parse_shapes(self, *, described: bool) -> list[Shape]:
-        """Return the requested shapes; none unless the query is `described`.
-
-        Raises Invalid, Malformed.
-        """
-        if self.shapes is None:
-            return [self.to_domain()] if described else []
-        if self != msgspec.structs.replace(ScalingQuery(), shapes=self.shapes):
-            wrong = "describes several shapes; remove the other parameters"
-            raise Invalid("the query", [Fault("shapes", wrong)])
-        docs = decode_json(self.shapes.encode(), _Shapes, "the query's shapes")
-        return [doc.to_domain(f"shapes[{number}].") for number, doc in enumerate(docs)]
-
-
 _Shapes: Any = Annotated[tuple[ShapeDoc, ...], Meta(max_length=SHAPES_MAX)]
-
-
 EXAMPLE = {
     "at": NOON,
     "classes": [
@@ -111,9 +87,23 @@ async def scaling(request: ApiRequest) -> ASGIApp:
     """
     caller = await request.caller()
     query = request.query(ScalingQuery)
-    shapes = query.parse_shapes(described=bool(request.scope["query_string"]))
+    shapes = parse_shapes(query) if request.scope["query_string"] else []
     snapshot = request.coordinator.scaling.snapshot(caller, shapes)
     return json_response(_scaling(snapshot, with_total=bool(shapes)))
+
+
+def parse_shapes(query: ScalingQuery) -> list[Shape]:
+    """Return the shapes that a query describes: one as parameters, or several as JSON.
+
+    Raises Invalid, Malformed.
+    """
+    if query.shapes is None:
+        return [query.to_domain()]
+    if query != ScalingQuery(shapes=query.shapes):
+        wrong = "describes several shapes; remove the other parameters"
+        raise Invalid("the query", [Fault("shapes", wrong)])
+    docs = decode_json(query.shapes.encode(), _Shapes, "the query's shapes")
+    return [doc.to_domain(f"shapes[{number}].") for number, doc in enumerate(docs)]
 
 
 def _scaling(of: ScalingSnapshot, *, with_total: bool) -> ScalingView:

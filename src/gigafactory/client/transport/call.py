@@ -10,6 +10,7 @@ import msgspec
 from gigafactory.client.transport.headers import ROOT, common_headers
 from gigafactory.client.transport.problems import ConnectionBroken, parse_refusal
 from gigafactory.domain.errors import Refused, Unavailable
+from gigafactory.wire.fields import QueryDoc
 
 T = TypeVar("T")
 
@@ -17,8 +18,6 @@ RETRY_DELAYS_S = (0.2, 0.5, 1.0)
 """Delays before each retry of a request without a response."""
 UNAVAILABLE = 503
 ERRORS = 400
-
-Query = Mapping[str, str | int | bool | Sequence[str] | None]
 
 
 class UploadSource(Protocol):
@@ -45,7 +44,7 @@ class ApiCall(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     method: str
     path: str
     response_type: type[T]
-    query: Query = {}
+    query: QueryDoc | None = None
     body: bytes | None = None
     file: UploadSource | None = None
     """Streamed instead of `body`."""
@@ -60,8 +59,8 @@ class ApiCall(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     @property
     def target(self) -> str:
         """The path and query of the request line."""
-        given = [(key, value) for key, value in self.query.items() if value not in (None, "", ())]
-        pairs = [(key, _text(each)) for key, value in given for each in _each(value)]
+        parameters: dict[str, object] = msgspec.to_builtins(self.query) if self.query else {}
+        pairs = [(name, _text(value)) for name, value in parameters.items() if value != ""]
         return self.path + (f"?{urlencode(pairs)}" if pairs else "")
 
     def headers(self, token: str | None, product: str | None, key: str) -> dict[str, str]:
@@ -141,10 +140,6 @@ def _transient_failure(reply: Reply | ConnectionBroken) -> Refused | None:
 def path(*parts: str) -> str:
     """Return the path of a resource with each part percent-encoded."""
     return "/".join((ROOT, *(quote(part, safe="") for part in parts)))
-
-
-def _each(value: object) -> Sequence[object]:
-    return value if isinstance(value, list | tuple) else (value,)
 
 
 def _text(value: object) -> str:

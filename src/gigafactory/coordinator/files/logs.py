@@ -8,10 +8,9 @@ from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.errors import LogGap, TooLarge
 from gigafactory.domain.job.lease import require_lease
 from gigafactory.domain.tenancy.access import Caller
+from gigafactory.wire.limits import LOG_BYTES_MAX
 
 CHUNK_BYTES_MAX = 1 << 20
-LOG_BYTES_MAX = 1 << 30
-"""Size limit of a run's log; later chunks are refused."""
 ENDS_MAX = 10_000
 
 

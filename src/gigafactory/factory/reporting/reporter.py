@@ -132,7 +132,7 @@ class FleetReporter:
             name=file.name,
             media_type=file.media_type,
             epoch=self._epoch,
-            purpose=file.purpose if file.purpose is not Purpose.FILE else None,
+            purpose=file.purpose,
         )
         while True:
             try:

@@ -1,21 +1,22 @@
 """Audit page: who did what in the fleet, newest first."""
 
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
 from litestar import get
 from litestar.types import ASGIApp
-from msgspec import Meta
 
-from gigafactory.api.admin.audit import AuditQuery, find_audit_events
+from gigafactory.api.admin.audit import find_audit_events
 from gigafactory.api.http.request import ApiRequest
 from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.job.job import Event
 from gigafactory.web.site.live import Part, PartKey, current_part, stream_part
 from gigafactory.web.site.rendering import render, render_page
 from gigafactory.web.site.session import WebSession, require_session
+from gigafactory.wire.admin import AuditQuery
+from gigafactory.wire.fields import Cursor
 
 DETAIL_CHARS_MAX = 200
 """Longer values are truncated; `aq audit` shows them in full."""
@@ -24,7 +25,7 @@ DETAIL_CHARS_MAX = 200
 class AuditPageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which page of the log."""
 
-    cursor: Annotated[str, Meta(max_length=1000)] | None = None
+    cursor: Cursor | None = None
 
 
 class AuditRow(NamedTuple):
