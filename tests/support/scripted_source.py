@@ -7,7 +7,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gigafactory.api.render import jobs as views
 from gigafactory.domain.errors import Refused
 from gigafactory.domain.fleet.factory import Pressure
 from gigafactory.domain.job.job import Checkpoint, Priority, Result, Stage, Step
@@ -26,6 +25,7 @@ from gigafactory.wire.budgets import BudgetView
 from gigafactory.wire.fleet import EngineView, FactoryView
 from gigafactory.wire.jobs import JobView, LeaseView
 from gigafactory.wire.runs import RunView
+from gigafactory.wire.usage import UsageView
 from tests.support import builders as worlds
 from tests.support.builders import NOON
 
@@ -315,7 +315,7 @@ class ScriptedSource:
             ended_at=None,
             result=None,
             reason=None,
-            usage=views.render_usage(Usage(cost_nano_usd=420_000_000, tokens_out=1200)),
+            usage=UsageView.from_domain(Usage(cost_nano_usd=420_000_000, tokens_out=1200)),
         )
         why = self.snapshot.wait_reasons.get(job_id, f"linux-2 has {job.name}")
         runs = (run,) if job.lease_epoch else ()

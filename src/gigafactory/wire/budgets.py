@@ -1,15 +1,9 @@
 """Records of budgets."""
 
-from typing import Annotated
-
-from msgspec import Meta
-
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.manifest.units import parse_usd
 from gigafactory.domain.tenancy.budget import AtCeiling, BudgetTerms, Period
-from gigafactory.wire.fields import Money, RequestDoc, ResponseView, Sentence, Timestamp
-
-Dollars = Annotated[float, Meta(ge=0, le=1e9)] | Annotated[str, Meta(max_length=40)]
+from gigafactory.wire.fields import Dollars, Money, RequestDoc, ResponseView, Sentence, Timestamp
 
 
 class BudgetDoc(RequestDoc, frozen=True, kw_only=True):

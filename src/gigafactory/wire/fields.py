@@ -30,6 +30,7 @@ Timestamp = Annotated[
 ]
 ManifestJson = Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object"})]
 """The JSON of a manifest as it was resolved at submission."""
+Dollars = Annotated[float, Meta(ge=0, le=1e9)] | Annotated[str, Meta(max_length=40)]
 Money = Annotated[str, Meta(description="dollars, as a decimal number", examples=["0.25"])]
 
 

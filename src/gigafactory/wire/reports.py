@@ -8,13 +8,12 @@ from msgspec import Meta
 
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.job.job import Checkpoint, Result, Stage
-from gigafactory.domain.job.run import TOOLS_MAX, Usage
 from gigafactory.domain.job.worker_report import Report
-from gigafactory.domain.manifest.units import format_usd, metered_usd
 from gigafactory.wire.fields import Count, Epoch, JobId, RequestDoc, ResponseView, Sentence, Word
 from gigafactory.wire.jobs import JobView
 from gigafactory.wire.limits import REPORTS_MAX
 from gigafactory.wire.problem import Problem
+from gigafactory.wire.usage import UsageDoc
 
 DOC_BYTES_MAX = 256 * 1024
 
@@ -65,75 +64,6 @@ class CheckpointDoc(RequestDoc, frozen=True, kw_only=True):
             session_id=self.session_id,
             factory_id=self.factory_id,
         )
-
-
-class UsageDoc(RequestDoc, frozen=True, kw_only=True):
-    """Cumulative usage of the run; `tokensIn` excludes cached tokens."""
-
-    engine: Word | None = None
-    model: Word | None = None
-    tokens_in: Count = 0
-    tokens_cached: Count = 0
-    tokens_cache_write: Count = 0
-    tokens_out: Count = 0
-    tokens_reasoning: Count = 0
-    cost_usd: Annotated[float, Meta(ge=0, le=1e9)] | Annotated[str, Meta(max_length=40)] | None = (
-        None
-    )
-    estimated: bool = False
-    turns: Count = 0
-    tool_calls: Count = 0
-    tools: Annotated[dict[str, Count], Meta(max_length=TOOLS_MAX + 1)] = msgspec.field(
-        default_factory=dict
-    )
-    """Number of calls by tool name."""
-
-    @classmethod
-    def from_domain(cls, usage: Usage) -> "UsageDoc":
-        """Return the wire record of a usage, with its cost in dollars."""
-        nanos = usage.cost_nano_usd
-        return cls(
-            engine=usage.engine,
-            model=usage.model,
-            tokens_in=usage.tokens_in,
-            tokens_cached=usage.tokens_cached,
-            tokens_cache_write=usage.tokens_cache_write,
-            tokens_out=usage.tokens_out,
-            tokens_reasoning=usage.tokens_reasoning,
-            cost_usd=None if nanos is None else format_usd(nanos),
-            estimated=usage.estimated,
-            turns=usage.turns,
-            tool_calls=usage.tool_calls,
-            tools=usage.tools,
-        )
-
-    def to_domain(self) -> Usage:
-        """Return the domain record.
-
-        Raises Invalid for an invalid cost.
-        """
-        return Usage(
-            engine=self.engine,
-            model=self.model,
-            tokens_in=self.tokens_in,
-            tokens_cached=self.tokens_cached,
-            tokens_cache_write=self.tokens_cache_write,
-            tokens_out=self.tokens_out,
-            tokens_reasoning=self.tokens_reasoning,
-            cost_nano_usd=_nanos(self.cost_usd),
-            estimated=self.estimated,
-            turns=self.turns,
-            tool_calls=self.tool_calls,
-            tools=self.tools,
-        )
-
-
-def _nanos(cost: float | str | None) -> int | None:
-    try:
-        return None if cost is None else metered_usd(cost)
-    except ValueError as expected:
-        fault = Fault("usage.costUsd", f"found {cost!r}; expected {expected}")
-        raise Invalid("the usage report", [fault]) from None
 
 
 class ReportDoc(RequestDoc, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,27 +1,11 @@
-"""Records of runs and their usage."""
+"""Records of runs."""
 
 from typing import Any
 
 from gigafactory.domain.job.job import Result, Step
 from gigafactory.domain.job.run import Review
-from gigafactory.wire.fields import Money, ResponseView, Timestamp
-
-
-class UsageView(ResponseView, frozen=True, kw_only=True):
-    """Cumulative usage of a run."""
-
-    engine: str | None
-    model: str | None
-    tokens_in: int
-    tokens_cached: int
-    tokens_cache_write: int
-    tokens_out: int
-    tokens_reasoning: int
-    cost_usd: Money | None
-    estimated: bool
-    turns: int
-    tool_calls: int
-    tools: dict[str, int]
+from gigafactory.wire.fields import ResponseView, Timestamp
+from gigafactory.wire.usage import UsageView
 
 
 class RunView(ResponseView, frozen=True, kw_only=True):

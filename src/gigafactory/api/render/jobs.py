@@ -14,12 +14,13 @@ from gigafactory.domain.job.job import (
     JobSpec,
 )
 from gigafactory.domain.job.lifecycle import actions_of
-from gigafactory.domain.job.run import Run, Usage
+from gigafactory.domain.job.run import Run
 from gigafactory.domain.manifest.units import format_usd
 from gigafactory.wire.fields import optional_timestamp, timestamp
 from gigafactory.wire.files import ArtifactView
 from gigafactory.wire.jobs import EventView, JobView, LeaseView
-from gigafactory.wire.runs import RunView, UsageView
+from gigafactory.wire.runs import RunView
+from gigafactory.wire.usage import UsageView
 from gigafactory.wire.workers import GrantView
 
 
@@ -130,25 +131,6 @@ def render_grant(of: Grant) -> GrantView:
     )
 
 
-def render_usage(of: Usage) -> UsageView:
-    """Render the usage of a run."""
-    nanos = of.cost_nano_usd
-    return UsageView(
-        engine=of.engine,
-        model=of.model,
-        tokens_in=of.tokens_in,
-        tokens_cached=of.tokens_cached,
-        tokens_cache_write=of.tokens_cache_write,
-        tokens_out=of.tokens_out,
-        tokens_reasoning=of.tokens_reasoning,
-        cost_usd=None if nanos is None else format_usd(nanos),
-        estimated=of.estimated,
-        turns=of.turns,
-        tool_calls=of.tool_calls,
-        tools=of.tools,
-    )
-
-
 def render_run(of: Run) -> RunView:
     """Render a run."""
     return RunView(
@@ -168,7 +150,7 @@ def render_run(of: Run) -> RunView:
         ended_at=optional_timestamp(of.ended_at),
         result=of.result,
         reason=of.reason,
-        usage=None if of.usage is None else render_usage(of.usage),
+        usage=None if of.usage is None else UsageView.from_domain(of.usage),
         verify=of.verify,
         diff=of.diff,
         versions=of.versions,

@@ -5,7 +5,8 @@ from typing import Any
 
 from gigafactory.cli.output.text import clock
 from gigafactory.system.formatting import format_elapsed
-from gigafactory.wire.runs import RunView, UsageView
+from gigafactory.wire.runs import RunView
+from gigafactory.wire.usage import UsageView
 
 TOKENS = {
     "tokens_in": "in",
