@@ -13,6 +13,8 @@ from gigafactory.coordinator.dispatch.grants import Grant
 from gigafactory.domain.errors import Refused, Unauthenticated, Unavailable
 from gigafactory.domain.fleet.factory import EngineSeats, Factory, Pressure
 from gigafactory.domain.tenancy.access import Caller
+from gigafactory.wire.fleet import Command
+from gigafactory.wire.workers import OfferView
 from tests.simulation.network import Lost, Network
 from tests.simulation.runs import Run
 from tests.support.builders import NOON
@@ -287,12 +289,13 @@ class Machine:
         """Take what is offered; a bad line drops the stream now and then."""
         while (message := await inbox.get()) is not None:
             await self._awake.wait()
-            if message.event == "offer" and not self.draining:
-                self.spawn(self._accept(message.data["jobId"], message.data["offerId"]))
-            elif message.event == "command" and message.data["type"] == "ask":
+            sent = message.data
+            if isinstance(sent, OfferView) and not self.draining:
+                self.spawn(self._accept(sent.job_id, sent.offer_id))
+            elif isinstance(sent, Command) and sent.type == "ask":
                 self._told_to_ask(told=True)
-            elif message.event == "command" and message.data.get("jobId") in self.runs:
-                self.runs[message.data["jobId"]].command(message.data["type"], self)
+            elif isinstance(sent, Command) and sent.job_id in self.runs:
+                self.runs[sent.job_id].command(sent.type, self)
             if self.rng.random() < self.network.weather.lost_messages * 2:
                 return
 

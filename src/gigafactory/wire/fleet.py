@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -69,6 +69,8 @@ class FactoriesView(ResponseView, frozen=True, kw_only=True):
 
 class Command(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A command for a factory; derived from state, so that none is lost."""
+
+    event: ClassVar[str] = "command"
 
     type: Literal["cancel", "preempt", "drain", "ask"]
     """`ask`: also claim work, because jobs of some product are not offered."""

@@ -1,10 +1,10 @@
 """Records of the worker protocol: claims, leases, grants."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from gigafactory.domain.job.job import Step
+from gigafactory.domain.job.job import Priority, Step
 from gigafactory.wire.fields import (
     Epoch,
     FactoryId,
@@ -36,6 +36,35 @@ class GrantView(ResponseView, frozen=True, kw_only=True):
     """Globs; changes there always need a human review."""
     worked_sec: float
     """Seconds of `budget.wall` that earlier runs have used."""
+
+
+class OfferView(ResponseView, frozen=True, kw_only=True):
+    """An offer on a factory's stream; the job itself comes with the acceptance."""
+
+    event: ClassVar[str] = "offer"
+
+    offer_id: str
+    job_id: str
+    product_id: str
+    repo: str | None
+    caps: tuple[str, ...]
+    priority: Priority
+    step: Step
+    engine: str | None
+    target_factory_id: str
+    expires_at: Timestamp
+
+
+class ShadowOfferView(ResponseView, frozen=True, kw_only=True):
+    """An offer that would have been made; only compared with the claim that follows."""
+
+    event: ClassVar[str] = "shadow"
+
+    job_id: str
+    factory_id: str
+    engine: str | None
+    score: float
+    expires_at: Timestamp
 
 
 class RenewedView(ResponseView, frozen=True, kw_only=True):

@@ -1,11 +1,7 @@
 """Rendering of fleet records: factories, tokens, products, switches."""
 
-from datetime import datetime
-from typing import Any
-
 from msgspec import UNSET, UnsetType
 
-from gigafactory.coordinator.core.ports import Message
 from gigafactory.coordinator.insights.attention import AttentionItem
 from gigafactory.domain.fleet.factory import EngineSeats, Factory, Pressure, Vitals
 from gigafactory.domain.manifest.units import format_duration
@@ -130,11 +126,3 @@ def render_attention_item(of: AttentionItem) -> AttentionItemView:
         actions=of.actions,
         product_id=of.product_id,
     )
-
-
-def render_message(of: Message) -> dict[str, Any]:
-    """Render the data of an offer or command."""
-    return {
-        key: timestamp(value) if isinstance(value, datetime) else value
-        for key, value in of.data.items()
-    }

@@ -175,7 +175,7 @@ async def _offers(
 ) -> AsyncIterator[bytes]:
     yield b": open\n\n"
     async for message in messages:
-        yield sse.frame(views.render_message(message), event=message.event)
+        yield sse.frame(message.data, event=message.data.event)
     if not await coordinator.tokens.is_valid(caller):
         yield sse.frame({"reason": "revoked"}, event="revoked")
     else:

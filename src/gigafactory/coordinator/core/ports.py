@@ -6,7 +6,7 @@ The docstrings are the contract that every adapter is tested against.
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -14,6 +14,8 @@ from gigafactory.domain.job.change import CommitResult, FeedEntry, Record, Write
 from gigafactory.domain.job.job import Event, Job, JobSpec, Priority, Stage
 from gigafactory.domain.tracker.ticket import Ticket, TicketStatus
 from gigafactory.wire import limits
+from gigafactory.wire.fleet import Command
+from gigafactory.wire.workers import OfferView, ShadowOfferView
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
@@ -138,13 +140,11 @@ class Store(Protocol):
         """Return the number of jobs in each stage."""
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Message(msgspec.Struct, frozen=True, kw_only=True):
     """An offer or a command on its way to a factory; small, never a job's body."""
 
-    factory_id: str = msgspec.field(name="targetFactoryId")
-    event: str
-    """`offer` or `command`."""
-    data: dict[str, Any]
+    factory_id: str
+    data: OfferView | ShadowOfferView | Command
 
 
 class Dispatch(Protocol):

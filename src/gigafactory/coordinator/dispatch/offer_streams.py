@@ -2,9 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
-
-import msgspec
 
 from gigafactory.coordinator.core.ports import Dispatch, Message, Store
 from gigafactory.coordinator.fleet.factories import Factories
@@ -15,6 +12,8 @@ from gigafactory.domain.job.change import FeedEntry
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.job.offer import offer_id
 from gigafactory.domain.tenancy.access import Caller
+from gigafactory.wire.fields import timestamp
+from gigafactory.wire.workers import OfferView
 
 LEAVING = frozenset(
     {event_types.TOKEN_REVOKED, event_types.TOKEN_ROTATED, event_types.FACTORY_DEREGISTERED}
@@ -73,8 +72,7 @@ class OfferStreams:
 
     def _send_commands(self, factory_id: str) -> None:
         for command in self._factories.commands(factory_id):
-            data = msgspec.to_builtins(command)
-            self._dispatch.send(Message(factory_id=factory_id, event="command", data=data))
+            self._dispatch.send(Message(factory_id=factory_id, data=command))
 
     @asynccontextmanager
     async def stream(
@@ -120,16 +118,16 @@ def offer_message(job: Job) -> Message | None:
     """Return the message for a job's standing offer, or None if it has none."""
     if job.offer is None:
         return None
-    data: dict[str, Any] = {
-        "offerId": offer_id(job.id, job.offer),
-        "jobId": job.id,
-        "productId": job.product_id,
-        "repo": job.ask.repo,
-        "caps": list(job.ask.needs),
-        "priority": job.priority,
-        "step": job.offer.step,
-        "engine": job.offer.engine,
-        "targetFactoryId": job.offer.factory_id,
-        "expiresAt": job.offer.expires_at,
-    }
-    return Message(factory_id=job.offer.factory_id, event="offer", data=data)
+    data = OfferView(
+        offer_id=offer_id(job.id, job.offer),
+        job_id=job.id,
+        product_id=job.product_id,
+        repo=job.ask.repo,
+        caps=job.ask.needs,
+        priority=job.priority,
+        step=job.offer.step,
+        engine=job.offer.engine,
+        target_factory_id=job.offer.factory_id,
+        expires_at=timestamp(job.offer.expires_at),
+    )
+    return Message(factory_id=job.offer.factory_id, data=data)

@@ -3,8 +3,6 @@
 from datetime import datetime
 from typing import NamedTuple
 
-import msgspec
-
 from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.leadership import Leadership
 from gigafactory.coordinator.core.ports import Clock, Dispatch, Message, Store
@@ -26,6 +24,8 @@ from gigafactory.domain.tenancy.dispatch_mode import (
     ShadowFindings,
     compare_placements,
 )
+from gigafactory.wire.fields import timestamp
+from gigafactory.wire.workers import ShadowOfferView
 
 WHO = "system:shadow"
 STANDING_MAX = 200
@@ -135,8 +135,14 @@ class ShadowDispatcher:
         )
         until = now + OFFER_TTL
         self._standing[pick.job_id] = ShadowDecision(waiting.job_class.product_id, placing, until)
-        data = {"jobId": pick.job_id, **msgspec.to_builtins(placing), "expiresAt": until}
-        self._dispatch.send(Message(factory_id=pick.factory_id, event="shadow", data=data))
+        data = ShadowOfferView(
+            job_id=pick.job_id,
+            factory_id=placing.factory_id,
+            engine=placing.engine,
+            score=placing.score,
+            expires_at=timestamp(until),
+        )
+        self._dispatch.send(Message(factory_id=pick.factory_id, data=data))
 
     def _expire_decisions(self, now: datetime) -> None:
         """Count decisions that no claim followed; drop those that have become impossible."""

@@ -13,7 +13,7 @@ from gigafactory.client import fleet, workers
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.domain.errors import Conflict, Halted, Refused, Unauthenticated, Unavailable
 from gigafactory.wire.fleet import Command
-from gigafactory.wire.workers import GrantView
+from gigafactory.wire.workers import GrantView, OfferView
 
 
 class PollIntervals(NamedTuple):
@@ -37,14 +37,6 @@ class DeliveryMode(StrEnum):
     STREAM = "stream"
     GATE = "gate"
     POLL = "poll"
-
-
-class OfferMessage(msgspec.Struct, frozen=True, rename="camel"):
-    """An offer as streamed; the job itself comes with the acceptance."""
-
-    offer_id: str
-    job_id: str
-    engine: str | None = None
 
 
 WorkItem = GrantView | Command
@@ -109,11 +101,11 @@ class WorkSource:
         try:
             self._streaming = True
             async for sent in self._client.follow(workers.offers(self._factory_id)):
-                if sent.event == "command":
+                if sent.event == Command.event:
                     yield msgspec.json.decode(sent.data, type=Command)
-                elif sent.event == "offer":
-                    offered = msgspec.json.decode(sent.data, type=OfferMessage)
-                    if (grant := await self._accept(offered)) is not None:
+                elif sent.event == OfferView.event:
+                    offer = msgspec.json.decode(sent.data, type=OfferView)
+                    if (grant := await self._accept(offer)) is not None:
                         yield grant
         except Unauthenticated:
             raise
@@ -122,27 +114,27 @@ class WorkSource:
         finally:
             self._streaming = False
 
-    async def _accept(self, offered: OfferMessage) -> GrantView | None:
-        if not self._can_start(offered.engine):
-            await self._decline(offered)
+    async def _accept(self, offer: OfferView) -> GrantView | None:
+        if not self._can_start(offer.engine):
+            await self._decline(offer)
             return None
         call = workers.accept(
-            self._factory_id, offered.job_id, offered.offer_id, instance_id=self._instance_id
+            self._factory_id, offer.job_id, offer.offer_id, instance_id=self._instance_id
         )
         try:
             return await self._client.send(call)
         except (Conflict, Halted) as gone:
-            log.info("offer gone", job=offered.job_id, reason=gone.detail)
+            log.info("offer gone", job=offer.job_id, reason=gone.detail)
             return None
 
-    async def _decline(self, offered: OfferMessage) -> None:
+    async def _decline(self, offer: OfferView) -> None:
         call = workers.decline(
-            self._factory_id, offered.job_id, offered.offer_id, reason="no free capacity"
+            self._factory_id, offer.job_id, offer.offer_id, reason="no free capacity"
         )
         try:
             await self._client.send(call)
         except Conflict as gone:
-            log.info("offer gone", job=offered.job_id, reason=gone.detail)
+            log.info("offer gone", job=offer.job_id, reason=gone.detail)
 
     async def _poll(self) -> AsyncIterator[WorkItem]:
         """Yield claimed grants; in stream mode, return after a while to try the stream again."""

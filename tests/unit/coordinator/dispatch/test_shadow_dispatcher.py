@@ -28,6 +28,7 @@ from gigafactory.domain.tenancy.dispatch_mode import (
 )
 from gigafactory.domain.tenancy.product import Product, Weights
 from gigafactory.store.memory import MemoryStore
+from gigafactory.wire.fleet import Command
 from tests.support.api_server import SYSTEM
 from tests.support.builders import a_factory
 from tests.support.memory_coordinator import MAC, House
@@ -85,7 +86,7 @@ class Yard(House):
 
     def published(self) -> list[tuple[str, str]]:
         """What was told over the stream of mac-1: the events, with their jobs."""
-        return [(each.event, each.data["jobId"]) for each in self.heard if "jobId" in each.data]
+        return [(sent.event, sent.job_id) for each in self.heard if (sent := each.data).job_id]
 
 
 @pytest.fixture
@@ -130,7 +131,8 @@ async def test_in_shadow_and_in_pull_nothing_is_offered_and_factories_are_told_t
         await yard.later(fleet, A_WHILE_S)
         assert [event.type for event in await fleet.store.events(job.id)] == ["submitted"]
         assert [each.type for each in fleet.factories.commands("mac-1")] == ["ask"]
-        assert [each.data for each in yard.heard if each.event == "command"] == [{"type": "ask"}]
+        commands = [each.data for each in yard.heard if isinstance(each.data, Command)]
+        assert commands == [Command("ask")]
         assert yard.published() == ([("shadow", job.id)] if way is DispatchMode.SHADOW else [])
         assert await claimed(fleet) == [job.id]
 
