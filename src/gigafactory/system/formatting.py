@@ -1,11 +1,12 @@
-"""Sizes, durations, ages and sums of money as text for people.
+"""Sizes, ages and sums of money as text for people.
 
 `aq jobs` imports this before it prints anything, so it imports nothing that loads slowly.
 """
 
 from datetime import UTC, datetime
 
-MINUTE, HOUR, DAY = 60, 3600, 86_400
+from gigafactory.domain.elapsed import DAY, HOUR, MINUTE, format_elapsed
+
 KILO, TEN = 1000, 10
 ROUNDED = -5
 """Rounded sums are exact to a hundredth of a cent: 10^5 nano-dollars."""
@@ -21,22 +22,9 @@ def format_size(count: int) -> str:
     return f"{value:.0f} {unit}" if unit == "B" or value >= TEN else f"{value:.1f} {unit}"
 
 
-def format_elapsed(seconds: float) -> str:
-    """Format a duration: `45 s`, `12 min`, `1 h 1 min`, `3 d`."""
-    whole = max(0, int(seconds))
-    if whole < MINUTE:
-        return f"{whole} s"
-    if whole < HOUR:
-        return f"{whole // MINUTE} min"
-    if whole < DAY:
-        hours, rest = divmod(whole, HOUR)
-        return f"{hours} h {rest // MINUTE} min" if rest >= MINUTE else f"{hours} h"
-    return f"{whole // DAY} d"
-
-
 def format_age(since: datetime, now: datetime | None = None) -> str:
     """Format the time since `since`, as `format_elapsed` does."""
-    return format_elapsed(((now or datetime.now(UTC)) - since).total_seconds())
+    return format_elapsed((now or datetime.now(UTC)) - since)
 
 
 def format_short_age(since: datetime, now: datetime) -> str:

@@ -6,7 +6,6 @@ import pytest
 
 from gigafactory.system.formatting import (
     format_age,
-    format_elapsed,
     format_money,
     format_short_age,
     format_size,
@@ -48,7 +47,6 @@ def test_sizes(count: int, text: str) -> None:
 )
 def test_durations_and_ages(seconds: float, text: str, short: str) -> None:
     later = NOON + timedelta(seconds=seconds)
-    assert format_elapsed(seconds) == text
     assert format_age(NOON, later) == text
     assert format_short_age(NOON, later) == short
 

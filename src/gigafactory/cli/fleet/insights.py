@@ -15,8 +15,9 @@ from gigafactory.cli.folder.target import FOLDER, chosen, queue_in
 from gigafactory.cli.output.duration import Duration
 from gigafactory.cli.output.text import note, say, say_json, table
 from gigafactory.cli.session import Session, for_fleet
+from gigafactory.domain.elapsed import format_elapsed
 from gigafactory.domain.errors import NotFound
-from gigafactory.system.formatting import format_elapsed, format_money
+from gigafactory.system.formatting import format_money
 
 if TYPE_CHECKING:
     from gigafactory.domain.insights.engine_advice import Advice

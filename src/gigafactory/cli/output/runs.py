@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gigafactory.cli.output.text import clock
-from gigafactory.system.formatting import format_elapsed
+from gigafactory.domain.elapsed import format_elapsed
 from gigafactory.wire.runs import RunView
 from gigafactory.wire.usage import UsageView
 

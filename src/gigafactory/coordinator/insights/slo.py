@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from gigafactory.coordinator.core.counters import Counters, Histogram, Labels
 from gigafactory.coordinator.core.ports import Clock
 from gigafactory.coordinator.insights.insights import InsightQueries
+from gigafactory.domain.elapsed import format_ago
 from gigafactory.domain.insights.run_rollup import Insights, RunRollup
 from gigafactory.domain.insights.slo import (
     ASSIGN_WITHIN_S,
@@ -22,7 +23,6 @@ from gigafactory.domain.insights.slo import (
     SloMeasurement,
 )
 from gigafactory.domain.job.job import Stage
-from gigafactory.domain.manifest.units import format_rough_duration
 from gigafactory.domain.tenancy.access import Caller
 
 TALLIED_DAYS = 30
@@ -56,7 +56,7 @@ class Objectives:
     def window(self) -> str:
         """Describe the time window of this coordinator's counters."""
         uptime = self._clock.now() - self._since
-        return f"since this coordinator started, {format_rough_duration(uptime)} ago"
+        return f"since this coordinator started, {format_ago(uptime)}"
 
     async def measure(self, caller: Caller) -> Sequence[SloMeasurement]:
         """Measure every objective for the caller's chosen or visible products."""

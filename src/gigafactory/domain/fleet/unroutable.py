@@ -3,11 +3,11 @@
 from collections.abc import Collection
 from datetime import datetime
 
+from gigafactory.domain.elapsed import format_ago
 from gigafactory.domain.fleet.fleet_state import FleetState
 from gigafactory.domain.fleet.matching import describe_engine, engine_choices
 from gigafactory.domain.job.job import Ask
 from gigafactory.domain.manifest.capability import meets, missing_requirements, similar_tokens
-from gigafactory.domain.manifest.units import format_ago
 from gigafactory.domain.queue.queued_job import FACTORY_PREFIX, factories_in
 
 _ENGINE_PREFIX = "engine:"

@@ -57,20 +57,6 @@ def format_duration(duration: timedelta) -> str:
     return "".join(parts)
 
 
-def format_rough_duration(length: timedelta) -> str:
-    """Return a duration in its largest unit, rounded down: `45 s`, `12 min`, `3 h`, `2 d`."""
-    seconds = max(0, int(length.total_seconds()))
-    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"
-
-
-def format_ago(passed: timedelta) -> str:
-    """Return how long ago something was, in its largest unit: `3 h ago`."""
-    return f"{format_rough_duration(passed)} ago"
-
-
 def parse_count(text: str) -> int:
     """Parse `500k`, `2M` or a plain whole number; ValueError says what is expected."""
     match = _COUNT.fullmatch(text.strip())

@@ -6,11 +6,11 @@ from typing import Any, Literal
 
 import msgspec
 
+from gigafactory.domain.elapsed import format_ago, format_elapsed
 from gigafactory.domain.fleet.fleet_state import FleetState
 from gigafactory.domain.fleet.unroutable import missing_capabilities, unroutable_reasons
 from gigafactory.domain.job.job import Job, Lease, Stage, Step
 from gigafactory.domain.job.lease import lock_key
-from gigafactory.domain.manifest.units import format_ago, format_rough_duration
 from gigafactory.domain.queue.queued_job import JobClass, QueuedJob
 from gigafactory.domain.queue.ready_queue import ReadyQueue
 from gigafactory.domain.scheduler.placement import AGEING_STEP_S
@@ -153,7 +153,7 @@ def _explain_waiting(
         reasons.insert(0, Reason("turn", _describe_turn(job, able, now)))
     due = target_start(job, fleet.product(job.product_id))
     if due is not None and due < now:
-        over = format_rough_duration(now - due)
+        over = format_elapsed(now - due)
         reasons.append(Reason("late", f"it waits {over} longer than {job.product_id} wants it to"))
     return Explanation(
         job_id=job.id,
@@ -177,7 +177,7 @@ def _own_reasons(
     elif (refusal := fleet.budget_refusal(JobClass.of(job, step), now)) is not None:
         yield Reason("budget", refusal)
     if job.not_before is not None and job.not_before > now:
-        left = format_rough_duration(job.not_before - now)
+        left = format_elapsed(job.not_before - now)
         yield Reason(
             "not_before", f"it waits until {job.not_before:%Y-%m-%d %H:%M:%S} UTC ({left})"
         )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
+from gigafactory.domain.elapsed import DAY, HOUR, MINUTE
 from gigafactory.system.terminal_escapes import keep_colours_only, strip_escapes
 
 AMBER = "yellow"
@@ -16,7 +17,6 @@ RED = "red"
 """A problem."""
 DIM = "dim"
 
-MINUTE, HOUR, DAY = 60, 3600, 86_400
 FLEX_MIN = 8
 TAB = 8
 

@@ -12,13 +12,14 @@ from msgspec import Meta, Struct
 from gigafactory.api.admin.products import path_product
 from gigafactory.api.http.request import ApiRequest
 from gigafactory.coordinator.insights.slo import WaitHistogram
+from gigafactory.domain.elapsed import format_elapsed
 from gigafactory.domain.insights.confidence import wilson_interval
 from gigafactory.domain.insights.engine_comparison import ADVISED_GROUPS
 from gigafactory.domain.insights.routing_rollout import RolloutMode
 from gigafactory.domain.insights.run_rollup import GroupBy, RunRollup
 from gigafactory.domain.manifest.units import NANOS_PER_USD
 from gigafactory.domain.tenancy.access import ROLES_BY_VERB
-from gigafactory.system.formatting import format_elapsed, format_money
+from gigafactory.system.formatting import format_money
 from gigafactory.web.presenters.charts import Chart, build_chart
 from gigafactory.web.site.rendering import render_page, see_other
 from gigafactory.web.site.session import WebForm, read_form, require_session

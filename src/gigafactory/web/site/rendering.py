@@ -1,6 +1,6 @@
 """Render templates to HTML responses, with filters for times and sums and with security headers."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any
 
@@ -8,8 +8,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gigafactory.api.http.request import ApiRequest
 from gigafactory.api.http.response import Headers, HttpResponse
+from gigafactory.domain.elapsed import format_elapsed
 from gigafactory.domain.tenancy.access import ROLES_BY_VERB
-from gigafactory.system.formatting import format_elapsed, format_money, format_size
+from gigafactory.system.formatting import format_money, format_size
 from gigafactory.web.site.session import WebSession
 from gigafactory.web.site.static_files import static_url
 
@@ -40,9 +41,7 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "span": lambda value: format_elapsed(
-            value.total_seconds() if isinstance(value, timedelta) else value
-        ),
+        "span": format_elapsed,
         "timestamp": format_timestamp,
         "bytes": format_size,
         "about_usd": partial(format_money, rounded=True),

@@ -9,7 +9,6 @@ from gigafactory.domain.fleet.factory import EngineSeats
 from gigafactory.domain.fleet.fleet_state import FleetState
 from gigafactory.domain.fleet.unroutable import unroutable_reasons
 from gigafactory.domain.job.job import Exclusion, Job, Roadmap, ShipRequest, Stage, Terms
-from gigafactory.domain.manifest.units import format_ago
 from gigafactory.domain.scheduler.explain import Explanation, explain
 from gigafactory.domain.scheduler.scheduler import pick_job
 from gigafactory.domain.tenancy.halt_switch import HaltSwitch
@@ -207,14 +206,6 @@ def test_a_factory_that_left_still_counts_for_what_could_be_run() -> None:
     fleet = a_fleet(a_factory())
     fleet.remove("mac-1")
     assert unroutable_reasons(wanting("has:xcode"), fleet) == ()
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(-5, "0 s ago"), (59, "59 s ago"), (60, "1 min ago"), (7200, "2 h ago"), (200_000, "2 d ago")],
-)
-def test_the_past_is_told_in_its_largest_unit(seconds: int, words: str) -> None:
-    assert format_ago(timedelta(seconds=seconds)) == words
 
 
 def test_a_job_of_a_paused_product_says_so_and_one_without_room_how_much_there_is() -> None:
