@@ -24,8 +24,7 @@ from gigafactory.wire.admin import AttentionItemView
 from gigafactory.wire.budgets import BudgetView
 from gigafactory.wire.fleet import EngineView, FactoryView
 from gigafactory.wire.jobs import JobView, LeaseView
-from gigafactory.wire.runs import RunView
-from gigafactory.wire.usage import UsageView
+from gigafactory.wire.runs import RunView, UsageView
 from tests.support import builders as worlds
 from tests.support.builders import NOON
 

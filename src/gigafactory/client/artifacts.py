@@ -11,6 +11,7 @@ from gigafactory.wire.files import (
     ArtifactsView,
     ArtifactUploadQuery,
     ArtifactView,
+    LinkDoc,
     LinkView,
 )
 
@@ -75,7 +76,7 @@ def delete(artifact: str) -> ApiCall[None]:
 
 def link(artifact: str, *, lasts_s: float | None = None) -> ApiCall[LinkView]:
     """Create a temporary link that reads an artifact without a token."""
-    doc = {} if lasts_s is None else {"expiresIn": lasts_s}
+    doc = LinkDoc() if lasts_s is None else LinkDoc(expires_in=lasts_s)
     return ApiCall(
         method="POST",
         path=path("artifacts", artifact, "links"),

@@ -3,7 +3,8 @@
 import msgspec
 
 from gigafactory.client.transport.call import ApiCall, path
-from gigafactory.wire.dispatch_mode import ProductDispatchView, ShadowView
+from gigafactory.domain.tenancy.dispatch_mode import DispatchMode
+from gigafactory.wire.dispatch_mode import DispatchModeDoc, ProductDispatchView, ShadowView
 
 
 def shadow() -> ApiCall[ShadowView]:
@@ -11,9 +12,11 @@ def shadow() -> ApiCall[ShadowView]:
     return ApiCall(method="GET", path=path("shadow"), response_type=ShadowView)
 
 
-def set_mode(product_id: str, mode: str, *, force: bool = False) -> ApiCall[ProductDispatchView]:
+def set_mode(
+    product_id: str, mode: DispatchMode, *, force: bool = False
+) -> ApiCall[ProductDispatchView]:
     """Set the dispatch mode of a product."""
-    doc = {"mode": mode, "force": force}
+    doc = DispatchModeDoc(mode=mode, force=force)
     where = path("shadow", product_id)
     return ApiCall(
         method="PUT", path=where, response_type=ProductDispatchView, body=msgspec.json.encode(doc)

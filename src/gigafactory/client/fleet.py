@@ -7,16 +7,29 @@ import msgspec
 
 from gigafactory.client.transport.call import ApiCall, path
 from gigafactory.domain.insights.run_rollup import Insights
-from gigafactory.wire.admin import AttentionView, AuditQuery, AuditView, QueueState, SwitchView
+from gigafactory.wire.admin import (
+    AttentionView,
+    AuditQuery,
+    AuditView,
+    HaltDoc,
+    QueueState,
+    ResumeDoc,
+    SwitchView,
+)
 from gigafactory.wire.fleet import (
+    DrainDoc,
+    EnrollDoc,
     EnrollmentsView,
     FactoriesView,
     FactoryView,
     FleetMetrics,
     InvitationView,
+    InviteDoc,
     Membership,
+    RevokedView,
 )
 from gigafactory.wire.insights import InsightsQuery
+from gigafactory.wire.limits import INVITATION_LASTS
 
 
 def factories() -> ApiCall[FactoriesView]:
@@ -31,7 +44,7 @@ def factory(factory_id: str) -> ApiCall[FactoryView]:
 
 def drain(factory_id: str, *, draining: bool = True) -> ApiCall[FactoryView]:
     """Drain a factory, or let it take work again."""
-    body = msgspec.json.encode({"draining": draining})
+    body = msgspec.json.encode(DrainDoc(draining=draining))
     where = path("factories", factory_id, "drain")
     return ApiCall(method="POST", path=where, response_type=FactoryView, body=body)
 
@@ -47,10 +60,10 @@ def rotate(factory_id: str) -> ApiCall[Membership]:
     return ApiCall(method="POST", path=where, response_type=Membership, repeatable=False)
 
 
-def revoke(factory_id: str) -> ApiCall[dict[str, str]]:
+def revoke(factory_id: str) -> ApiCall[RevokedView]:
     """Revoke a factory's token."""
     where = path("factories", factory_id, "token", "revoke")
-    return ApiCall(method="POST", path=where, response_type=dict[str, str])
+    return ApiCall(method="POST", path=where, response_type=RevokedView)
 
 
 def invite(
@@ -60,13 +73,16 @@ def invite(
     lasts_s: float | None = None,
 ) -> ApiCall[InvitationView]:
     """Create an enrollment secret for one machine; it is shown once."""
-    doc = {"products": products, "capabilities": capabilities, "expiresIn": lasts_s}
-    body = msgspec.json.encode({name: value for name, value in doc.items() if value})
+    doc = InviteDoc(
+        products=tuple(products),
+        capabilities=tuple(capabilities) if capabilities else None,
+        expires_in=lasts_s or INVITATION_LASTS.total_seconds(),
+    )
     return ApiCall(
         method="POST",
         path=path("enrollments"),
         response_type=InvitationView,
-        body=body,
+        body=msgspec.json.encode(doc),
         repeatable=False,
     )
 
@@ -85,7 +101,7 @@ def enroll(
     secret: str, factory_id: str, *, os: str | None = None, labels: Sequence[str] = ()
 ) -> ApiCall[Membership]:
     """Exchange an enrollment secret for the factory's token; it is shown once."""
-    doc = {"secret": secret, "factoryId": factory_id, "os": os, "labels": labels}
+    doc = EnrollDoc(secret=secret, factory_id=factory_id, os=os, labels=tuple(labels))
     where = path("factories", "enroll")
     body = msgspec.json.encode(doc)
     return ApiCall(method="POST", path=where, response_type=Membership, body=body, repeatable=False)
@@ -108,13 +124,13 @@ def metrics() -> ApiCall[FleetMetrics]:
 
 def halt(product: str | None, *, reason: str = "", stop: bool = False) -> ApiCall[SwitchView]:
     """Halt all offers and grants of a product, or of the fleet."""
-    body = msgspec.json.encode({"product": product, "reason": reason, "stop": stop})
+    body = msgspec.json.encode(HaltDoc(product=product, reason=reason, stop=stop))
     return ApiCall(method="POST", path=path("halt"), response_type=SwitchView, body=body)
 
 
 def resume(product: str | None, *, reason: str = "") -> ApiCall[SwitchView]:
     """Resume offers and grants."""
-    body = msgspec.json.encode({"product": product, "reason": reason})
+    body = msgspec.json.encode(ResumeDoc(product=product, reason=reason))
     return ApiCall(method="POST", path=path("resume"), response_type=SwitchView, body=body)
 
 

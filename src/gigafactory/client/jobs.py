@@ -6,7 +6,8 @@ import msgspec
 
 from gigafactory.client.transport.call import ApiCall, path
 from gigafactory.wire.composites import DagView
-from gigafactory.wire.jobs import JobFilter, JobIncludes, JobsView, JobView
+from gigafactory.wire.jobs import ActionDoc, JobFilter, JobIncludes, JobsView, JobView
+from gigafactory.wire.reviews import ReviewRequestDoc
 
 
 def dag(job: str) -> ApiCall[DagView]:
@@ -38,7 +39,7 @@ def act(
     job: str, action: str, *, reason: str = "", commit: str | None = None, fresh: bool = False
 ) -> ApiCall[JobView]:
     """Apply an action to a job: approve, ship, requeue and so on."""
-    body = _encode_set(reason=reason, commit=commit, fresh=fresh)
+    body = msgspec.json.encode(ActionDoc(reason=reason, commit=commit, fresh=fresh))
     return ApiCall(
         method="POST", path=path("jobs", job, "actions", action), response_type=JobView, body=body
     )
@@ -48,11 +49,10 @@ def request_review(
     job: str, *, reviewers: Sequence[str] = (), quorum: int | None = None, comment: str = ""
 ) -> ApiCall[JobView]:
     """Request a review from the named reviewers, or from any."""
-    body = _encode_set(reviewers=reviewers, quorum=quorum, comment=comment)
+    doc = ReviewRequestDoc(reviewers=tuple(reviewers), quorum=quorum, comment=comment)
     return ApiCall(
-        method="POST", path=path("jobs", job, "review", "request"), response_type=JobView, body=body
+        method="POST",
+        path=path("jobs", job, "review", "request"),
+        response_type=JobView,
+        body=msgspec.json.encode(doc),
     )
-
-
-def _encode_set(**fields: object) -> bytes:
-    return msgspec.json.encode({name: value for name, value in fields.items() if value})

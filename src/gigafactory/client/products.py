@@ -1,12 +1,10 @@
 """Calls on products and their budgets."""
 
-from collections.abc import Mapping, Sequence
-
 import msgspec
 
 from gigafactory.client.transport.call import ApiCall, path
-from gigafactory.wire.budgets import BudgetView, BurndownView
-from gigafactory.wire.products import ProductsView, ProductView
+from gigafactory.wire.budgets import BudgetDoc, BudgetView, BurndownView, PauseDoc
+from gigafactory.wire.products import ProductDoc, ProductsView, ProductView
 
 
 def budget(product_id: str) -> ApiCall[BudgetView]:
@@ -14,21 +12,8 @@ def budget(product_id: str) -> ApiCall[BudgetView]:
     return ApiCall(method="GET", path=path("budgets", product_id), response_type=BudgetView)
 
 
-def set_budget(
-    product_id: str,
-    ceiling_usd: str | None,
-    *,
-    period: str = "month",
-    reserve_usd: str = "1",
-    at_ceiling: str = "stop",
-) -> ApiCall[BudgetView]:
-    """Set the ceiling of a product; None for no ceiling."""
-    doc = {
-        "ceilingUsd": ceiling_usd,
-        "period": period,
-        "reserveUsd": reserve_usd,
-        "atCeiling": at_ceiling,
-    }
+def set_budget(product_id: str, doc: BudgetDoc) -> ApiCall[BudgetView]:
+    """Set the budget of a product."""
     where = path("budgets", product_id)
     return ApiCall(
         method="PUT", path=where, response_type=BudgetView, body=msgspec.json.encode(doc)
@@ -38,7 +23,7 @@ def set_budget(
 def pause(product_id: str, reason: str = "") -> ApiCall[BudgetView]:
     """Pause a product: no new work until it is resumed."""
     where = path("budgets", product_id, "pause")
-    body = msgspec.json.encode({"reason": reason})
+    body = msgspec.json.encode(PauseDoc(reason=reason))
     return ApiCall(method="POST", path=where, response_type=BudgetView, body=body)
 
 
@@ -66,23 +51,8 @@ def product(product_id: str) -> ApiCall[ProductView]:
     return ApiCall(method="GET", path=path("products", product_id), response_type=ProductView)
 
 
-def set_product(
-    product_id: str,
-    *,
-    repos: Sequence[str] = (),
-    share: float = 1.0,
-    weights: Mapping[str, float] | None = None,
-    protected_paths: Sequence[str] = (),
-    target_wait: Mapping[str, str] | None = None,
-) -> ApiCall[ProductView]:
+def set_product(product_id: str, doc: ProductDoc) -> ApiCall[ProductView]:
     """Configure a product; omitted settings get their defaults."""
-    doc = {
-        "repos": repos,
-        "share": share,
-        "weights": weights or {},
-        "protectedPaths": protected_paths,
-        "targetWait": target_wait or {},
-    }
     where = path("products", product_id)
     return ApiCall(
         method="PUT", path=where, response_type=ProductView, body=msgspec.json.encode(doc)

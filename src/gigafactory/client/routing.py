@@ -3,7 +3,8 @@
 import msgspec
 
 from gigafactory.client.transport.call import ApiCall, path
-from gigafactory.wire.routing import EvaluationView, RolloutView, RoutingView
+from gigafactory.domain.insights.routing_rollout import RolloutMode
+from gigafactory.wire.routing import EvaluationView, RolloutDoc, RolloutView, RoutingView
 
 
 def evaluation() -> ApiCall[EvaluationView]:
@@ -17,10 +18,10 @@ def routing() -> ApiCall[RoutingView]:
 
 
 def set_rollout(
-    product_id: str, mode: str, *, share: float | None = None, explore: float | None = None
+    product_id: str, mode: RolloutMode, *, share: float | None = None, explore: float | None = None
 ) -> ApiCall[RolloutView]:
     """Set the rollout mode of learned routing for a product."""
-    doc = {"mode": mode, "share": share, "explore": explore}
+    doc = RolloutDoc(mode=mode, share=share, explore=explore)
     where = path("routing", product_id)
     return ApiCall(
         method="PUT", path=where, response_type=RolloutView, body=msgspec.json.encode(doc)

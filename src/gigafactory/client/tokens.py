@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 
 from gigafactory.client.transport.call import ApiCall, path
-from gigafactory.wire.admin import LoginView, TokensView, TokenView
+from gigafactory.domain.tenancy.access import Role
+from gigafactory.wire.admin import LoginView, TokenDoc, TokensView, TokenView
 from gigafactory.wire.jobs import ProfilesView
 
 
@@ -16,10 +17,10 @@ def tokens() -> ApiCall[TokensView]:
 
 
 def issue_token(
-    user: str, role: str, *, products: Sequence[str] = ("*",), lasts_s: float | None = None
+    user: str, role: Role, *, products: Sequence[str] = ("*",), lasts_s: float | None = None
 ) -> ApiCall[TokenView]:
     """Create a token for a person; its secret is shown once."""
-    doc = {"user": user, "role": role, "products": products, "expiresIn": lasts_s}
+    doc = TokenDoc(user=user, role=role, products=tuple(products), expires_in=lasts_s)
     body = msgspec.json.encode(doc)
     return ApiCall(
         method="POST", path=path("tokens"), response_type=TokenView, body=body, repeatable=False

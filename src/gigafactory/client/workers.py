@@ -7,14 +7,22 @@ import msgspec
 
 from gigafactory.client.transport.call import ApiCall, path
 from gigafactory.wire.files import LogChunkQuery, LogEnd
-from gigafactory.wire.fleet import HeartbeatView
+from gigafactory.wire.fleet import HeartbeatDoc, HeartbeatView
 from gigafactory.wire.jobs import JobView
-from gigafactory.wire.workers import GrantView, JobTokenView, RenewedView
+from gigafactory.wire.workers import (
+    AcceptDoc,
+    ClaimDoc,
+    GrantView,
+    JobTokenDoc,
+    JobTokenView,
+    RenewDoc,
+    RenewedView,
+)
 
 encode = msgspec.json.encode
 
 
-def heartbeat(state: Mapping[str, Any]) -> ApiCall[HeartbeatView]:
+def heartbeat(state: HeartbeatDoc) -> ApiCall[HeartbeatView]:
     """Send a factory's heartbeat: its state, engines and running jobs; returns commands."""
     where = path("factories", "heartbeat")
     return ApiCall(method="POST", path=where, response_type=HeartbeatView, body=encode(state))
@@ -22,7 +30,7 @@ def heartbeat(state: Mapping[str, Any]) -> ApiCall[HeartbeatView]:
 
 def claim(factory_id: str, *, instance_id: str, wait_s: float = 0.0) -> ApiCall[GrantView | None]:
     """Lease the best job for this factory; None if there is none within the wait."""
-    doc = {"factoryId": factory_id, "instanceId": instance_id, "wait": wait_s}
+    doc = ClaimDoc(factory_id=factory_id, instance_id=instance_id, wait=wait_s)
     # Typed Any because mypy does not accept a union as a type object.
     response_type: Any = GrantView | None
     return ApiCall(method="POST", path=path("claim"), response_type=response_type, body=encode(doc))
@@ -30,18 +38,15 @@ def claim(factory_id: str, *, instance_id: str, wait_s: float = 0.0) -> ApiCall[
 
 def accept(factory_id: str, job_id: str, offer_id: str, *, instance_id: str) -> ApiCall[GrantView]:
     """Accept an offer: it becomes a lease."""
-    doc = {
-        "factoryId": factory_id,
-        "instanceId": instance_id,
-        "jobId": job_id,
-        "offerId": offer_id,
-    }
+    doc = AcceptDoc(
+        factory_id=factory_id, instance_id=instance_id, job_id=job_id, offer_id=offer_id
+    )
     return ApiCall(method="POST", path=path("accept"), response_type=GrantView, body=encode(doc))
 
 
 def decline(factory_id: str, job_id: str, offer_id: str, *, reason: str) -> ApiCall[JobView]:
     """Decline an offer, so that another factory gets it."""
-    doc = {"factoryId": factory_id, "jobId": job_id, "offerId": offer_id, "decline": reason}
+    doc = AcceptDoc(factory_id=factory_id, job_id=job_id, offer_id=offer_id, decline=reason)
     return ApiCall(method="POST", path=path("accept"), response_type=JobView, body=encode(doc))
 
 
@@ -60,29 +65,19 @@ def renew(job_id: str, epoch: int) -> ApiCall[RenewedView]:
     """Renew a lease."""
     where = path("jobs", job_id, "lease", "renew")
     return ApiCall(
-        method="POST", path=where, response_type=RenewedView, body=encode({"leaseEpoch": epoch})
+        method="POST",
+        path=where,
+        response_type=RenewedView,
+        body=encode(RenewDoc(lease_epoch=epoch)),
     )
-
-
-def release(job_id: str, epoch: int, reason: str) -> ApiCall[JobView]:
-    """Release a job to be queued again."""
-    where = path("jobs", job_id, "lease", "release")
-    body = encode({"leaseEpoch": epoch, "reason": reason})
-    return ApiCall(method="POST", path=where, response_type=JobView, body=body)
 
 
 def job_token(job_id: str, epoch: int) -> ApiCall[JobTokenView]:
     """Create a token for the agent of a job; it ends with the lease."""
-    where, body = path("jobs", job_id, "token"), encode({"leaseEpoch": epoch})
+    where, body = path("jobs", job_id, "token"), encode(JobTokenDoc(lease_epoch=epoch))
     return ApiCall(
         method="POST", path=where, response_type=JobTokenView, body=body, repeatable=False
     )
-
-
-def fail(job_id: str, epoch: int, result: str, reason: str, **more: object) -> ApiCall[JobView]:
-    """Report that a run has failed; the lease ends at once."""
-    doc = {"jobId": job_id, "leaseEpoch": epoch, "result": result, "reason": reason, **more}
-    return ApiCall(method="POST", path=path("fail"), response_type=JobView, body=encode(doc))
 
 
 def log_chunk(job_id: str, epoch: int, offset: int, data: bytes) -> ApiCall[LogEnd]:

@@ -26,6 +26,7 @@ from gigafactory.domain.job.job import Stage
 from gigafactory.domain.manifest.job_file import parse_job_file
 from gigafactory.factory.agent.membership import FleetMembership, save_membership
 from gigafactory.factory.core.data_dir import DataDir
+from gigafactory.wire.budgets import BudgetDoc
 from gigafactory.wire.jobs import JobFilter
 
 AQ = "import sys; from gigafactory.cli.main import main; sys.exit(main())"
@@ -60,7 +61,7 @@ class DemoFleet:
                 await asyncio.to_thread(write_tool, self._tools(name), machine)
                 await self._start(name, machine)
             admin.product = STUDIO
-            await admin.send(budgets.set_budget(STUDIO, CEILING))
+            await admin.send(budgets.set_budget(STUDIO, BudgetDoc(ceiling_usd=CEILING)))
             for product, text in demo_jobs(self._seed, str(repo)):
                 admin.product = product
                 await admin.send(submissions.submit(parse_job_file(text.encode())))

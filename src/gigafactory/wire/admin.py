@@ -9,7 +9,6 @@ from gigafactory.wire.fields import (
     Cursor,
     PageLimit,
     ProductId,
-    QueryDoc,
     RequestDoc,
     ResponseView,
     Scope,
@@ -143,7 +142,7 @@ class ReadyView(ResponseView, frozen=True, kw_only=True):
     position: int
 
 
-class AuditQuery(QueryDoc, frozen=True, kw_only=True):
+class AuditQuery(RequestDoc, frozen=True, kw_only=True):
     """Page of the audit log."""
 
     limit: PageLimit = 50

@@ -15,13 +15,17 @@ class ResponseView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RequestDoc(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename="camel",
+    forbid_unknown_fields=True,
+    omit_defaults=True,
 ):
-    """Base of most JSON objects in requests; an unknown field is refused by name."""
+    """Base of all query strings and JSON objects in requests.
 
-
-class QueryDoc(RequestDoc, frozen=True, kw_only=True, omit_defaults=True):
-    """Base of all query strings; the client sends only parameters that differ from the default."""
+    Most refuse an unknown field by name; a client sends only what differs from the default.
+    """
 
 
 Timestamp = Annotated[

@@ -15,7 +15,6 @@ from gigafactory.wire.fields import (
     Cursor,
     Epoch,
     PageLimit,
-    QueryDoc,
     RequestDoc,
     ResponseView,
     Timestamp,
@@ -99,7 +98,7 @@ class LogEvent(ResponseView, frozen=True, kw_only=True):
     text: str = ""
 
 
-class ArtifactUploadQuery(QueryDoc, frozen=True, kw_only=True):
+class ArtifactUploadQuery(RequestDoc, frozen=True, kw_only=True):
     """Description of the uploaded bytes."""
 
     name: Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
@@ -115,14 +114,14 @@ class ArtifactUploadQuery(QueryDoc, frozen=True, kw_only=True):
     """`diff` for the run's diff, which `GET …/diff` returns; a newer one replaces it."""
 
 
-class ArtifactQuery(QueryDoc, frozen=True, kw_only=True):
+class ArtifactQuery(RequestDoc, frozen=True, kw_only=True):
     """Access without a token."""
 
     link: Word | None = None
     """The secret of a link to this artifact."""
 
 
-class ArchiveQuery(QueryDoc, frozen=True, kw_only=True):
+class ArchiveQuery(RequestDoc, frozen=True, kw_only=True):
     """Page of the archive."""
 
     limit: PageLimit = 50
@@ -130,14 +129,14 @@ class ArchiveQuery(QueryDoc, frozen=True, kw_only=True):
     """`nextCursor` of the previous page."""
 
 
-class LogChunkQuery(QueryDoc, frozen=True, kw_only=True):
+class LogChunkQuery(RequestDoc, frozen=True, kw_only=True):
     """Position of a log chunk."""
 
     lease_epoch: Epoch
     offset: Offset
 
 
-class LogReadQuery(QueryDoc, frozen=True, kw_only=True):
+class LogReadQuery(RequestDoc, frozen=True, kw_only=True):
     """Part of a run's log."""
 
     run: Word | None = None

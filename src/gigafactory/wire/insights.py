@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from gigafactory.domain.insights.run_rollup import GroupBy
-from gigafactory.wire.fields import Money, QueryDoc, ResponseView, Word
+from gigafactory.wire.fields import Money, RequestDoc, ResponseView, Word
 
 USUAL_GROUPS = "engine,profile,repo,day"
 _BY = "|".join(GroupBy)
@@ -95,7 +95,7 @@ class InsightsView(ResponseView, frozen=True, kw_only=True):
     """Empty with a `job` filter."""
 
 
-class InsightsQuery(QueryDoc, frozen=True, kw_only=True):
+class InsightsQuery(RequestDoc, frozen=True, kw_only=True):
     """Grouping and filter of the runs."""
 
     by: Annotated[

@@ -9,7 +9,6 @@ from gigafactory.wire.fields import (
     Cursor,
     ManifestJson,
     PageLimit,
-    QueryDoc,
     RequestDoc,
     ResponseView,
     Sentence,
@@ -152,7 +151,7 @@ Ids = Annotated[
 ]
 
 
-class JobFilter(QueryDoc, frozen=True, kw_only=True):
+class JobFilter(RequestDoc, frozen=True, kw_only=True):
     """Filter of a list of jobs."""
 
     id: Ids | None = None
@@ -171,7 +170,7 @@ class JobFilter(QueryDoc, frozen=True, kw_only=True):
     """`nextCursor` of the previous page."""
 
 
-class JobIncludes(QueryDoc, frozen=True, kw_only=True):
+class JobIncludes(RequestDoc, frozen=True, kw_only=True):
     """Additional parts of a job to return."""
 
     include: Include = ""
@@ -183,7 +182,7 @@ EVENT_NUMBER_MAX = 10**15
 EventNumber = Annotated[int, Meta(ge=0, le=EVENT_NUMBER_MAX)]
 
 
-class EventQuery(QueryDoc, frozen=True, kw_only=True):
+class EventQuery(RequestDoc, frozen=True, kw_only=True):
     """Page of a job's events."""
 
     after: EventNumber = 0
@@ -191,7 +190,7 @@ class EventQuery(QueryDoc, frozen=True, kw_only=True):
     limit: PageLimit = PAGE_MAX
 
 
-class ResumeQuery(QueryDoc, frozen=True, kw_only=True):
+class ResumeQuery(RequestDoc, frozen=True, kw_only=True):
     """Where to resume; the header Last-Event-ID takes precedence."""
 
     after: EventNumber | None = None

@@ -15,7 +15,7 @@ from gigafactory.wire.fields import Line, RequestDoc, ResponseView, Word
 Weight = Annotated[float, Meta(ge=0, le=1000)]
 
 
-class WeightsDoc(RequestDoc, frozen=True, kw_only=True):
+class WeightsDoc(RequestDoc, frozen=True, kw_only=True, omit_defaults=False):
     """Weight of each term of the score."""
 
     capability_fit: Weight = 1.0

@@ -13,7 +13,7 @@ from gigafactory.wire.fields import Count, Epoch, JobId, RequestDoc, ResponseVie
 from gigafactory.wire.jobs import JobView
 from gigafactory.wire.limits import REPORTS_MAX
 from gigafactory.wire.problem import Problem
-from gigafactory.wire.usage import UsageDoc
+from gigafactory.wire.runs import UsageDoc
 
 DOC_BYTES_MAX = 256 * 1024
 
@@ -66,7 +66,7 @@ class CheckpointDoc(RequestDoc, frozen=True, kw_only=True):
         )
 
 
-class ReportDoc(RequestDoc, frozen=True, kw_only=True, omit_defaults=True):
+class ReportDoc(RequestDoc, frozen=True, kw_only=True):
     """A report under a lease; `stage` is the requested next stage, none: the run continues."""
 
     lease_epoch: Epoch

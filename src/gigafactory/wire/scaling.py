@@ -10,7 +10,7 @@ from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.job.job import Priority, Step
 from gigafactory.domain.manifest.capability import parse_advertised
 from gigafactory.domain.scaling.scale_target import FactoryState, Shape
-from gigafactory.wire.fields import QueryDoc, ResponseView, Timestamp
+from gigafactory.wire.fields import RequestDoc, ResponseView, Timestamp
 
 Number = Annotated[int, Meta(ge=0, le=10_000)]
 
@@ -37,7 +37,7 @@ Seats = Annotated[
 Listed = Annotated[str, Meta(min_length=1, max_length=10_000, examples=["os:linux,node:20"])]
 
 
-class ShapeDoc(QueryDoc, frozen=True, kw_only=True):
+class ShapeDoc(RequestDoc, frozen=True, kw_only=True):
     """A machine shape: what each factory offers, and how many there may be."""
 
     name: Name = "shape"

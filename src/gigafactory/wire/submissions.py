@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from gigafactory.domain.manifest.job_file import CHILDREN_MAX
-from gigafactory.wire.fields import QueryDoc, RequestDoc
+from gigafactory.wire.fields import RequestDoc
 from gigafactory.wire.limits import BATCH_MAX
 
 
@@ -29,7 +29,7 @@ class ChildrenDoc(RequestDoc, frozen=True, kw_only=True):
     jobs: Annotated[list[JobDoc], Meta(min_length=1, max_length=CHILDREN_MAX)]
 
 
-class FileNameQuery(QueryDoc, frozen=True, kw_only=True):
+class FileNameQuery(RequestDoc, frozen=True, kw_only=True):
     """Name of the job file, used if it sets no `name`."""
 
     name: Annotated[str, Meta(max_length=200)] | None = None

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from gigafactory.wire.fields import JobId, Line, ProductId, QueryDoc, RequestDoc, ResponseView, Word
+from gigafactory.wire.fields import JobId, Line, ProductId, RequestDoc, ResponseView, Word
 from gigafactory.wire.jobs import JobView
 
 LABELS_MAX = 200
@@ -64,7 +64,7 @@ class TicketUpdateView(ResponseView, frozen=True, kw_only=True):
     """Whether another coordinator is sending updates at the same time."""
 
 
-class WebhookQuery(QueryDoc, frozen=True, kw_only=True):
+class WebhookQuery(RequestDoc, frozen=True, kw_only=True):
     """The product whose tracker sends the webhook."""
 
     product: ProductId | None = None

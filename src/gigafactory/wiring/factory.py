@@ -5,7 +5,6 @@ import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
 
 import structlog
 
@@ -44,6 +43,7 @@ from gigafactory.folder.queue.store import FolderQueue
 from gigafactory.system.clock import SystemClock
 from gigafactory.system.ids import RandomIds
 from gigafactory.system.loops import run_in_background
+from gigafactory.wire.fleet import EngineDoc, HeartbeatDoc
 from gigafactory.wiring.folder_inbox import build_machine, open_inbox
 from gigafactory.wiring.gc import build_folder_gc, build_gc
 from gigafactory.wiring.git import build_git
@@ -273,7 +273,7 @@ class _HeartbeatBuilder:
     def _detected(self) -> DetectedMachine:
         return self._equipment.inventory.detected
 
-    async def heartbeat(self) -> dict[str, Any]:
+    async def heartbeat(self) -> HeartbeatDoc:
         reading = await health.measure(self._equipment.data_dir.root)
         pressure, self._before = health.to_pressure(reading, self._before), reading
         floor = int(self._settings.disk_floor * health.GIB)
@@ -282,33 +282,34 @@ class _HeartbeatBuilder:
         slots, seats = self._room.offered_to_fleet(self._detected.engines)
         if full is not None:
             log.warning("takes no new jobs", reason=full)
-        return {
-            "factoryId": self._membership.factory_id,
-            "instanceId": self._instance_id,
-            "capabilities": list(self._detected.capabilities),
-            "engines": {name: self._engine(name, seats[name]) for name in seats},
-            "slots": 0 if self.agent and self.agent.draining else slots,
-            "running": list(self.agent.running_jobs) if self.agent else [],
-            "repos": list(self._detected.repos),
-            "labels": list(self._settings.labels),
-            "costClass": self._settings.cost_class,
-            "os": self._detected.os,
-            "sandbox": self._equipment.sandbox.minimum,
-            "load": pressure.load,
-            "cpu": pressure.cpu,
-            "memory": pressure.memory,
-            "disk": pressure.disk,
-            "version": __version__,
-        }
+        return HeartbeatDoc(
+            factory_id=self._membership.factory_id,
+            instance_id=self._instance_id,
+            capabilities=tuple(self._detected.capabilities),
+            engines={name: self._engine(name, seats[name]) for name in seats},
+            slots=0 if self.agent and self.agent.draining else slots,
+            running=tuple(self.agent.running_jobs) if self.agent else (),
+            repos=tuple(self._detected.repos),
+            labels=tuple(self._settings.labels),
+            cost_class=self._settings.cost_class,
+            os=self._detected.os,
+            sandbox=self._equipment.sandbox.minimum,
+            load=pressure.load,
+            cpu=pressure.cpu,
+            memory=pressure.memory,
+            disk=pressure.disk,
+            version=__version__,
+        )
 
-    def _engine(self, name: str, seats: int) -> dict[str, Any]:
-        found = self._detected.engines[name]
-        status = {"version": found.version, "seats": seats, "unavailable": found.problem}
+    def _engine(self, name: str, seats: int) -> EngineDoc:
+        detected = self._detected.engines[name]
         # A rate limit found by local work applies to fleet jobs too.
         rests = self._machine.state(name, now=self._clock.now())
         if rests is None:
-            return status
-        return status | {
-            "unavailable": (rests.unavailable or "")[:500] or None,
-            "coolingUntil": rests.cooling_until,
-        }
+            return EngineDoc(version=detected.version, seats=seats, unavailable=detected.problem)
+        return EngineDoc(
+            version=detected.version,
+            seats=seats,
+            unavailable=(rests.unavailable or "")[:500] or None,
+            cooling_until=rests.cooling_until,
+        )

@@ -6,6 +6,7 @@ from typing import Any
 from gigafactory.client import fleet, workers
 from gigafactory.client.transport.sync_client import Client
 from gigafactory.domain.insights.slo import Objective
+from gigafactory.wire.fleet import EngineDoc, HeartbeatDoc
 from tests.services.aq import Served, Shell, serving
 
 JOB = "---\nname: fix-login\nengine: claude\n---\n# Fix the login\n"
@@ -16,7 +17,9 @@ def work(served: Served) -> None:
     with Client(served.url, served.token) as admin:
         invited = admin.send(fleet.invite(["*"]))
         member = admin.send(fleet.enroll(invited.secret, "mac-1"))
-    mine = {"factoryId": "mac-1", "instanceId": "a", "slots": 1, "engines": {"claude": {}}}
+    mine = HeartbeatDoc(
+        factory_id="mac-1", instance_id="a", slots=1, engines={"claude": EngineDoc()}
+    )
     with Client(served.url, member.token) as factory:
         factory.send(workers.heartbeat(mine))
         grant = factory.send(workers.claim("mac-1", instance_id="a", wait_s=20))

@@ -23,6 +23,8 @@ from gigafactory.client.transport.sync_client import Client
 from gigafactory.domain.errors import Fenced, Forbidden, NotFound, Unauthenticated, Unavailable
 from gigafactory.domain.job.job import Stage
 from gigafactory.domain.manifest.job_file import parse_job_file
+from gigafactory.domain.tenancy.access import Role
+from gigafactory.wire.fleet import EngineDoc, HeartbeatDoc
 from gigafactory.wire.jobs import JobFilter
 from tests.services.aq import Served, Shell, serving
 
@@ -129,7 +131,7 @@ def test_a_wrong_token_opens_nothing(connect: Connect, served: Served) -> None:
 
 
 def test_a_viewer_s_token_reads_and_no_more(client: Either, served: Served) -> None:
-    made = client.send(governance.issue_token("ann", "viewer"))
+    made = client.send(governance.issue_token("ann", Role.VIEWER))
     assert made.secret
     viewer = Either(client.kind, served.url, made.secret, "notes")
     assert viewer.send(jobs.find(JobFilter())).jobs == ()
@@ -146,12 +148,9 @@ def test_a_factory_works_through_the_client(client: Either, served: Served) -> N
     invited = client.send(fleet.invite([product]))
     member = client.send(fleet.enroll(invited.secret, factory_id))
     factory = Either(client.kind, served.url, member.token)
-    heartbeat = {
-        "factoryId": factory_id,
-        "instanceId": "one",
-        "engines": {"claude": {"seats": 1}},
-        "slots": 1,
-    }
+    heartbeat = HeartbeatDoc(
+        factory_id=factory_id, instance_id="one", engines={"claude": EngineDoc()}, slots=1
+    )
     heard = factory.send(workers.heartbeat(heartbeat))
     assert heard.settings.lease_ttl_sec == 90
     assert factory.send(workers.claim(factory_id, instance_id="one")) is None

@@ -9,11 +9,15 @@ import os
 import sys
 from typing import TypeVar
 
+import msgspec
+
 from gigafactory.client import workers
 from gigafactory.client.transport.async_client import AsyncClient
-from gigafactory.client.transport.call import ApiCall
+from gigafactory.client.transport.call import ApiCall, path
 from gigafactory.domain.errors import Refused
-from gigafactory.wire.workers import GrantView
+from gigafactory.wire.fleet import HeartbeatDoc
+from gigafactory.wire.jobs import JobView
+from gigafactory.wire.workers import GrantView, ReleaseDoc
 
 T = TypeVar("T")
 
@@ -56,8 +60,14 @@ async def keep(client: AsyncClient, job: str, epoch: int) -> None:
 async def main(url: str, token: str, me: str) -> None:
     """Work until it is fenced."""
     async with AsyncClient(url, token) as client:
-        has = {"capabilities": ["os:mac"], "seats": {"claude": 1}, "slots": 1}
-        await client.send(workers.heartbeat({"factoryId": me, "instanceId": f"{me}-a", **has}))
+        state = HeartbeatDoc(
+            factory_id=me,
+            instance_id=f"{me}-a",
+            capabilities=("os:mac",),
+            seats={"claude": 1},
+            slots=1,
+        )
+        await client.send(workers.heartbeat(state))
         grant = await claimed(client, me)
         job, epoch = grant.job.id, grant.lease_epoch
         await client.send(workers.report(job, epoch, {"stage": "building"}))
@@ -66,7 +76,13 @@ async def main(url: str, token: str, me: str) -> None:
         await keep(client, job, epoch)
         await attempt(client, "log", workers.log_chunk(job, epoch, 8, b"too late\n"))
         await attempt(client, "report", workers.report(job, epoch, {"stage": "review"}))
-        await attempt(client, "release", workers.release(job, epoch, "gone"))
+        release = ApiCall(
+            method="POST",
+            path=path("jobs", job, "lease", "release"),
+            response_type=JobView,
+            body=msgspec.json.encode(ReleaseDoc(lease_epoch=epoch, reason="gone")),
+        )
+        await attempt(client, "release", release)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import pytest
 
 from gigafactory.domain.errors import Invalid
 from gigafactory.domain.job.run import Usage
-from gigafactory.wire.usage import UsageDoc, UsageView
+from gigafactory.wire.runs import UsageDoc, UsageView
 
 USAGE = Usage(
     engine="claude",

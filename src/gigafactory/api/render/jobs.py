@@ -19,8 +19,7 @@ from gigafactory.domain.manifest.units import format_usd
 from gigafactory.wire.fields import optional_timestamp, timestamp
 from gigafactory.wire.files import ArtifactView
 from gigafactory.wire.jobs import EventView, JobView, LeaseView
-from gigafactory.wire.runs import RunView
-from gigafactory.wire.usage import UsageView
+from gigafactory.wire.runs import RunView, UsageView
 from gigafactory.wire.workers import GrantView
 
 

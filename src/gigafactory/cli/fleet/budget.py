@@ -8,7 +8,7 @@ from gigafactory.client import products as budgets
 from gigafactory.domain.manifest.units import parse_usd
 from gigafactory.domain.tenancy.budget import AtCeiling, Period
 from gigafactory.domain.tenancy.product import DEFAULT_PRODUCT
-from gigafactory.wire.budgets import BudgetView, BurndownView
+from gigafactory.wire.budgets import BudgetDoc, BudgetView, BurndownView
 
 NO_CEILING = "none"
 
@@ -85,14 +85,13 @@ def set_(session: Session, *, usd: str, period: str, reserve: str, at_ceiling: s
     """Set the limit to USD dollars, or to `none`."""
     for amount in (*(() if usd == NO_CEILING else (usd,)), reserve):
         _require_dollars(amount)
-    call = budgets.set_budget(
-        _product(session),
-        None if usd == NO_CEILING else usd,
-        period=period,
+    doc = BudgetDoc(
+        ceiling_usd=None if usd == NO_CEILING else usd,
+        period=Period(period),
         reserve_usd=reserve,
-        at_ceiling=at_ceiling,
+        at_ceiling=AtCeiling(at_ceiling),
     )
-    session.answer(call, _show)
+    session.answer(budgets.set_budget(_product(session), doc), _show)
 
 
 def _require_dollars(amount: str) -> None:

@@ -5,7 +5,6 @@ from typing import Any, TypeVar
 
 import click
 import msgspec
-from msgspec.structs import replace
 
 from gigafactory.cli.output.text import note, pairs, table
 from gigafactory.cli.session import Session, for_fleet
@@ -13,7 +12,7 @@ from gigafactory.client import products
 from gigafactory.domain.job.job import Priority
 from gigafactory.domain.manifest.units import parse_duration
 from gigafactory.domain.tenancy.product import DEFAULT_PRODUCT, Weights
-from gigafactory.wire.products import ProductsView, ProductView
+from gigafactory.wire.products import ProductDoc, ProductsView, ProductView, WeightsDoc
 
 V = TypeVar("V")
 
@@ -170,19 +169,12 @@ def set_(
     if share is None and not (repos or paths or weights or waits):
         raise click.UsageError("nothing to set: use --share, --repo, --protect, …")
     before = session.client.send(products.product(_product_id(session, name)))
-    after = replace(
-        before,
-        share=before.share if share is None else share,
+    target_wait = before.target_wait | {Priority(priority): wait for priority, wait in waits}
+    doc = ProductDoc(
         repos=tuple(filter(None, repos)) if repos else before.repos,
+        share=before.share if share is None else share,
+        weights=msgspec.convert(msgspec.to_builtins(before.weights) | dict(weights), WeightsDoc),
         protected_paths=tuple(filter(None, paths)) if paths else before.protected_paths,
+        target_wait={priority: wait for priority, wait in target_wait.items() if wait != NO_WAIT},
     )
-    waits_after = {str(name): wait for name, wait in before.target_wait.items()} | dict(waits)
-    call = products.set_product(
-        after.id,
-        repos=after.repos,
-        share=after.share,
-        weights=msgspec.to_builtins(before.weights) | dict(weights),
-        protected_paths=after.protected_paths,
-        target_wait={name: wait for name, wait in waits_after.items() if wait != NO_WAIT},
-    )
-    session.answer(call, _show)
+    session.answer(products.set_product(before.id, doc), _show)

@@ -5,9 +5,10 @@ import click
 from gigafactory.cli.output.text import note, plain, say, table
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import routing as calls
+from gigafactory.domain.insights.routing_rollout import RolloutMode
 from gigafactory.wire.routing import EstimateView, EvaluationView, RolloutView, RoutingView
 
-MODES = ("off", "shadow", "ab", "on")
+MODES = tuple(mode.value for mode in RolloutMode)
 HEADS = ("PRODUCT", "MODE", "LEARNED", "EXPLORING", "PASSED, LEARNED", "PASSED, BASELINE", "HARM")
 
 ESTIMATE_HEADS = ("POLICY", "MATCHES", "IPS", "SNIPS", "DR", "TIME", "COST")
@@ -102,5 +103,5 @@ def mode(
     `shadow` records its choices without effect. `ab` lets it decide for half of the jobs, `on` for
     nine in ten; the rest is the baseline. `off` takes effect at once and loses no data.
     """
-    call = calls.set_rollout(product_id, mode, share=share, explore=explore)
+    call = calls.set_rollout(product_id, RolloutMode(mode), share=share, explore=explore)
     session.answer(call, lambda found: table(HEADS, [_cells(found)]))

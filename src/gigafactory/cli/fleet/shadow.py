@@ -5,6 +5,7 @@ import click
 from gigafactory.cli.output.text import note, plain, say, table
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import dispatch_mode as calls
+from gigafactory.domain.tenancy.dispatch_mode import DispatchMode
 from gigafactory.wire.dispatch_mode import (
     DifferenceView,
     PlacingView,
@@ -12,7 +13,7 @@ from gigafactory.wire.dispatch_mode import (
     ShadowView,
 )
 
-MODES = ("push", "shadow", "pull")
+MODES = tuple(mode.value for mode in DispatchMode)
 HEADS = (
     "PRODUCT",
     "MODE",
@@ -97,5 +98,5 @@ def mode(session: Session, *, product_id: str, mode: str, force: bool) -> None:
     effect at once: open offers are honoured or expire, and factories start polling, so that no job
     is stranded.
     """
-    call = calls.set_mode(product_id, mode, force=force)
+    call = calls.set_mode(product_id, DispatchMode(mode), force=force)
     session.answer(call, lambda found: table(HEADS, [_cells(found)]))

@@ -50,7 +50,7 @@ def create(
 ) -> None:
     """Create a token for a person; it is printed only once."""
     names = (products or session.config.client.product or "*").split(",")
-    call = governance.issue_token(user, role, products=names, lasts_s=lasts)
+    call = governance.issue_token(user, Role(role), products=names, lasts_s=lasts)
 
     def show_token(made: TokenView) -> None:
         say(made.secret or "")

@@ -5,8 +5,7 @@ from typing import Any
 
 from gigafactory.cli.output.text import clock
 from gigafactory.domain.elapsed import format_elapsed
-from gigafactory.wire.runs import RunView
-from gigafactory.wire.usage import UsageView
+from gigafactory.wire.runs import RunView, UsageView
 
 TOKENS = {
     "tokens_in": "in",

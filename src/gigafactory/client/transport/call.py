@@ -10,7 +10,7 @@ import msgspec
 from gigafactory.client.transport.headers import ROOT, common_headers
 from gigafactory.client.transport.problems import ConnectionBroken, parse_refusal
 from gigafactory.domain.errors import Refused, Unavailable
-from gigafactory.wire.fields import QueryDoc
+from gigafactory.wire.fields import RequestDoc
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ class ApiCall(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     method: str
     path: str
     response_type: type[T]
-    query: QueryDoc | None = None
+    query: RequestDoc | None = None
     body: bytes | None = None
     file: UploadSource | None = None
     """Streamed instead of `body`."""

@@ -2,14 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
 import structlog
 
 from gigafactory.client import workers
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.domain.errors import Invalid, NotFound, Refused, Unauthenticated
-from gigafactory.wire.fleet import Command
+from gigafactory.wire.fleet import Command, HeartbeatDoc
 
 EVERY_S = 15.0
 RETRY_S = 3.0
@@ -22,7 +21,7 @@ class Heartbeats:
     """Sends heartbeats and receives commands of the coordinator."""
 
     def __init__(
-        self, client: AsyncClient, describe: Callable[[], Awaitable[dict[str, Any]]]
+        self, client: AsyncClient, describe: Callable[[], Awaitable[HeartbeatDoc]]
     ) -> None:
         """`describe` returns the current heartbeat document."""
         self._client = client

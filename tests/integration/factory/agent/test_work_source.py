@@ -14,12 +14,13 @@ from structlog.testing import capture_logs
 from gigafactory.client import workers
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.factory.agent.work_source import DeliveryMode, PollIntervals, WorkItem, WorkSource
+from gigafactory.wire.fleet import HeartbeatDoc
 from gigafactory.wire.workers import GrantView
 from tests.support.factory.local_fleet import YardHere, a_yard
 from tests.support.polling import until
 
 ME = "mac-1"
-AS_I_AM = {"factoryId": ME, "instanceId": "mac-1-a", "slots": 4, "seats": {"command": 4}}
+AS_I_AM = HeartbeatDoc(factory_id=ME, instance_id="mac-1-a", slots=4, seats={"command": 4})
 AWAY = b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 OFTEN = PollIntervals(poll_s=0.05, forced_poll_s=0.2, stream_retry_s=0.2)
 
