@@ -44,45 +44,45 @@ class FolderReporter:
     def report(self, report: Report, *, last: bool = False) -> None:
         del last
         with self._queue.open() as desk:
-            kept = desk.kept.get(self._job_id)
-            if kept is None:
+            record = desk.records.get(self._job_id)
+            if record is None:
                 self._fenced()
                 return
             try:
-                change = change_for(kept.job, self._factory_id, report, now=desk.now)
+                change = change_for(record.job, self._factory_id, report, now=desk.now)
             except Fenced:
-                self._tell_of_fence(desk, kept)
+                self._tell_of_fence(desk, record)
                 return
             except Refused as refused:
                 log.warning(
                     "report refused",
-                    job=kept.job.name,
+                    job=record.job.name,
                     report=ReportDoc.from_domain(report).fields,
                     reason=refused.detail,
                 )
                 return
             if change is not None:
-                run = run_after(_run(kept, self._epoch), change, report, now=desk.now)
-                desk.commit(change, *_edited(kept, report), run)
+                run = run_after(_run(record, self._epoch), change, report, now=desk.now)
+                desk.commit(change, *_edited(record, report), run)
 
-    def _tell_of_fence(self, desk: LockedQueue, kept: JobRecord) -> None:
-        change = record_fenced(kept.job, self._factory_id, self._epoch, now=desk.now)
+    def _tell_of_fence(self, desk: LockedQueue, record: JobRecord) -> None:
+        change = record_fenced(record.job, self._factory_id, self._epoch, now=desk.now)
         if change is not None:
             desk.commit(change)
         self._fenced()
 
     async def confirm_lease(self) -> bool:
-        kept = self._queue.look().get(self._job_id)
+        record = self._queue.look().get(self._job_id)
         try:
-            return bool(kept and require_lease(kept.job, self._factory_id, self._epoch))
+            return bool(record and require_lease(record.job, self._factory_id, self._epoch))
         except Fenced:
             return False
 
     async def send_log(self, source: RunLog) -> None:
-        kept = self._queue.look().get(self._job_id)
-        if kept is None:
+        record = self._queue.look().get(self._job_id)
+        if record is None:
             return
-        file = self._queue.board.log(kept.key)
+        file = self._queue.board.log(record.key)
         offset = 0
         with file.open("ab", buffering=0) as out:
             while True:
@@ -97,13 +97,13 @@ class FolderReporter:
 
     async def report_revert(self, job_id: str, commit: str) -> None:
         with self._queue.open() as desk:
-            kept = desk.kept.get(job_id)
-            if kept is None or kept.job.stage is not Stage.SHIPPED:
+            record = desk.records.get(job_id)
+            if record is None or record.job.stage is not Stage.SHIPPED:
                 return
             defect = Defect(source=DefectSource.REVERT, reference=commit)
             try:
                 change = report_defect(
-                    kept.job, defect, f"factory:{self._factory_id}", now=desk.now
+                    record.job, defect, f"factory:{self._factory_id}", now=desk.now
                 )
             except Conflict:
                 return
@@ -114,13 +114,13 @@ class FolderReporter:
         """Do nothing."""
 
     async def add_artifact(self, file: UploadableFile) -> None:
-        kept = self._queue.look().get(self._job_id)
-        if kept is None:
+        record = self._queue.look().get(self._job_id)
+        if record is None:
             raise Fenced(self._job_id, presented=self._epoch, current=0)
         board = self._queue.board
-        place = board.artifacts(kept.key) / file.name
+        place = board.artifacts(record.key) / file.name
         if file.purpose is Purpose.DIFF:
-            place = board.diff(kept.key)
+            place = board.diff(record.key)
         try:
             await asyncio.to_thread(_write, place, file)
         except OSError as error:
@@ -129,7 +129,7 @@ class FolderReporter:
             name=file.name, sha256=file.sha256, media_type=file.media_type, purpose=file.purpose
         )
         with self._queue.open() as desk:
-            job = desk.kept[self._job_id].job
+            job = desk.records[self._job_id].job
             artifact = new_artifact(
                 job,
                 offered,
@@ -147,11 +147,11 @@ def _write(place: Path, file: UploadableFile) -> None:
     write_atomically(place, file.pieces())
 
 
-def _edited(kept: JobRecord, report: Report) -> Iterator[Run]:
-    work = newest_work(kept.runs)
+def _edited(record: JobRecord, report: Report) -> Iterator[Run]:
+    work = newest_work(record.runs)
     if report.edited_lines is not None and work is not None:
         yield add_edited_lines(work, report.edited_lines)
 
 
-def _run(kept: JobRecord, epoch: int) -> Run:
-    return next(run for run in kept.runs if run.epoch == epoch)
+def _run(record: JobRecord, epoch: int) -> Run:
+    return next(run for run in record.runs if run.epoch == epoch)

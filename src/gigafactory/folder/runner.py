@@ -101,7 +101,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def failed(self) -> bool:
         """Whether a job failed, or was not completed."""
         good = {Stage.REVIEW, Stage.TESTING, Stage.SHIPPED}
-        return bool(self.invalid) or any(kept.job.stage not in good for kept in self.taken)
+        return bool(self.invalid) or any(record.job.stage not in good for record in self.taken)
 
 
 class Runner:
@@ -223,7 +223,7 @@ class Runner:
 
     def _is_left(self, desk: LockedQueue) -> bool:
         """Return whether a job of ours waits for its retry."""
-        ours = (desk.kept[job_id].job for job_id in self._taken if job_id in desk.kept)
+        ours = (desk.records[job_id].job for job_id in self._taken if job_id in desk.records)
         return any(
             job.stage is Stage.QUEUED and job.not_before is not None and job.not_before > desk.now
             for job in ours
@@ -233,7 +233,7 @@ class Runner:
         if halted(desk.board) is not None:
             return iter(())
         found = choices(desk, self._machine, self._executor.slots, may)
-        return (choice for choice in found if self._wanted(choice.kept.job))
+        return (choice for choice in found if self._wanted(choice.record.job))
 
     def _waiting(self, desk: LockedQueue) -> list[str | None]:
         if self._draining or halted(desk.board) is not None:
@@ -244,7 +244,7 @@ class Runner:
     def _obey(self, desk: LockedQueue) -> None:
         """Stop the runs of jobs that were cancelled or taken away."""
         for job_id, one in self._running.items():
-            job = desk.kept[job_id].job if job_id in desk.kept else None
+            job = desk.records[job_id].job if job_id in desk.records else None
             if job is not None and job.lease and job.lease.epoch == one.assignment.epoch:
                 if job.preemption is not None:
                     one.stop.request(StopReason.PREEMPTED, job.preemption.reason)
@@ -254,12 +254,12 @@ class Runner:
                 one.stop.request(StopReason.FENCED, "the job was taken away")
 
     def _begin(self, desk: LockedQueue, choice: JobChoice) -> None:
-        kept = choice.kept
-        held = HeldClaim.take(self._queue.board, kept.key)
+        record = choice.record
+        held = HeldClaim.take(self._queue.board, record.key)
         if held is None:
             return
         change = grant(
-            kept.job,
+            record.job,
             self._machine.id,
             self._instance_id,
             choice.engine,
@@ -268,15 +268,15 @@ class Runner:
         )
         epoch = change.after.lease_epoch
         held.write(own_claim(self._instance_id, epoch, now=desk.now))
-        kept = desk.commit(change, start_run(change.after, ALONE))
-        self._taken[kept.job.id] = None
+        record = desk.commit(change, start_run(change.after, ALONE))
+        self._taken[record.job.id] = None
         if choice.never is not None:
-            self._refuse(desk, kept, choice.never)
+            self._refuse(desk, record, choice.never)
             held.release()
             return
         protected = self._rules.protected
-        one = Running(assignment=assignment_of(kept, protected), stop=StopSignal(), held=held)
-        self._running[kept.job.id] = one
+        one = Running(assignment=assignment_of(record, protected), stop=StopSignal(), held=held)
+        self._running[record.job.id] = one
         self._quiet.clear()
         self._neighbours.run_started(choice.engine)
         task = asyncio.create_task(self._work(one), name=one.assignment.run_id)
@@ -289,13 +289,13 @@ class Runner:
         if not task.cancelled() and (trouble := task.exception()) is not None:
             log.error("run crashed", run=task.get_name(), exc_info=trouble)
 
-    def _refuse(self, desk: LockedQueue, kept: JobRecord, why: str) -> None:
+    def _refuse(self, desk: LockedQueue, record: JobRecord, why: str) -> None:
         change = fail_unroutable(
-            kept.job, self._machine.id, kept.job.lease_epoch, why, now=desk.now
+            record.job, self._machine.id, record.job.lease_epoch, why, now=desk.now
         )
         job = change.after
         assert job.result is not None, "a failed job has a result"
-        desk.commit(change, end_run(kept.runs[-1], job.result, why, now=desk.now))
+        desk.commit(change, end_run(record.runs[-1], job.result, why, now=desk.now))
         log.warning("cannot run here", job=job.name, reason=why)
 
     async def _work(self, one: Running) -> None:
@@ -323,15 +323,15 @@ class Runner:
         """Release leases that were taken away while we ran."""
         job_id, epoch = one.assignment.job_id, one.assignment.epoch
         with self._queue.open() as desk:
-            kept = desk.kept.get(job_id)
-            if kept is not None and any(lease.epoch == epoch for lease in kept.job.ending):
+            record = desk.records.get(job_id)
+            if record is not None and any(lease.epoch == epoch for lease in record.job.ending):
                 actor = f"factory:{self._machine.id}"
-                desk.commit(release_revoked(kept.job, epoch, now=desk.now, actor=actor))
+                desk.commit(release_revoked(record.job, epoch, now=desk.now, actor=actor))
 
 
-def assignment_of(kept: JobRecord, protected: tuple[str, ...] = ()) -> Assignment:
+def assignment_of(record: JobRecord, protected: tuple[str, ...] = ()) -> Assignment:
     """Return the assignment of a job that was just granted."""
-    job = kept.job
+    job = record.job
     assert job.lease is not None, "only a leased job can run"
     return Assignment(
         job_id=job.id,
@@ -341,8 +341,8 @@ def assignment_of(kept: JobRecord, protected: tuple[str, ...] = ()) -> Assignmen
         epoch=job.lease.epoch,
         step=job.lease.step,
         engine=job.lease.engine,
-        manifest=parse_snapshot(msgspec.json.decode(kept.manifest)),
-        body=kept.body,
+        manifest=parse_snapshot(msgspec.json.decode(record.manifest)),
+        body=record.body,
         follow_ups=job.follow_ups,
         checkpoint=job.checkpoint,
         attempt=job.attempts + 1,

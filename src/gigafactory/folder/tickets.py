@@ -121,12 +121,12 @@ async def echo(queue: FolderQueue, tracker: Tracker, reference: str, *, me: str)
     echoed = 0
     while True:
         with queue.open() as desk:
-            kept = desk.lookup(reference)
-            if kept.job.tracker_item is None:
-                fault = Fault("tracker-item", f"the job {kept.job.name} has no ticket to be told")
+            record = desk.lookup(reference)
+            if record.job.tracker_item is None:
+                fault = Fault("tracker-item", f"the job {record.job.name} has no ticket to be told")
                 raise Invalid("the echo", [fault])
-            meant = _intend(desk, kept, me)
-        item_id = kept.job.tracker_item
+            meant = _intend(desk, record, me)
+        item_id = record.job.tracker_item
         if not isinstance(meant, tuple):
             return UpdateResult(item_id, echoed, pending=meant)
         trail, what = meant
@@ -135,26 +135,26 @@ async def echo(queue: FolderQueue, tracker: Tracker, reference: str, *, me: str)
         except TrackerUnavailable:
             with queue.open() as desk:
                 write_atomically(
-                    _file(desk, kept), msgspec.json.encode(release_intent(trail)), fsync=True
+                    _file(desk, record), msgspec.json.encode(release_intent(trail)), fsync=True
                 )
             raise
         with queue.open() as desk:
-            _settle(desk, kept.job.id, advance(trail, what, now=desk.now), what, refusal)
+            _settle(desk, record.job.id, advance(trail, what, now=desk.now), what, refusal)
         echoed += 1
 
 
 def _intend(
-    desk: LockedQueue, kept: JobRecord, me: str
+    desk: LockedQueue, record: JobRecord, me: str
 ) -> tuple[TicketCursor, TicketUpdate] | bool:
     """Record and return the next update; otherwise return whether another process is sending."""
-    events = events_of(desk.board, kept)
-    file = _file(desk, kept)
+    events = events_of(desk.board, record)
+    file = _file(desk, record)
     if file.exists():
         trail = msgspec.json.decode(file.read_bytes(), type=TicketCursor)
     else:
-        trail = new_cursor(kept.job, seq=seq_before_latest_stage(events))
+        trail = new_cursor(record.job, seq=seq_before_latest_stage(events))
     after = [event for event in events if event.seq > trail.seq]
-    what = next_update(trail, kept.job, after, kept.runs)
+    what = next_update(trail, record.job, after, record.runs)
     if what is None:
         return False
     if trail.is_busy(me, desk.now):
@@ -178,15 +178,15 @@ async def _say(tracker: Tracker, trail: TicketCursor, what: TicketUpdate) -> str
 def _settle(
     desk: LockedQueue, job_id: str, trail: TicketCursor, what: TicketUpdate, refusal: str | None
 ) -> None:
-    kept = desk.kept[job_id]
+    record = desk.records[job_id]
     data = {"itemId": trail.item_id, "stage": what.stage, "status": what.status}
     data |= {"refused": refusal} if refusal is not None else {}
     # Store the cursor first: an update is never repeated, and a missing event costs nothing.
-    write_atomically(_file(desk, kept), msgspec.json.encode(trail), fsync=True)
+    write_atomically(_file(desk, record), msgspec.json.encode(trail), fsync=True)
     desk.commit(
-        transition(kept.job, None, (event_types.TRACKER_ECHOED, data), actor=WHO, now=desk.now)
+        transition(record.job, None, (event_types.TRACKER_ECHOED, data), actor=WHO, now=desk.now)
     )
 
 
-def _file(desk: LockedQueue, kept: JobRecord) -> Path:
-    return desk.board.trail(kept.key)
+def _file(desk: LockedQueue, record: JobRecord) -> Path:
+    return desk.board.trail(record.key)

@@ -76,10 +76,10 @@ def _print_folder(
     from gigafactory.domain.insights.run_rollup import GroupBy, summarize_runs
 
     known = queue_in(session, folder).look().values()
-    meant = [kept for kept in known if job in {None, kept.job.id, kept.job.name}]
+    meant = [record for record in known if job in {None, record.job.id, record.job.name}]
     if job is not None and not meant:
         raise NotFound("job", job)
-    runs = [run for kept in meant for run in kept.runs]
+    runs = [run for record in meant for run in record.runs]
     wanted = [GroupBy(each) for each in by or DEFAULT_GROUPS]
     found = summarize_runs(runs, wanted, since=start)
     if job is None:

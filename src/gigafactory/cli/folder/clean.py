@@ -23,9 +23,9 @@ def clean(session: Session, *, older: float, failed: bool, folder: Path) -> None
 
     removed = clean_folder(queue_in(session, folder), timedelta(seconds=older), failed=failed)
     if session.as_json:
-        say_json(msgspec.json.encode({"removed": [kept.job for kept in removed]}))
+        say_json(msgspec.json.encode({"removed": [record.job for record in removed]}))
         return
-    for kept in removed:
-        say(f"{kept.job.id}  {kept.job.name}  removed")
+    for record in removed:
+        say(f"{record.job.id}  {record.job.name}  removed")
     if not removed:
         note("nothing to remove")

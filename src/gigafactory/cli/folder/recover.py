@@ -24,9 +24,9 @@ def recover(session: Session, *, folder: Path) -> None:
 
     recovered = asyncio.run(recover_jobs(queue_in(session, folder)))
     if session.as_json:
-        say_json(msgspec.json.encode({"recovered": [kept.job for kept in recovered]}))
+        say_json(msgspec.json.encode({"recovered": [record.job for record in recovered]}))
         return
-    for kept in recovered:
-        say(f"{kept.job.id}  {kept.job.name}  {staged(kept.job.stage)}")
+    for record in recovered:
+        say(f"{record.job.id}  {record.job.name}  {staged(record.job.stage)}")
     if not recovered:
         note("nothing to recover")

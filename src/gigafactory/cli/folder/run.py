@@ -31,7 +31,7 @@ def run(session: Session, *, folder: Path, once: bool) -> Exit:
     from gigafactory.wiring.folder_process import run_folder
 
     done = run_folder(session.config, folder, once=once)
-    jobs = [kept.job for kept in done.taken]
+    jobs = [record.job for record in done.taken]
     if session.as_json:
         say_json(msgspec.json.encode({"taken": jobs, "invalid": done.invalid}))
     elif jobs:

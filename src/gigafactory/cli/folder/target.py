@@ -86,11 +86,11 @@ def act_here(session: Session, folder: Path, job: str, action: str, given: dict[
     show(session, done)
 
 
-def show(session: Session, kept: "JobRecord") -> None:
+def show(session: Session, record: "JobRecord") -> None:
     """Print a job as one line, or as JSON."""
     if session.as_json:
-        say_json(msgspec.json.encode(kept.job))
+        say_json(msgspec.json.encode(record.job))
         return
-    say(f"{kept.job.id}  {kept.job.name}  {staged(kept.job.stage)}")
-    if kept.job.reason:
-        note(f"  {kept.job.reason}")
+    say(f"{record.job.id}  {record.job.name}  {staged(record.job.stage)}")
+    if record.job.reason:
+        note(f"  {record.job.reason}")

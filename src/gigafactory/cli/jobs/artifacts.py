@@ -152,8 +152,8 @@ def _add(session: Session, job: str, file: Path) -> None:
 def _list_files(session: Session, here: Path, job: str) -> None:
     queue = queue_in(session, here)
     with queue.open() as desk:
-        kept = desk.lookup(job)
-    root = queue.board.artifacts(kept.key)
+        record = desk.lookup(job)
+    root = queue.board.artifacts(record.key)
     files = sorted(path for path in root.rglob("*") if path.is_file())
     if session.as_json:
         listed = [

@@ -19,9 +19,9 @@ log = structlog.get_logger()
 
 def run_due_schedules(desk: LockedQueue) -> None:
     """Submit copies for all templates that are due."""
-    for kept in list(desk.kept.values()):
-        if _is_due(desk, kept.job):
-            _tick(desk, kept)
+    for record in list(desk.records.values()):
+        if _is_due(desk, record.job):
+            _tick(desk, record)
 
 
 def _is_due(desk: LockedQueue, job: Job) -> bool:
@@ -29,23 +29,23 @@ def _is_due(desk: LockedQueue, job: Job) -> bool:
     return template and job.not_before is not None and job.not_before <= desk.now
 
 
-def _tick(desk: LockedQueue, kept: JobRecord) -> None:
-    job = kept.job
-    previous = desk.kept.get(job.copy_id or "")
+def _tick(desk: LockedQueue, record: JobRecord) -> None:
+    job = record.job
+    previous = desk.records.get(job.copy_id or "")
     # A process that died between the two commits has already made the copy.
     made = desk.holder(
         idempotency_hold(job.product_id, copy_of(job, "", desk.now).idempotency_key or "")
     )
     ticked, *copied = tick(
         job,
-        JobSpec(job.id, kept.manifest, kept.body),
+        JobSpec(job.id, record.manifest, record.body),
         previous.job if previous else None,
-        [desk.kept[dep].job for dep in job.deps if dep in desk.kept],
+        [desk.records[dep].job for dep in job.deps if dep in desk.records],
         copy_id=made.id if made else desk.ids.new(desk.now),
         now=desk.now,
     )
     for change in copied if made is None else ():
-        desk.commit(change, new=_file(desk, kept, change.after))
+        desk.commit(change, new=_file(desk, record, change.after))
     desk.commit(ticked)
     log.info("ticked", job=job.name, copies=len(copied))
 

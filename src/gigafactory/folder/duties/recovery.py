@@ -19,16 +19,16 @@ log = structlog.get_logger()
 async def recover(queue: FolderQueue) -> list[JobRecord]:
     """Requeue every job whose runner has died, and return them."""
     recovered = []
-    for kept in list(queue.look().values()):
-        if not leases_of(kept.job):
+    for record in list(queue.look().values()):
+        if not leases_of(record.job):
             continue
-        held = HeldClaim.take(queue.board, kept.key)
+        held = HeldClaim.take(queue.board, record.key)
         if held is None:
             continue
         try:
-            await _end_strays(queue, kept.job.id)
+            await _end_strays(queue, record.job.id)
             with queue.open() as desk:
-                recovered += _taken_back(desk, kept.job.id)
+                recovered += _taken_back(desk, record.job.id)
         finally:
             held.release()
     return recovered
@@ -48,17 +48,17 @@ async def _end_strays(queue: FolderQueue, job_id: str) -> None:
 
 def _taken_back(desk: LockedQueue, job_id: str) -> list[JobRecord]:
     """Requeue the job, unless its runner ended normally meanwhile."""
-    kept = desk.kept.get(job_id)
-    if kept is None or not leases_of(kept.job):
+    record = desk.records.get(job_id)
+    if record is None or not leases_of(record.job):
         return []
-    for lease in kept.job.ending:
-        change = release_revoked(kept.job, lease.epoch, now=desk.now, actor=ACTOR, expired=True)
-        kept = desk.commit(change)
-    if kept.job.lease is not None:
-        run = next((r for r in kept.runs if r.epoch == kept.job.lease_epoch), None)
-        change = expire(kept.job, now=desk.now, actor=ACTOR, restarted=True)
+    for lease in record.job.ending:
+        change = release_revoked(record.job, lease.epoch, now=desk.now, actor=ACTOR, expired=True)
+        record = desk.commit(change)
+    if record.job.lease is not None:
+        run = next((r for r in record.runs if r.epoch == record.job.lease_epoch), None)
+        change = expire(record.job, now=desk.now, actor=ACTOR, restarted=True)
         result, reason = change.after.result, change.after.reason
         ended = end_run(run, result, reason, now=desk.now) if run and result else None
-        kept = desk.commit(change, ended)
-        log.warning("recovered", job=kept.job.name, stage=kept.job.stage)
-    return [kept]
+        record = desk.commit(change, ended)
+        log.warning("recovered", job=record.job.name, stage=record.job.stage)
+    return [record]

@@ -15,18 +15,18 @@ def unblock_jobs(desk: LockedQueue) -> None:
     # A job that changes may be what another one waits for.
     moved = True
     while moved:
-        blocked = [k.job.id for k in desk.kept.values() if k.job.stage is Stage.BLOCKED]
+        blocked = [k.job.id for k in desk.records.values() if k.job.stage is Stage.BLOCKED]
         moved = any(_look(desk, job_id) for job_id in blocked)
 
 
 def _look(desk: LockedQueue, job_id: str) -> bool:
-    job = desk.kept[job_id].job
-    names = [dep for dep in job.deps if dep not in desk.kept]
+    job = desk.records[job_id].job
+    names = [dep for dep in job.deps if dep not in desk.records]
     here = {name: find_job(desk, job.product_id, name) for name in names}
     ids = {name: dep.id for name, dep in here.items() if dep is not None}
     change = resolve_names(job, ids, [name for name in names if name not in ids], desk.now)
     if change is None:
-        deps = [desk.kept[dep].job for dep in job.deps if dep in desk.kept]
+        deps = [desk.records[dep].job for dep in job.deps if dep in desk.records]
         change = reevaluate(job, deps, now=desk.now)
     if change is None:
         return False
@@ -36,8 +36,8 @@ def _look(desk: LockedQueue, job_id: str) -> bool:
 
 def move_files(desk: LockedQueue) -> None:
     """Move every file to its job's column; cancel a waiting job whose file is gone."""
-    for kept in list(desk.kept.values()):
-        if file_of(desk.board, kept) is not None:
-            desk.put(kept)
-        elif kept.job.stage in {Stage.QUEUED, Stage.BLOCKED} and kept.job.runs == 0:
-            desk.commit(cancel(kept.job, "folder", GONE, now=desk.now))
+    for record in list(desk.records.values()):
+        if file_of(desk.board, record) is not None:
+            desk.put(record)
+        elif record.job.stage in {Stage.QUEUED, Stage.BLOCKED} and record.job.runs == 0:
+            desk.commit(cancel(record.job, "folder", GONE, now=desk.now))

@@ -38,10 +38,10 @@ def act(
     with queue.open() as desk:
         if action == "requeue" and (file := _tried_again(desk, reference)) is not None:
             return file
-        kept = desk.lookup(reference)
-        change = _change(kept.job, action, by, wish, desk)
-        before, after = kept.job.lease, change.after
-        run = kept.runs[-1] if before is not None and after.lease is None else None
+        record = desk.lookup(reference)
+        change = _change(record.job, action, by, wish, desk)
+        before, after = record.job.lease, change.after
+        run = record.runs[-1] if before is not None and after.lease is None else None
         ended = (
             end_run(run, after.result, after.reason, now=desk.now) if run and after.result else None
         )

@@ -15,16 +15,16 @@ def remove_ended(queue: FolderQueue, older: timedelta, *, failed: bool = False) 
     Jobs that an unfinished job waits for stay.
     """
     with queue.open() as desk:
-        awaited = {d for k in desk.kept.values() if not k.job.finished for d in k.job.deps}
+        awaited = {d for k in desk.records.values() if not k.job.finished for d in k.job.deps}
         old = [
-            kept
-            for kept in desk.kept.values()
-            if _has_ended(kept.job, failed=failed)
-            and kept.job.id not in awaited
-            and desk.now - kept.job.stage_since >= older
+            record
+            for record in desk.records.values()
+            if _has_ended(record.job, failed=failed)
+            and record.job.id not in awaited
+            and desk.now - record.job.stage_since >= older
         ]
-        for kept in old:
-            _remove(desk.board, kept)
+        for record in old:
+            _remove(desk.board, record)
     return old
 
 
@@ -33,23 +33,23 @@ def _has_ended(job: Job, *, failed: bool) -> bool:
     return ended and not leases_of(job)
 
 
-def _remove(board: Board, kept: JobRecord) -> None:
+def _remove(board: Board, record: JobRecord) -> None:
     """Remove everything of a job, the record last: after a crash the rest is removed next time."""
     data_dir = board.data_dir
-    runs = (data_dir.log_file(run.id) for run in kept.runs)
-    job_id = kept.job.id
+    runs = (data_dir.log_file(run.id) for run in record.runs)
+    job_id = record.job.id
     for path in (
         *runs,
         data_dir.home(job_id),
         data_dir.worktree(job_id),
-        board.log(kept.key),
-        board.artifacts(kept.key),
-        board.diff(kept.key),
-        file_of(board, kept),
-        board.claim(kept.key),
-        board.events(kept.key),
-        board.trail(kept.key),
-        board.record(kept.key),
+        board.log(record.key),
+        board.artifacts(record.key),
+        board.diff(record.key),
+        file_of(board, record),
+        board.claim(record.key),
+        board.events(record.key),
+        board.trail(record.key),
+        board.record(record.key),
     ):
         if path is not None:
             remove_tree(path)

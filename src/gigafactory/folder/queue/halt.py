@@ -31,7 +31,9 @@ def halt(queue: FolderQueue, by: str, reason: str = "", *, stop: bool = False) -
     with queue.open() as desk:
         made = FolderHalt(by=by, reason=reason, at=desk.now)
         write_atomically(queue.board.halted, msgspec.json.encode(made) + b"\n", fsync=True)
-        running = [kept.job.id for kept in desk.kept.values() if kept.job.lease is not None]
+        running = [
+            record.job.id for record in desk.records.values() if record.job.lease is not None
+        ]
     for job_id in running if stop else ():
         act(
             queue, job_id, "preempt", by, FolderActionInput(reason=reason or "the folder is halted")

@@ -38,30 +38,30 @@ def take_in(desk: LockedQueue, rules: FolderProfiles) -> list[JobRecord]:
 
     An edit before the first run replaces the job.
     """
-    for kept in list(desk.kept.values()):
-        _look_at_edits(desk, kept, rules)
+    for record in list(desk.records.values()):
+        _look_at_edits(desk, record, rules)
     inbox = [path for path in desk.board.files("inbox") if path not in _owned(desk)]
     taken = [_take_file(desk, path, rules) for path in _dependencies_first(inbox)]
-    return [kept for kept in taken if kept is not None]
+    return [record for record in taken if record is not None]
 
 
-def _look_at_edits(desk: LockedQueue, kept: JobRecord, rules: FolderProfiles) -> None:
-    path = file_of(desk.board, kept)
+def _look_at_edits(desk: LockedQueue, record: JobRecord, rules: FolderProfiles) -> None:
+    path = file_of(desk.board, record)
     try:
-        if path is None or (stamp := stamp_of(path)) == kept.stamp:
+        if path is None or (stamp := stamp_of(path)) == record.stamp:
             return
-        same = digest_of(path.read_bytes()) == kept.digest
+        same = digest_of(path.read_bytes()) == record.digest
     except FileNotFoundError:
         return
     if same:
         # It was copied, or checked out again.
-        desk.remark(kept, stamp, edited=False)
-    elif kept.job.stage not in {Stage.QUEUED, Stage.BLOCKED} or kept.job.runs > 0:
+        desk.remark(record, stamp, edited=False)
+    elif record.job.stage not in {Stage.QUEUED, Stage.BLOCKED} or record.job.runs > 0:
         log.warning("edited too late; the original version runs", file=path.name)
-        desk.remark(kept, stamp, edited=True)
-    elif _take_file(desk, path, rules, instead_of=kept) is None:
+        desk.remark(record, stamp, edited=True)
+    elif _take_file(desk, path, rules, instead_of=record) is None:
         why = "its file was edited and is no longer a valid job"
-        desk.commit(cancel(kept.job, SUBMITTER, why, now=desk.now))
+        desk.commit(cancel(record.job, SUBMITTER, why, now=desk.now))
 
 
 def rebuild_lost(desk: LockedQueue, rules: FolderProfiles) -> list[JobRecord]:
@@ -81,11 +81,11 @@ def rebuild_lost(desk: LockedQueue, rules: FolderProfiles) -> list[JobRecord]:
         if path not in owned and not desk.board.errors(path.name).exists()
     ]
     taken = [_take_file(desk, path, rules, stage) for path, stage in lost]
-    return [kept for kept in taken if kept is not None]
+    return [record for record in taken if record is not None]
 
 
 def _owned(desk: LockedQueue) -> set[Path | None]:
-    return {file_of(desk.board, kept) for kept in desk.kept.values()}
+    return {file_of(desk.board, record) for record in desk.records.values()}
 
 
 def _is_claimed(desk: LockedQueue, key: str) -> bool:
@@ -135,7 +135,7 @@ def _take_file(
 ) -> JobRecord | None:
     """Return the job of one file; None if it is invalid, or exists already."""
     try:
-        kept = _Arrival(desk, path, rules, instead_of).job(stage)
+        record = _Arrival(desk, path, rules, instead_of).job(stage)
     except FileNotFoundError:
         return None
     except Refused as refused:
@@ -145,7 +145,7 @@ def _take_file(
     if desk.board.find(path.name, "failed") is None:
         # From an earlier attempt.
         desk.board.errors(path.name).unlink(missing_ok=True)
-    return kept
+    return record
 
 
 class _Arrival:
@@ -188,7 +188,7 @@ class _Arrival:
             change = edit(self._before.job, change, now=desk.now)
         elif self._path.stem != key:
             self._path = self._path.rename(self._path.with_stem(key))
-        kept = JobRecord(
+        record = JobRecord(
             key=key,
             file=self._path.name,
             was=self._path.parent.name,
@@ -199,7 +199,7 @@ class _Arrival:
             body=made.spec.body,
             events_bytes=self._before.events_bytes if self._before else 0,
         )
-        return desk.commit(change, new=kept)
+        return desk.commit(change, new=record)
 
     def _draft(self, file: JobFile) -> Draft:
         manifest = file.manifest
@@ -241,7 +241,7 @@ class _Arrival:
         return submit(job, made.spec, deps, actor=SUBMITTER, now=self._desk.now, missing=missing)
 
     def _refuse_circle(self, new: Job, missing: Sequence[str]) -> None:
-        jobs = {k.job.id: k.job for k in self._desk.kept.values() if not k.job.finished}
+        jobs = {k.job.id: k.job for k in self._desk.records.values() if not k.job.finished}
         edges = {
             job.name: [jobs[dep].name if dep in jobs else dep for dep in job.deps]
             for job in jobs.values()
@@ -256,7 +256,7 @@ class _Arrival:
         return find_job(self._desk, product, name)
 
     def _supersede(self, old: Job, new: Job) -> None:
-        dependents = [k.job for k in self._desk.kept.values() if old.id in k.job.deps]
+        dependents = [k.job for k in self._desk.records.values() if old.id in k.job.deps]
         waiting = [job for job in dependents if job.stage is Stage.BLOCKED]
         for change in supersede(old, new, waiting, by=SUBMITTER, now=self._desk.now):
             self._desk.commit(change)
@@ -266,7 +266,7 @@ def find_job(desk: LockedQueue, product: str, name: str) -> Job | None:
     """Return the job that a dependency names: by id, unfinished by name, or the newest ended."""
     named = [
         k.job
-        for k in desk.kept.values()
+        for k in desk.records.values()
         if k.job.product_id == product and name in {k.job.id, k.job.name}
     ]
     return max(named, key=lambda job: (not job.finished, job.id), default=None)

@@ -15,12 +15,12 @@ def diff_of(queue: FolderQueue, reference: str) -> WorkDiff:
     Raises NotFound if there is none, Invalid if its file is damaged.
     """
     with queue.open() as desk:
-        kept = desk.lookup(reference)
+        record = desk.lookup(reference)
     try:
-        return read_diff(queue.board.diff(kept.key).read_bytes())
+        return read_diff(queue.board.diff(record.key).read_bytes())
     except FileNotFoundError:
         hint = "none of its runs has changed a repo, or it has not run yet"
-        raise NotFound("diff", f"of {kept.job.name}", hint) from None
+        raise NotFound("diff", f"of {record.job.name}", hint) from None
 
 
 LOOKS_EVERY_S = 0.2
@@ -35,11 +35,11 @@ def pieces(
     Raises NotFound.
     """
     with queue.open() as desk:
-        kept = desk.lookup(reference)
-    path = queue.board.log(kept.key) if run is None else _log_of_run(queue, kept.job.id, run)
+        record = desk.lookup(reference)
+    path = queue.board.log(record.key) if run is None else _log_of_run(queue, record.job.id, run)
     offset = max(0, path.stat().st_size - tail) if tail is not None and path.exists() else 0
     while True:
-        now = queue.look().get(kept.job.id)
+        now = queue.look().get(record.job.id)
         live = now is not None and bool(leases_of(now.job))
         while chunk := _read(path, offset):
             offset += len(chunk)

@@ -37,9 +37,9 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The valid length of the event file: what follows was never committed."""
 
 
-def encode(kept: JobRecord) -> bytes:
+def encode(record: JobRecord) -> bytes:
     """Return the record as written to its file, readable for people."""
-    return msgspec.json.format(msgspec.json.encode(kept), indent=2) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
 
 
 def decode(data: bytes) -> JobRecord:
@@ -50,11 +50,11 @@ def decode(data: bytes) -> JobRecord:
     return msgspec.json.decode(data, type=JobRecord)
 
 
-def write_record(board: Board, kept: JobRecord, events: tuple[Event, ...]) -> JobRecord:
+def write_record(board: Board, record: JobRecord, events: tuple[Event, ...]) -> JobRecord:
     """Write the events, then the record that commits them; return the record."""
-    size = _append(board.events(kept.key), kept.events_bytes, events)
-    written = msgspec.structs.replace(kept, events_bytes=size)
-    write_atomically(board.record(kept.key), encode(written), fsync=True)
+    size = _append(board.events(record.key), record.events_bytes, events)
+    written = msgspec.structs.replace(record, events_bytes=size)
+    write_atomically(board.record(record.key), encode(written), fsync=True)
     return written
 
 
@@ -71,18 +71,18 @@ def _append(path: Path, counted: int, events: tuple[Event, ...]) -> int:
         return out.tell()
 
 
-def events_of(board: Board, kept: JobRecord) -> list[Event]:
+def events_of(board: Board, record: JobRecord) -> list[Event]:
     """Return the committed events of a job."""
     try:
-        data = board.events(kept.key).read_bytes()[: kept.events_bytes]
+        data = board.events(record.key).read_bytes()[: record.events_bytes]
     except FileNotFoundError:
         return []
     return [msgspec.json.decode(line, type=Event) for line in data.splitlines()]
 
 
-def file_of(board: Board, kept: JobRecord) -> Path | None:
+def file_of(board: Board, record: JobRecord) -> Path | None:
     """Return the path of a job's file; None if it was removed."""
-    return board.find(kept.file, column_of(kept.job), kept.was)
+    return board.find(record.file, column_of(record.job), record.was)
 
 
 def stamp_of(path: Path) -> tuple[int, int]:
@@ -111,9 +111,9 @@ class Records:
         entries = list(self._board.state.glob("*.json"))
         self._read = {p.name: self._read[p.name] for p in entries if p.name in self._read}
         for path in entries:
-            kept = self._one(path)
-            if kept is not None:
-                yield kept
+            record = self._one(path)
+            if record is not None:
+                yield record
 
     def _one(self, path: Path) -> JobRecord | None:
         try:

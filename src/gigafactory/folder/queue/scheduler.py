@@ -19,7 +19,7 @@ May = Callable[[str | None], bool]
 class JobChoice(NamedTuple):
     """A job to start: with an engine, or with the reason why it can never run here."""
 
-    kept: JobRecord
+    record: JobRecord
     engine: str | None
     never: str | None = None
 
@@ -30,24 +30,24 @@ def choices(
     """Yield the jobs to start now; each is chosen after those before it have started."""
     passed: set[str] = set()
     while (choice := _next(desk, machine, jobs_max, may, passed)) is not None:
-        passed.add(choice.kept.job.id)
+        passed.add(choice.record.job.id)
         yield choice
 
 
 def _next(
     desk: LockedQueue, machine: LocalMachine, jobs_max: int, may: May, passed: set[str]
 ) -> JobChoice | None:
-    for kept in _in_turn(desk):
-        job = kept.job
+    for record in _in_turn(desk):
+        job = record.job
         if job.id in passed:
             continue
         if (never := machine.why_never(job)) is not None:
-            return JobChoice(kept, None, never)
+            return JobChoice(record, None, never)
         if running(desk) >= jobs_max or _is_locked(desk, job):
             continue
         for engine in machine.engines_for(job, _busy(desk), now=desk.now):
             if may(engine):
-                return JobChoice(kept, engine)
+                return JobChoice(record, engine)
     return None
 
 
@@ -57,8 +57,8 @@ def waiting(
     """Yield the jobs that only wait for other work on this machine, with their engines."""
     if running(desk) >= jobs_max:
         return
-    for kept in _in_turn(desk):
-        job = kept.job
+    for record in _in_turn(desk):
+        job = record.job
         if machine.why_never(job) is None and not _is_locked(desk, job):
             for engine in machine.engines_for(job, _busy(desk), now=desk.now)[:1]:
                 yield job, engine
@@ -66,7 +66,7 @@ def waiting(
 
 def _in_turn(desk: LockedQueue) -> list[JobRecord]:
     """Return the jobs that are ready and not running, next one first."""
-    ready = (k for k in desk.kept.values() if is_ready(k.job, desk.now) and not leases_of(k.job))
+    ready = (k for k in desk.records.values() if is_ready(k.job, desk.now) and not leases_of(k.job))
     return sorted(ready, key=lambda k: order(k.job))
 
 
@@ -77,11 +77,11 @@ def order(job: Job) -> tuple[int, bool, float, str]:
 
 def running(desk: LockedQueue) -> int:
     """Return the number of active runs of the folder's jobs, in any process."""
-    return sum(len(leases_of(kept.job)) for kept in desk.kept.values())
+    return sum(len(leases_of(record.job)) for record in desk.records.values())
 
 
 def _busy(desk: LockedQueue) -> dict[str, int]:
-    leases = (lease for kept in desk.kept.values() for lease in leases_of(kept.job))
+    leases = (lease for record in desk.records.values() for lease in leases_of(record.job))
     return Counter(base_engine(lease.engine) for lease in leases if lease.engine is not None)
 
 

@@ -48,10 +48,10 @@ class FolderStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 def folder_status(queue: FolderQueue) -> FolderStatus:
     """Return the status of the folder, columns from left to right, next job first."""
-    board, kept = queue.board, queue.look()
-    lines = [_line(queue, each, kept) for each in kept.values()]
+    board, records = queue.board, queue.look()
+    lines = [_line(queue, each, records) for each in records.values()]
     lines.sort(key=lambda line: (COLUMNS.index(line.column), order(line.job)))
-    owned = {file_of(board, each) for each in kept.values()}
+    owned = {file_of(board, each) for each in records.values()}
     failed = [path for path in board.files("failed") if board.errors(path.name).exists()]
     return FolderStatus(
         folder=str(board.root),
@@ -67,15 +67,15 @@ def folder_status(queue: FolderQueue) -> FolderStatus:
     )
 
 
-def _line(queue: FolderQueue, kept: JobRecord, jobs: dict[str, JobRecord]) -> BoardLine:
-    claim = read_claim(queue.board, kept.key) if leases_of(kept.job) else None
+def _line(queue: FolderQueue, record: JobRecord, jobs: dict[str, JobRecord]) -> BoardLine:
+    claim = read_claim(queue.board, record.key) if leases_of(record.job) else None
     return BoardLine(
-        column=column_of(kept.job),
-        file=kept.file,
-        job=kept.job,
-        waits=_waits(kept.job, jobs),
+        column=column_of(record.job),
+        file=record.file,
+        job=record.job,
+        waits=_waits(record.job, jobs),
         pid=claim.pid if claim else None,
-        edited=kept.edited,
+        edited=record.edited,
     )
 
 

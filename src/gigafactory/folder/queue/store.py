@@ -54,11 +54,11 @@ class FolderQueue:
         Raises Unavailable if another process does not release the folder.
         """
         with self._locked():
-            yield LockedQueue(self, {kept.job.id: kept for kept in self._records.all()})
+            yield LockedQueue(self, {record.job.id: record for record in self._records.all()})
 
     def look(self) -> dict[str, JobRecord]:
         """Return all jobs by id, without a lock."""
-        return {kept.job.id: kept for kept in self._records.all()}
+        return {record.job.id: record for record in self._records.all()}
 
     def _locked(self) -> FileLock:
         give_up_at = time.monotonic() + WAITS_MAX_S
@@ -74,25 +74,25 @@ class FolderQueue:
 class LockedQueue:
     """The jobs of a folder while this process holds its lock."""
 
-    def __init__(self, queue: FolderQueue, kept: dict[str, JobRecord]) -> None:
+    def __init__(self, queue: FolderQueue, records: dict[str, JobRecord]) -> None:
         self.board = queue.board
         self.now = queue.clock.now()
         self.ids = queue.ids
-        self.kept = kept
+        self.records = records
 
     def holder(self, key: str) -> Job | None:
         """Return the job that has a unique key: a name, an idempotency key, a lock."""
-        return next((each.job for each in self.kept.values() if key in _keys(each.job)), None)
+        return next((each.job for each in self.records.values() if key in _keys(each.job)), None)
 
     def lookup(self, reference: str) -> JobRecord:
         """Return the job with this id, name or file: unfinished before the newest ended.
 
         Raises NotFound.
         """
-        if reference in self.kept:
-            return self.kept[reference]
+        if reference in self.records:
+            return self.records[reference]
         plain = reference.rpartition("/")[2].removesuffix(".md")
-        named = [k for k in self.kept.values() if plain in {k.job.name, k.key}]
+        named = [k for k in self.records.values() if plain in {k.job.name, k.key}]
         if not named:
             raise NotFound("job", reference, f"`aq status` lists those of {self.board.root}")
         return max(named, key=lambda k: (k.key == plain, not k.job.finished, k.job.id))
@@ -108,29 +108,31 @@ class LockedQueue:
         """
         job = change.after
         self._require_free(change)
-        before = new or self.put(self.kept[job.id])
+        before = new or self.put(self.records[job.id])
         known = {run.id: run for run in (*before.runs, *told) if run is not None}
         runs = tuple(sorted(known.values(), key=lambda run: run.number))
         was = before.was if new else column_of(before.job)
-        kept = write_record(self.board, replace(before, job=job, runs=runs, was=was), change.events)
-        self.kept[job.id] = kept
-        return self.put(kept)
+        record = write_record(
+            self.board, replace(before, job=job, runs=runs, was=was), change.events
+        )
+        self.records[job.id] = record
+        return self.put(record)
 
-    def put(self, kept: JobRecord) -> JobRecord:
+    def put(self, record: JobRecord) -> JobRecord:
         """Move the file of a job to its column; a removed one stays removed."""
-        path = file_of(self.board, kept)
+        path = file_of(self.board, record)
         if path is None:
-            return kept
-        moved = self.board.move(path, column_of(kept.job))
-        if moved.name != kept.file:
-            kept = write_record(self.board, replace(kept, file=moved.name), ())
-            self.kept[kept.job.id] = kept
-        return kept
+            return record
+        moved = self.board.move(path, column_of(record.job))
+        if moved.name != record.file:
+            record = write_record(self.board, replace(record, file=moved.name), ())
+            self.records[record.job.id] = record
+        return record
 
-    def remark(self, kept: JobRecord, stamp: tuple[int, int], *, edited: bool) -> None:
+    def remark(self, record: JobRecord, stamp: tuple[int, int], *, edited: bool) -> None:
         """Update the stamp of a job's file, and whether it was edited too late."""
-        marked = replace(kept, stamp=stamp, edited=edited)
-        self.kept[kept.job.id] = write_record(self.board, marked, ())
+        marked = replace(record, stamp=stamp, edited=edited)
+        self.records[record.job.id] = write_record(self.board, marked, ())
 
     def _require_free(self, change: JobChange) -> None:
         for key in change.take:

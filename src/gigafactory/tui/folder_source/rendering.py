@@ -76,9 +76,9 @@ def render_job(line: BoardLine) -> JobView:
     return replace(shown, lease=replace(shown.lease, factory_id=runner_name(line.pid)))
 
 
-def render_runs(kept: JobRecord) -> tuple[RunView, ...]:
+def render_runs(record: JobRecord) -> tuple[RunView, ...]:
     """Return the runs of a job, newest last."""
-    return tuple(map(render.render_run, kept.runs))
+    return tuple(map(render.render_run, record.runs))
 
 
 def explain(line: BoardLine) -> str:

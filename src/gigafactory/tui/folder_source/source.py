@@ -94,8 +94,10 @@ class FolderSource:
 
     def _claims(self, state: FolderStatus) -> list[Claim]:
         """Return the claims on jobs, one per process."""
-        kept = self._queue.look()
-        keys = [kept[line.job.id].key for line in state.jobs if line.pid and line.job.id in kept]
+        records = self._queue.look()
+        keys = [
+            records[line.job.id].key for line in state.jobs if line.pid and line.job.id in records
+        ]
         claims = (read_claim(self._queue.board, key) for key in keys)
         return list({claim.pid: claim for claim in claims if claim is not None}.values())
 
@@ -122,20 +124,20 @@ class FolderSource:
         line = next((line for line in state.jobs if line.job.id == job_id), None)
         if line is None:
             raise NotFound("job", job_id, "its file was removed, or `aq clean` deleted it")
-        kept = self._queue.look().get(job_id)
+        record = self._queue.look().get(job_id)
         edited = "its file was edited after its first run had started; the edit is ignored"
         return JobDetail(
             job=render_job(line),
             why=explain(line),
             reasons=(edited,) if line.edited else (),
-            runs=render_runs(kept) if kept else (),
+            runs=render_runs(record) if record else (),
         )
 
     async def follow_log(self, job_id: str, cursor: str | None) -> AsyncGenerator[LogChunk, None]:
-        kept = (await self._in_thread(self._queue.look)).get(job_id)
-        if kept is None:
+        record = (await self._in_thread(self._queue.look)).get(job_id)
+        if record is None:
             raise NotFound("job", job_id)
-        path = self._queue.board.log(kept.key)
+        path = self._queue.board.log(record.key)
         size = path.stat().st_size if path.exists() else 0
         offset = max(0, size - LOG_TAIL_BYTES) if cursor is None else int(cursor)
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
@@ -148,14 +150,14 @@ class FolderSource:
     async def act(self, job_id: str, action: str, given: ActionInput = NO_INPUT) -> str:
         said = actions.FolderActionInput(reason=given.reason, commit=given.commit)
         act = partial(actions.act, self._queue, job_id, action, self._by, said)
-        kept = await self._in_thread(act)
-        if isinstance(kept, str):
-            return f"{kept} is in the inbox again"
-        if action == "ship" and kept.job.ship is not None:
-            await self._ship(kept.job)
-            kept = (await self._in_thread(self._queue.look))[kept.job.id]
+        record = await self._in_thread(act)
+        if isinstance(record, str):
+            return f"{record} is in the inbox again"
+        if action == "ship" and record.job.ship is not None:
+            await self._ship(record.job)
+            record = (await self._in_thread(self._queue.look))[record.job.id]
         return describe_result(
-            action, render_job(BoardLine(column="", file=kept.file, job=kept.job))
+            action, render_job(BoardLine(column="", file=record.file, job=record.job))
         )
 
     async def _ship(self, job: Job) -> None:
