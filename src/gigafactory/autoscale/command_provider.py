@@ -76,7 +76,7 @@ class CommandProvider:
         await self._call("stop", AQ_FACTORY_ID=name)
 
     async def _call(self, verb: str, **variables: str) -> str:
-        shown = f"`{' '.join((*self._command, verb))}`"
+        command_line = f"`{' '.join((*self._command, verb))}`"
         environ = self._environ | {key: value for key, value in variables.items() if value}
         try:
             process = await asyncio.create_subprocess_exec(
@@ -89,20 +89,20 @@ class CommandProvider:
                 start_new_session=True,
             )
         except OSError as error:
-            raise CannotProvide(f"cannot run {shown}: {error.strerror or error}") from None
+            raise CannotProvide(f"cannot run {command_line}: {error.strerror or error}") from None
         try:
             async with asyncio.timeout(self._within_s):
                 out, err = await process.communicate()
         except TimeoutError:
             await _kill(process)
-            raise CannotProvide(f"{shown} took longer than {self._within_s:g} s") from None
+            raise CannotProvide(f"{command_line} took longer than {self._within_s:g} s") from None
         except asyncio.CancelledError:
             await _kill(process)
             raise
         if process.returncode:
-            said = (err or out).decode(errors="replace").strip().splitlines()
-            why = f": {said[-1][:SAID_MAX]}" if said else ""
-            raise CannotProvide(f"{shown} ended with {process.returncode}{why}")
+            output_lines = (err or out).decode(errors="replace").strip().splitlines()
+            why = f": {output_lines[-1][:SAID_MAX]}" if output_lines else ""
+            raise CannotProvide(f"{command_line} ended with {process.returncode}{why}")
         return out.decode(errors="replace")
 
 

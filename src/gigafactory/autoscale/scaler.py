@@ -156,17 +156,19 @@ class Scaler:
     ) -> None:
         limits, before = state.scaled.limits, state.memory
         members = msgspec.convert(outlook.factories, tuple[ShapeFactory, ...], from_attributes=True)
-        found, memory = scale_plan.assess_machines(members, existing, before, limits, now)
+        machines, memory = scale_plan.assess_machines(members, existing, before, limits, now)
         if memory.joined - before.joined:
             memory = scale_plan.record_start_success(memory)
         state.memory = memory
-        self._report_bad_machines(state, found, members, now)
+        self._report_bad_machines(state, machines, members, now)
         steps, state.memory = scale_plan.plan_scaling(
-            outlook.wanted, found, state.memory, limits, now
+            outlook.wanted, machines, state.memory, limits, now
         )
-        taken = [machine.name for machine in found]
+        taken = [machine.name for machine in machines]
         names = scale_plan.free_names(state.scaled.shape.factories, taken, steps.start)
-        ended = [one for one in found if one.name in steps.end and self._may_end(state, one, now)]
+        ended = [
+            one for one in machines if one.name in steps.end and self._may_end(state, one, now)
+        ]
         self._report_decision(state, outlook, steps, names, ended, now)
         if self._dry_run:
             return
@@ -181,13 +183,13 @@ class Scaler:
     def _report_bad_machines(
         self,
         state: _ShapeState,
-        found: Iterable[ShapeMachine],
+        machines: Iterable[ShapeMachine],
         sights: Iterable[ShapeFactory],
         now: datetime,
     ) -> None:
         """Report machines that died or did not join; each one delays the next start."""
         lately = {sight.id: sight for sight in sights}
-        for one in found:
+        for one in machines:
             sight = lately.get(one.name)
             died = sight is not None and not one.exists and sight.state in ONLINE
             if one.state is MachineState.STUCK or died:
@@ -199,16 +201,21 @@ class Scaler:
                 self._report_once(
                     state, one.name, f"{one.name} lacks capabilities of its shape: {lacks}"
                 )
-        for gone in (
-            state.last_notices.keys() - lately.keys() - {one.name for one in found} - {"list", ""}
+        for name in (
+            state.last_notices.keys()
+            - lately.keys()
+            - {one.name for one in machines}
+            - {"list", ""}
         ):
-            del state.last_notices[gone]
+            del state.last_notices[name]
 
     @staticmethod
     def _may_end(state: _ShapeState, machine: ShapeMachine, now: datetime) -> bool:
         """Whether to ask the provider to stop a machine, again only after a while."""
-        asked = state.stopped.get(machine.name)
-        return not machine.exists or asked is None or now - asked > STOP_AGAIN
+        stop_requested_at = state.stopped.get(machine.name)
+        return (
+            not machine.exists or stop_requested_at is None or now - stop_requested_at > STOP_AGAIN
+        )
 
     async def _start(self, state: _ShapeState, name: str, now: datetime) -> None:
         try:

@@ -66,19 +66,19 @@ class FileBlobs:
             sync_folder(folder)
 
     async def sizes(self, prefix: str, *, after: str = "") -> Mapping[str, int]:
-        found = await asyncio.to_thread(self._sizes, prefix)
-        return {key: size for key, size in found.items() if key > after}
+        sizes = await asyncio.to_thread(self._sizes, prefix)
+        return {key: size for key, size in sizes.items() if key > after}
 
     def _sizes(self, prefix: str) -> Mapping[str, int]:
         folder = self._path(prefix) if prefix.endswith("/") else self._path(prefix).parent
         root = self._root.resolve()
-        found = {}
+        sizes = {}
         for above, _, names in os.walk(folder):
             for path in (Path(above, name) for name in names if not name.startswith(".")):
                 # The file may have been removed meanwhile.
                 with suppress(FileNotFoundError):
-                    found[str(path.relative_to(root))] = path.stat().st_size
-        return {key: found[key] for key in sorted(found) if key.startswith(prefix)}
+                    sizes[str(path.relative_to(root))] = path.stat().st_size
+        return {key: sizes[key] for key in sorted(sizes) if key.startswith(prefix)}
 
     async def read(self, key: str, *, start: int = 0) -> AsyncIterator[bytes]:
         try:

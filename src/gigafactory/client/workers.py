@@ -55,10 +55,17 @@ def offers(factory_id: str) -> ApiCall[object]:
     return ApiCall(method="GET", path=path("factories", factory_id, "offers"), response_type=object)
 
 
-def report(job_id: str, epoch: int, fields: Mapping[str, Any]) -> ApiCall[JobView]:
-    """Report on a run: stage, checkpoint, usage, verify, diff, note."""
-    body = encode({"leaseEpoch": epoch, **fields})
-    return ApiCall(method="PATCH", path=path("jobs", job_id), response_type=JobView, body=body)
+def report(
+    job_id: str, epoch: int, fields: Mapping[str, Any], *, key: str | None = None
+) -> ApiCall[JobView]:
+    """Report on a run, with the `fields` of a `ReportDoc`; `key` if another process may retry."""
+    return ApiCall(
+        method="PATCH",
+        path=path("jobs", job_id),
+        response_type=JobView,
+        body=encode({"leaseEpoch": epoch, **fields}),
+        idempotency_key=key,
+    )
 
 
 def renew(job_id: str, epoch: int) -> ApiCall[RenewedView]:

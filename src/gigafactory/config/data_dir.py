@@ -66,12 +66,12 @@ def coordinator_access(
     product: str | None,
 ) -> CoordinatorAccess:
     """Return the given access, or the owner's access to the coordinator of this data folder."""
-    here = read_line(os.path.join(data, SERVER_URL)) or usual_url
+    local_url = read_line(os.path.join(data, SERVER_URL)) or usual_url
     # Send the owner's token only to the owner's own coordinator.
-    local = url is None or url.rstrip("/") == here
-    shown = token or (read_line(os.path.join(data, ADMIN_TOKEN)) if local else None)
-    about = product or (LOCAL_PRODUCT if local and token is None else None)
-    return CoordinatorAccess(url or here, shown, about, local=local)
+    local = url is None or url.rstrip("/") == local_url
+    own_token = token or (read_line(os.path.join(data, ADMIN_TOKEN)) if local else None)
+    own_product = product or (LOCAL_PRODUCT if local and token is None else None)
+    return CoordinatorAccess(url or local_url, own_token, own_product, local=local)
 
 
 def listen_url(host: str, port: int) -> str:

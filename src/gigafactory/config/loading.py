@@ -155,26 +155,26 @@ def _nearest(key: str, known: Iterable[str]) -> str:
 
 def _legacy_values(environ: Mapping[str, str], faults: list[Fault]) -> dict[str, tuple[str, str]]:
     """Return name and value of legacy variables by the setting they now belong to."""
-    found: dict[str, tuple[str, str]] = {}
-    for name, meant in LEGACY.items():
+    values: dict[str, tuple[str, str]] = {}
+    for name, legacy in LEGACY.items():
         value = environ.get(name)
         if not value:
             continue
-        if isinstance(meant, RenamedVariable):
-            found[meant.key] = name, value
+        if isinstance(legacy, RenamedVariable):
+            values[legacy.key] = name, value
             continue
         try:
             on = msgspec.convert(value, bool, strict=False)
         except msgspec.ValidationError:
             faults.append(Fault(name, f"found {value!r}; expected 1 (on) or 0 (off)"))
             continue
-        if not isinstance(meant, AlwaysOnVariable):
-            said = meant.on if on else meant.off
-            if said is not None:
-                found[meant.key] = name, said
+        if not isinstance(legacy, AlwaysOnVariable):
+            new_value = legacy.on if on else legacy.off
+            if new_value is not None:
+                values[legacy.key] = name, new_value
         elif not on:
-            faults.append(Fault(name, f"cannot be disabled: {meant.instead}"))
-    return found
+            faults.append(Fault(name, f"cannot be disabled: {legacy.instead}"))
+    return values
 
 
 def _parse_variables(values: Mapping[str, str]) -> Layer:

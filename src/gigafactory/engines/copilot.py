@@ -120,8 +120,8 @@ class CopilotReader(LineReader):
 
     def _failure(self, error: Record, said: str) -> Failure:
         message = shorten(said)
-        told = _ERROR_TYPES.get(text(error, "errorType"))
-        kind = classify(message, _PATTERNS, count(error, "statusCode"), told)
+        named_kind = _ERROR_TYPES.get(text(error, "errorType"))
+        kind = classify(message, _PATTERNS, count(error, "statusCode"), named_kind)
         return Failure(kind, message)
 
     def _used(self, files: Mapping[str, bytes]) -> tuple[Usage, Usage | None]:

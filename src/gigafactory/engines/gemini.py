@@ -148,8 +148,8 @@ class GeminiReader(LineReader):
 
     def _kind(self, message: str, exit_code: int) -> FailureKind:
         status = _STATUS.search(message)
-        told = _EXITS.get(exit_code) or kind_of_status(exit_code + STATUS_MODULUS)
-        return classify(message, _PATTERNS, int(status[1]) if status else 0, told)
+        kind = _EXITS.get(exit_code) or kind_of_status(exit_code + STATUS_MODULUS)
+        return classify(message, _PATTERNS, int(status[1]) if status else 0, kind)
 
     def _unfinished(self, exit_code: int) -> Failure:
         if exit_code == 0 and self._session is not None:

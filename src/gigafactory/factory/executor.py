@@ -92,7 +92,7 @@ class Executor:
             outcome = await self._run_phases(run, _phases(run))
             outcome = await self._save_work(run, outcome)
             outcome = await self._upload_results(run, outcome)
-            told = report_payloads.run_ended(run, outcome)
+            last_report = report_payloads.run_ended(run, outcome)
         finally:
             run.close()
             # Appending to the log needs the lease, and the last report ends it: send the log first.
@@ -100,8 +100,8 @@ class Executor:
                 async with asyncio.timeout(LOG_TIMEOUT_S):
                     await sending
             sending.cancel()
-        if told is not None:
-            reporter.report(told, last=True)
+        if last_report is not None:
+            reporter.report(last_report, last=True)
         await self._clean_up(run, outcome)
         return outcome
 

@@ -125,11 +125,11 @@ async def echo(queue: FolderQueue, tracker: Tracker, reference: str, *, me: str)
             if record.job.tracker_item is None:
                 fault = Fault("tracker-item", f"the job {record.job.name} has no ticket to be told")
                 raise Invalid("the echo", [fault])
-            meant = _intend(desk, record, me)
+            intent = _intend(desk, record, me)
         item_id = record.job.tracker_item
-        if not isinstance(meant, tuple):
-            return UpdateResult(item_id, echoed, pending=meant)
-        trail, what = meant
+        if not isinstance(intent, tuple):
+            return UpdateResult(item_id, echoed, pending=intent)
+        trail, what = intent
         try:
             refusal = await _say(tracker, trail, what)
         except TrackerUnavailable:
@@ -159,9 +159,9 @@ def _intend(
         return False
     if trail.is_busy(me, desk.now):
         return True
-    meant = with_intent(trail, what, by=me, now=desk.now)
-    write_atomically(file, msgspec.json.encode(meant), fsync=True)
-    return meant, what
+    intent = with_intent(trail, what, by=me, now=desk.now)
+    write_atomically(file, msgspec.json.encode(intent), fsync=True)
+    return intent, what
 
 
 async def _say(tracker: Tracker, trail: TicketCursor, what: TicketUpdate) -> str | None:

@@ -121,14 +121,14 @@ class GithubIssues:
         return None if issue.pull_request is not None else issue.to_item(self._repo)
 
     async def items_for_agents(self) -> Sequence[Ticket]:
-        found: dict[str, Ticket] = {}
+        tickets: dict[str, Ticket] = {}
         for wanted in ({"labels": RUN_LABEL}, {"assignee": self._agent.lstrip("@")}):
             # GitHub answers 422 for an unknown user: no issues.
             async for issue in self._list(wanted):
                 item = issue.to_item(self._repo)
                 if issue.pull_request is None and is_handed_over(item, self._agent):
-                    found[item.id] = item
-        return list(found.values())
+                    tickets[item.id] = item
+        return list(tickets.values())
 
     async def update(
         self, item: Ticket, status: TicketStatus | None, labels: Collection[str]

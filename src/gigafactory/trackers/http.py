@@ -123,9 +123,9 @@ def decode_delivery(body: bytes, kind: type[T]) -> T:
 
 def _error_for(answer: httpx.Response, what: str, *, now: datetime) -> Refused:
     status = answer.status_code
-    said = _error_message(answer.content)
-    quoted = f"{what}: {status}" + (f" {said!r}" if said else "")
-    if (wait_s := _rate_limit_wait_s(answer, said, now)) is not None:
+    message = _error_message(answer.content)
+    quoted = f"{what}: {status}" + (f" {message!r}" if message else "")
+    if (wait_s := _rate_limit_wait_s(answer, message, now)) is not None:
         return TrackerUnavailable(f"{quoted}: too many requests, wait {wait_s:.0f} s", wait_s)
     # Treated as unavailable: after the token is replaced, the update is retried.
     if status in {_UNAUTHORIZED, _FORBIDDEN}:
@@ -139,7 +139,7 @@ def _error_for(answer: httpx.Response, what: str, *, now: datetime) -> Refused:
     return TrackerRefused(quoted)
 
 
-def _rate_limit_wait_s(answer: httpx.Response, said: str, now: datetime) -> float | None:
+def _rate_limit_wait_s(answer: httpx.Response, message: str, now: datetime) -> float | None:
     """Return how long to wait after a rate limit; None for other errors."""
     if answer.status_code not in {_FORBIDDEN, _TOO_MANY}:
         return None
@@ -149,7 +149,7 @@ def _rate_limit_wait_s(answer: httpx.Response, said: str, now: datetime) -> floa
     if answer.headers.get("x-ratelimit-remaining") == "0":
         reset = answer.headers.get("x-ratelimit-reset", "")
         return max(1.0, float(reset) - now.timestamp()) if reset.isdecimal() else _WAIT_S
-    return _WAIT_S if answer.status_code == _TOO_MANY or "rate limit" in said.lower() else None
+    return _WAIT_S if answer.status_code == _TOO_MANY or "rate limit" in message.lower() else None
 
 
 class _ErrorBody(msgspec.Struct, frozen=True):
@@ -159,6 +159,6 @@ class _ErrorBody(msgspec.Struct, frozen=True):
 
 def _error_message(content: bytes) -> str:
     with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        said = msgspec.json.decode(content, type=_ErrorBody)
-        return " ".join((said.message or said.detail).split())[:_MESSAGE_MAX]
+        body = msgspec.json.decode(content, type=_ErrorBody)
+        return " ".join((body.message or body.detail).split())[:_MESSAGE_MAX]
     return ""

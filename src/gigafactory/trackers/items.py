@@ -98,12 +98,12 @@ class ItemsTracker:
         return decode_answer(answer.content, ItemDoc, what).to_item()
 
     async def items_for_agents(self) -> Sequence[Ticket]:
-        found: dict[str, Ticket] = {}
+        tickets: dict[str, Ticket] = {}
         for wanted in ({"label": RUN_LABEL}, {"assignee": self._agent}):
             async for item in self._list(wanted):
                 if is_handed_over(item, self._agent):
-                    found[item.id] = item
-        return list(found.values())
+                    tickets[item.id] = item
+        return list(tickets.values())
 
     async def update(
         self, item: Ticket, status: TicketStatus | None, labels: Collection[str]

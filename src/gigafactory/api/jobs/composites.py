@@ -48,10 +48,10 @@ async def add_children(request: ApiRequest) -> ASGIApp:
     coordinator = request.coordinator
     reference = request.path_name("job_id", "job")
     submitted = await coordinator.submissions.add_children(caller, reference, files)
-    shown = tuple(
+    job_views = tuple(
         views.render_job(coordinator.jobs.with_fleet_flags(job)) for job in submitted.jobs
     )
-    return json_response(JobsView(jobs=shown), 201 if submitted.created else 200)
+    return json_response(JobsView(jobs=job_views), 201 if submitted.created else 200)
 
 
 @get(

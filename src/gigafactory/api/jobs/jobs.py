@@ -58,9 +58,9 @@ async def submit_job(request: ApiRequest) -> ASGIApp:
     files, many = await _read_submission(request)
     submitted = await request.coordinator.submissions.submit(caller, files)
     jobs = request.coordinator.jobs
-    shown = tuple(views.render_job(jobs.with_fleet_flags(job)) for job in submitted.jobs)
+    job_views = tuple(views.render_job(jobs.with_fleet_flags(job)) for job in submitted.jobs)
     status = 201 if submitted.created else 200
-    return json_response(JobsView(jobs=shown) if many else shown[0], status)
+    return json_response(JobsView(jobs=job_views) if many else job_views[0], status)
 
 
 async def _read_submission(request: ApiRequest) -> tuple[list[JobFile], bool]:

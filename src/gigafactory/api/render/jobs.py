@@ -93,8 +93,8 @@ def render_event(of: Event) -> EventView:
 
 def _with_cost(data: dict[str, Any]) -> dict[str, Any]:
     nanos = data.get("costNanoUsd")
-    shown = {key: value for key, value in data.items() if key != "costNanoUsd"}
-    return shown | {"costUsd": None if nanos is None else format_usd(nanos)}
+    public_data = {key: value for key, value in data.items() if key != "costNanoUsd"}
+    return public_data | {"costUsd": None if nanos is None else format_usd(nanos)}
 
 
 def render_artifact(of: Artifact) -> ArtifactView:

@@ -29,33 +29,33 @@ def show(session: Session) -> None:
     session.answer(budgets.budget(_product(session)), _show)
 
 
-def _show(found: BudgetView) -> None:
+def _show(budget: BudgetView) -> None:
     pairs(
         (
-            ("product", found.product_id),
-            ("limit", _dollars(found.ceiling_usd) or "none"),
-            ("period", found.period),
-            ("spent", f"{_dollars(found.spent_usd)}{_share(found)}"),
-            ("estimated", _dollars(found.estimated_usd) if found.estimated_usd != "0" else None),
-            ("reserved", _dollars(found.reserved_usd)),
-            ("left", _dollars(found.left_usd)),
-            ("a run", f"{_dollars(found.reserve_usd)} reserved by default"),
+            ("product", budget.product_id),
+            ("limit", _dollars(budget.ceiling_usd) or "none"),
+            ("period", budget.period),
+            ("spent", f"{_dollars(budget.spent_usd)}{_share(budget)}"),
+            ("estimated", _dollars(budget.estimated_usd) if budget.estimated_usd != "0" else None),
+            ("reserved", _dollars(budget.reserved_usd)),
+            ("left", _dollars(budget.left_usd)),
+            ("a run", f"{_dollars(budget.reserve_usd)} reserved by default"),
             (
                 "at 100 %",
-                "running jobs hand back" if found.at_ceiling == "stop" else "running jobs finish",
+                "running jobs hand back" if budget.at_ceiling == "stop" else "running jobs finish",
             ),
         )
     )
-    if found.paused:
-        note(f"paused: {found.says}")
+    if budget.paused:
+        note(f"paused: {budget.says}")
 
 
 def _dollars(amount: str | None) -> str | None:
     return None if amount is None else f"${amount}"
 
 
-def _share(found: BudgetView) -> str:
-    return f" ({found.percent} %)" if found.ceiling_usd is not None else ""
+def _share(budget: BudgetView) -> str:
+    return f" ({budget.percent} %)" if budget.ceiling_usd is not None else ""
 
 
 @budget.command("set")
@@ -124,9 +124,9 @@ def burndown(session: Session) -> None:
     session.answer(budgets.burndown(_product(session)), _show_days)
 
 
-def _show_days(found: BurndownView) -> None:
+def _show_days(burndown: BurndownView) -> None:
     rows = [
         (day.day, _dollars(day.spent_usd), _dollars(day.sum_usd), _dollars(day.left_usd))
-        for day in found.days
+        for day in burndown.days
     ]
     table(("DAY", "SPENT", "SUM", "LEFT"), rows)

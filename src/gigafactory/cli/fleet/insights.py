@@ -65,7 +65,7 @@ def insights(
     session.unscoped()
     day = start.date() if start is not None else None
     call = fleet.insights(by or DEFAULT_GROUPS, since=day, job=job)
-    session.answer(call, lambda found: _print(found, since=start, fleet=job is None))
+    session.answer(call, lambda insights: _print(insights, since=start, fleet=job is None))
 
 
 def _print_folder(
@@ -75,41 +75,43 @@ def _print_folder(
     from gigafactory.domain.insights.observation import observe_first_tries
     from gigafactory.domain.insights.run_rollup import GroupBy, summarize_runs
 
-    known = queue_in(session, folder).look().values()
-    meant = [record for record in known if job in {None, record.job.id, record.job.name}]
-    if job is not None and not meant:
+    records = queue_in(session, folder).look().values()
+    selected = [record for record in records if job in {None, record.job.id, record.job.name}]
+    if job is not None and not selected:
         raise NotFound("job", job)
-    runs = [run for record in meant for run in record.runs]
+    runs = [run for record in selected for run in record.runs]
     wanted = [GroupBy(each) for each in by or DEFAULT_GROUPS]
-    found = summarize_runs(runs, wanted, since=start)
+    insights = summarize_runs(runs, wanted, since=start)
     if job is None:
-        found = replace(found, advice=tuple(compare_engines(observe_first_tries(runs), wanted)))
+        insights = replace(
+            insights, advice=tuple(compare_engines(observe_first_tries(runs), wanted))
+        )
     if session.as_json:
-        say_json(msgspec.json.encode(found))
+        say_json(msgspec.json.encode(insights))
     else:
-        _print(found, since=start, fleet=False)
+        _print(insights, since=start, fleet=False)
 
 
-def _print(found: "Insights", *, since: datetime | None, fleet: bool) -> None:
-    if found.total.runs:
-        _show(found, fleet=fleet)
+def _print(insights: "Insights", *, since: datetime | None, fleet: bool) -> None:
+    if insights.total.runs:
+        _show(insights, fleet=fleet)
     else:
         note("nothing has run yet" if since is None else "nothing has run since then")
-    _show_objectives(found.objectives)
+    _show_objectives(insights.objectives)
 
 
-def _show(found: "Insights", *, fleet: bool) -> None:
-    heads = [*cells(found.total, fleet=fleet)]
-    for by, groups in found.by.items():
+def _show(insights: "Insights", *, fleet: bool) -> None:
+    heads = [*cells(insights.total, fleet=fleet)]
+    for by, groups in insights.by.items():
         rows = [(one.group, *cells(one, fleet=fleet).values()) for one in groups]
         table((by.upper(), *heads), rows)
         say()
-    table(("TOTAL", *heads), [("", *cells(found.total, fleet=fleet).values())])
-    if found.advice:
+    table(("TOTAL", *heads), [("", *cells(insights.total, fleet=fleet).values())])
+    if insights.advice:
         say()
-        shown = found.advice[:ADVICE_MAX]
-        table(("FOR", "WHICH ENGINE"), [(_work(one), one.says) for one in shown])
-        if more := len(found.advice) - len(shown):
+        first_advice = insights.advice[:ADVICE_MAX]
+        table(("FOR", "WHICH ENGINE"), [(_work(one), one.says) for one in first_advice])
+        if more := len(insights.advice) - len(first_advice):
             note(f"… and {more} more with fewer first attempts; --json lists all")
 
 

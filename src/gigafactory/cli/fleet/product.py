@@ -60,15 +60,15 @@ def show(session: Session, *, name: str | None) -> None:
     session.answer(products.product(_product_id(session, name)), _show)
 
 
-def _show(found: ProductView) -> None:
+def _show(view: ProductView) -> None:
     pairs(
         (
-            ("product", found.id),
-            ("repos", found.repos or "any"),
-            ("share", found.share),
-            ("weights", _format_pairs(msgspec.to_builtins(found.weights))),
-            ("protected paths", found.protected_paths or "none"),
-            ("target wait", _format_pairs(found.target_wait) or "none"),
+            ("product", view.id),
+            ("repos", view.repos or "any"),
+            ("share", view.share),
+            ("weights", _format_pairs(msgspec.to_builtins(view.weights))),
+            ("protected paths", view.protected_paths or "none"),
+            ("target wait", _format_pairs(view.target_wait) or "none"),
         )
     )
 

@@ -28,15 +28,15 @@ def routing(context: click.Context, session: Session) -> None:
         session.answer(calls.routing(), _show)
 
 
-def _show(found: RoutingView) -> None:
-    for each in found.recommendations:
+def _show(routing: RoutingView) -> None:
+    for each in routing.recommendations:
         say(f"{plain(each.product_id)}: {plain(each.told)}")
-    if not found.recommendations:
-        note(f"nothing is clearly better than the current mix (n = {found.tries})")
-    if found.rollouts:
+    if not routing.recommendations:
+        note(f"nothing is clearly better than the current mix (n = {routing.tries})")
+    if routing.rollouts:
         say()
-        table(HEADS, [_cells(each) for each in found.rollouts])
-    for rollout in found.rollouts:
+        table(HEADS, [_cells(each) for each in routing.rollouts])
+    for rollout in routing.rollouts:
         if (trip := rollout.tripped) is not None:
             product, why = plain(rollout.product_id), plain(trip.reason)
             note(f"{product} was switched back from {trip.mode}: {why}")
@@ -68,11 +68,11 @@ def evaluate(session: Session) -> None:
     session.answer(calls.evaluation(), _show_evaluation)
 
 
-def _show_evaluation(found: EvaluationView) -> None:
-    if found.estimates:
-        table(ESTIMATE_HEADS, [_estimate_row(each) for each in found.estimates])
+def _show_evaluation(evaluation: EvaluationView) -> None:
+    if evaluation.estimates:
+        table(ESTIMATE_HEADS, [_estimate_row(each) for each in evaluation.estimates])
         say()
-    say(plain(found.told))
+    say(plain(evaluation.told))
 
 
 def _estimate_row(of: EstimateView) -> tuple[object, ...]:

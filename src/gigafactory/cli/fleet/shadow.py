@@ -44,16 +44,16 @@ def shadow(context: click.Context, session: Session) -> None:
         session.answer(calls.shadow(), _show)
 
 
-def _show(found: ShadowView) -> None:
-    if not found.products:
+def _show(page: ShadowView) -> None:
+    if not page.products:
         note("no product yet; the first job creates one")
         return
-    table(HEADS, [_cells(each) for each in found.products])
-    for each in found.products:
-        _explain(each, found)
+    table(HEADS, [_cells(each) for each in page.products])
+    for each in page.products:
+        _explain(each, page)
 
 
-def _explain(of: ProductDispatchView, found: ShadowView) -> None:
+def _explain(of: ProductDispatchView, page: ShadowView) -> None:
     known, product = of.comparison, plain(of.product_id)
     if known is not None and known.differences:
         say()
@@ -63,7 +63,7 @@ def _explain(of: ProductDispatchView, found: ShadowView) -> None:
     if known.conclusive:
         note(f"ready to switch: aq shadow mode {product} push")
     else:
-        needed = f"{found.decisions_needed} decisions at {found.agreement_needed:.0%} agreement"
+        needed = f"{page.decisions_needed} decisions at {page.agreement_needed:.0%} agreement"
         note(f"{product}: switching to push needs {needed}")
 
 

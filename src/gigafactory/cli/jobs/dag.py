@@ -73,7 +73,7 @@ def _line(node: NodeView, names: dict[str, str]) -> str:
     phase = f"phase {node.phase}, " if node.phase is not None else ""
     needs = ", ".join(names.get(dep, dep) for dep in node.deps)
     after = f" (after {plain(needs)})" if needs else ""
-    gone = ", replaced" if node.superseded_by else ""
+    replaced_note = ", replaced" if node.superseded_by else ""
     plans = ", plans the rest" if node.planner else ""
     why = f": {plain(node.reason)}" if node.reason else ""
-    return f"{plain(node.name)}  {phase}{staged(node.stage)}{plans}{gone}{after}{why}"
+    return f"{plain(node.name)}  {phase}{staged(node.stage)}{plans}{replaced_note}{after}{why}"

@@ -33,18 +33,20 @@ def diff(session: Session, *, job: str, stat: bool, raw: bool, folder: Path | No
     if here is not None:
         from gigafactory.folder.queue.logs import diff_of
 
-        found = diff_of(queue_in(session, here), job)
+        work_diff = diff_of(queue_in(session, here), job)
     else:
-        found = session.client.send(calls.diff(job))
+        work_diff = session.client.send(calls.diff(job))
     if session.as_json:
-        say_json(msgspec.json.encode(found))
+        say_json(msgspec.json.encode(work_diff))
     elif raw:
-        sys.stdout.buffer.write(found.text.encode())
+        sys.stdout.buffer.write(work_diff.text.encode())
         sys.stdout.buffer.flush()
     else:
-        for line in _stat(found) if stat else _colour(found.text):
+        for line in _stat(work_diff) if stat else _colour(work_diff.text):
             say(line)
-        note(f"commit {visible(found.commit)} on {visible(found.base)}: {found.summary}")
+        note(
+            f"commit {visible(work_diff.commit)} on {visible(work_diff.base)}: {work_diff.summary}"
+        )
 
 
 def _colour(text: str) -> Iterator[str]:

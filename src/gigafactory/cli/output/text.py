@@ -87,8 +87,8 @@ def pairs(values: Iterable[tuple[str, object]]) -> None:
     width = max((len(name) for name, _ in given), default=0)
     for name, value in given:
         several = value if isinstance(value, list | tuple) else (value,)
-        shown = ", ".join(plain(each) for each in several)
-        say(f"{name:<{width}}{GAP}{_colour(shown, 0)}")
+        joined = ", ".join(plain(each) for each in several)
+        say(f"{name:<{width}}{GAP}{_colour(joined, 0)}")
 
 
 def clock(at: datetime) -> str:

@@ -154,8 +154,8 @@ class Committer:
                 plan = await decide()
                 if not plan.writes and key is None:
                     return plan.value
-                kept = self._answer_write(key, digest, plan.value, stale)
-                writes = _with_token_guard(caller, (*plan.writes, *kept))
+                answer_writes = self._answer_write(key, digest, plan.value, stale)
+                writes = _with_token_guard(caller, (*plan.writes, *answer_writes))
                 verdict = await self.commit(caller.actor, what, *writes, epoch=epoch)
             match verdict:
                 case Stored():
@@ -220,12 +220,12 @@ def rollup_slips(writes: tuple[Write, ...]) -> Iterator[RecordChange]:
     """Yield the run deltas that these writes add to the tallies."""
     for write in writes:
         if isinstance(write, JobChange):
-            if (told := increment_for_shipping(write.before, write.after)) is not None:
-                yield RecordChange(before=None, after=told)
+            if (increment := increment_for_shipping(write.before, write.after)) is not None:
+                yield RecordChange(before=None, after=increment)
         elif isinstance(write, RecordChange) and isinstance(write.after, Run):
             before = write.before if isinstance(write.before, Run) else None
-            if (told := increment_for_run(before, write.after)) is not None:
-                yield RecordChange(before=None, after=told)
+            if (increment := increment_for_run(before, write.after)) is not None:
+                yield RecordChange(before=None, after=increment)
 
 
 def _with_token_guard(caller: Caller, writes: tuple[Write, ...]) -> tuple[Write, ...]:

@@ -166,7 +166,7 @@ class Counters:
         if before.lease is not None:
             self.violations["double_lease"] += 1
         product = self.product(before.product_id)
-        ready = ready_since(before)
+        ready = before.ready_since
         waited_s = max((event.at - ready).total_seconds(), 0.0)
         self.wait_s.observe(waited_s, product)
         # The wait for a ship step says nothing about an engine.
@@ -220,9 +220,3 @@ class Counters:
             name = f"tokens_{kind}"
             more = getattr(after, name) - getattr(before, name)
             self.tokens[engine, kind] += max(more, 0)
-
-
-def ready_since(job: Job) -> datetime:
-    """Return since when a waiting job could have been assigned to a factory."""
-    begun = job.ship.at if job.ship is not None else job.stage_since
-    return max(begun, job.not_before) if job.not_before is not None else begun

@@ -107,8 +107,10 @@ class Leadership:
     async def resign(self) -> None:
         """Give up the lease, so that another coordinator can take over at once."""
         if self._leader is not None and self._beat is not None:
-            gone = LeaderHeartbeat(duty=self._duty, until=self._clock.now(), rev=self._beat.rev + 1)
+            ended = LeaderHeartbeat(
+                duty=self._duty, until=self._clock.now(), rev=self._beat.rev + 1
+            )
             await self._committer.commit(
-                self._me, "resign", RecordChange(before=self._beat, after=gone)
+                self._me, "resign", RecordChange(before=self._beat, after=ended)
             )
             self._leader = None

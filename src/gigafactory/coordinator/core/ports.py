@@ -250,7 +250,7 @@ class TrackerBinding(msgspec.Struct, frozen=True, kw_only=True):
 
 async def all_records(store: Store, of: type[AnyRecord], *, prefix: str = "") -> list[AnyRecord]:
     """Return every record of a kind whose key has this prefix, in key order."""
-    found: list[AnyRecord] = []
-    while page := await store.records(of, prefix=prefix, after=found[-1].key if found else ""):
-        found += page
-    return found
+    records: list[AnyRecord] = []
+    while page := await store.records(of, prefix=prefix, after=records[-1].key if records else ""):
+        records += page
+    return records

@@ -15,15 +15,15 @@ async def children(
     store: Store, parent_ids: Collection[str], stages: tuple[Stage, ...] = ()
 ) -> list[Job]:
     """Return the direct children of these composites, in the order of their ids per query."""
-    found: list[Job] = []
+    descendants: list[Job] = []
     parents = sorted(parent_ids)
     for first in range(0, len(parents), PARENTS_MAX):
         some = tuple(parents[first : first + PARENTS_MAX])
         query = JobQuery(parents=some, stages=stages, oldest_first=True, limit=PAGE_MAX)
         while page := await store.find_jobs(query):
-            found += page
+            descendants += page
             query = replace(query, after=page[-1].id)
-    return found
+    return descendants
 
 
 async def subtree(store: Store, root: Job, *, most: int) -> Sequence[Job]:

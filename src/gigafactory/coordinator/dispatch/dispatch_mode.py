@@ -52,14 +52,18 @@ class DispatchControl:
         caller.require("read")
         await self._shadow.save_comparisons()
         await self._index.catch_up()
-        found = {each.product_id: each for each in await all_records(self._store, ShadowComparison)}
-        known = {*self._index.fleet.product_ids, *self._index.queue_versions, *found} - {FLEET}
+        comparisons = {
+            each.product_id: each for each in await all_records(self._store, ShadowComparison)
+        }
+        known = {*self._index.fleet.product_ids, *self._index.queue_versions, *comparisons} - {
+            FLEET
+        }
         chosen = known if caller.product is None else {caller.product}
         return [
             ProductDispatch(
                 product_id=product_id,
                 mode=self._index.dispatch_modes.mode_of(product_id),
-                comparison=found.get(product_id),
+                comparison=comparisons.get(product_id),
             )
             for product_id in sorted(chosen)
             if caller.can_see(product_id)

@@ -23,13 +23,13 @@ class ArchiveQueries:
         """
         caller.require("read")
         products = visible_products(caller)
-        found: list[ArchivedJob] = []
-        while len(found) < limit and (
+        archived: list[ArchivedJob] = []
+        while len(archived) < limit and (
             page := await self._store.records(ArchivedJob, after=after, limit=PAGE_MAX)
         ):
-            found += [each for each in page if products is None or each.product_id in products]
+            archived += [each for each in page if products is None or each.product_id in products]
             after = page[-1].key
-        return found[:limit]
+        return archived[:limit]
 
     async def get(self, caller: Caller, job_id: str) -> ArchivedJob:
         """Return an archived job.

@@ -204,14 +204,14 @@ class ArtifactService:
     ) -> list[Write]:
         """Return the writes that remove superseded artifacts; the janitor removes their bytes."""
         now = self._clock.now()
-        gone: list[Write] = []
+        writes: list[Write] = []
         for each in await self.list_all(target.job):
             if each.is_replaced_by(offered, target.run_id):
-                gone += [
+                writes += [
                     RecordChange(before=each, after=None),
                     self._orphans.orphan(each.blob, now),
                 ]
-        return gone
+        return writes
 
     async def list_all(self, job: Job) -> Sequence[Artifact]:
         """Return all artifacts of a job, oldest first."""
@@ -266,11 +266,11 @@ class ArtifactService:
                 ),
             )
 
-        gone = await self._committer.execute(
+        deleted = await self._committer.execute(
             caller, "delete-artifact", decide, Artifact, request=wanted
         )
-        await self._orphans.drop(gone.blob)
-        return gone
+        await self._orphans.drop(deleted.blob)
+        return deleted
 
 
 class CheckedStream:

@@ -43,11 +43,11 @@ class Scaling:
             and caller.product in {None, demand.job_class.product_id}
         )
         mine = replace(whole, demands=seen)
-        shown = [
+        targets = [
             self._visible_target(caller, one)
             for one in scale_targets(shapes, mine, self._index.fleet)
         ]
-        return ScalingSnapshot(at=now, survey=mine, outlooks=shown)
+        return ScalingSnapshot(at=now, survey=mine, outlooks=targets)
 
     def _visible_target(self, caller: Caller, outlook: ScaleTarget) -> ScaleTarget:
         known = self._index.factories

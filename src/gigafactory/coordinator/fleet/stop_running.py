@@ -33,15 +33,15 @@ class StopRequests:
 
     async def _send_all(self, caller: Caller, reason: str, among: JobQuery) -> int:
         query = replace(among, stages=tuple(RUNNING), limit=PAGE_MAX)
-        asked = 0
+        stopping = 0
         while page := await self._store.find_jobs(query):
             # Composites are not run by workers; their children are.
             running = [job for job in page if not job.composite]
             waiting = (job.id for job in running if job.preemption is None)
             await asyncio.gather(*(self._send(caller, job_id, reason) for job_id in waiting))
-            asked += len(running)
+            stopping += len(running)
             query = replace(query, after=page[-1].id)
-        return asked
+        return stopping
 
     async def _send(self, caller: Caller, job_id: str, reason: str) -> None:
         async def decide() -> Plan[None]:

@@ -26,14 +26,14 @@ async def restore_past_capabilities(
     store: Store, fleet: FleetState, seen: Mapping[str, datetime]
 ) -> None:
     """Restore the capabilities that were advertised before this coordinator started."""
-    told: list[Event] = []
+    advertisements: list[Event] = []
     before, looked_at = None, 0
     while looked_at < LOOKED_AT_MAX and (
         page := await store.audit(None, before=before, limit=PAGE_MAX)
     ):
-        told += [event for event in page if ADVERTISED in event.data]
+        advertisements += [event for event in page if ADVERTISED in event.data]
         before, looked_at = page[-1].position, looked_at + len(page)
-    for event in reversed(told):
+    for event in reversed(advertisements):
         factory_id: str = event.data["factoryId"]
         until = min(event.at, seen.get(factory_id, event.at))
         fleet.remember_capabilities(factory_id, frozenset(event.data[ADVERTISED]), until)

@@ -58,23 +58,25 @@ class InsightQueries:
         if since is not None and since.year < today.year - YEARS_MAX:
             fault = Fault("since", f"found {since}; expected a day of the last {YEARS_MAX} years")
             raise Invalid("the query", [fault])
-        asked = covering_periods(since, today)
+        periods = covering_periods(since, today)
         total, *groups = await asyncio.gather(
-            *(self._rollups(caller, each, asked) for each in (TOTAL, *by))
+            *(self._rollups(caller, each, periods) for each in (TOTAL, *by))
         )
         return Insights(
             total=next(iter(total), to_rollup(EVER, NO_COUNTS)),
             by={each.value: tuple(rollups) for each, rollups in zip(by, groups, strict=True)},
         )
 
-    async def _rollups(self, caller: Caller, by: str, asked: Sequence[str]) -> Sequence[RunRollup]:
+    async def _rollups(
+        self, caller: Caller, by: str, periods: Sequence[str]
+    ) -> Sequence[RunRollup]:
         read = [
             all_records(self._store, Tally, prefix=key_prefix(space, by, period))
             for space in tally_spaces(caller)
-            for period in asked
+            for period in periods
         ]
-        found = await asyncio.gather(*read)
-        return list(roll_up_tallies(tally for tallies in found for tally in tallies).values())
+        pages = await asyncio.gather(*read)
+        return list(roll_up_tallies(tally for tallies in pages for tally in tallies).values())
 
     async def _of_job(
         self, caller: Caller, reference: str, by: Sequence[GroupBy], since: date | None
@@ -83,21 +85,19 @@ class InsightQueries:
         jobs = [job, *await self._children(job)]
         ids = [run_id(each.id, n) for each in jobs for n in range(1, each.lease_epoch + 1)]
         pages = (ids[at : at + PAGE_MAX] for at in range(0, len(ids), PAGE_MAX))
-        found = await asyncio.gather(*(self._store.records_by_key(Run, page) for page in pages))
-        runs = [run for some in found for run in some.values()]
-        begun = None if since is None else datetime.combine(since, time(), UTC)
-        return summarize_runs(runs, by, since=begun)
+        run_pages = await asyncio.gather(*(self._store.records_by_key(Run, page) for page in pages))
+        runs = [run for some in run_pages for run in some.values()]
+        start = None if since is None else datetime.combine(since, time(), UTC)
+        return summarize_runs(runs, by, since=start)
 
     async def _children(self, job: Job) -> Sequence[Job]:
         if job.kind != "composite":
             return ()
         children: list[Job] = []
         query = JobQuery(parent_id=job.id, oldest_first=True, limit=PAGE_MAX)
-        while found := await self._store.find_jobs(query):
-            children += found
-            query = JobQuery(
-                parent_id=job.id, oldest_first=True, limit=PAGE_MAX, after=found[-1].id
-            )
+        while page := await self._store.find_jobs(query):
+            children += page
+            query = JobQuery(parent_id=job.id, oldest_first=True, limit=PAGE_MAX, after=page[-1].id)
         return children
 
 

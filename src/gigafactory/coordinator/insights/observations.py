@@ -47,11 +47,11 @@ class ObservationReader:
             now = self._clock.now()
             retained = retained_months(now.date())
             self._months = {key: kept for key, kept in self._months.items() if key in retained}
-            found: list[Tally] = []
+            tallies: list[Tally] = []
             for number, month in enumerate(retained[:months]):
-                if (left := CELLS_MAX - len(found)) > 0:
-                    found += (await self._read_month(month, number, now))[:left]
-            return found
+                if (left := CELLS_MAX - len(tallies)) > 0:
+                    tallies += (await self._read_month(month, number, now))[:left]
+            return tallies
 
     async def read_visible(
         self, caller: Caller, months: int = MONTHS_KEPT
@@ -67,13 +67,13 @@ class ObservationReader:
         known = self._months.get(month)
         if known is not None and (known.is_final or now - known.read_at < FRESH_FOR):
             return known.tallies
-        found: list[Tally] = []
+        tallies: list[Tally] = []
         prefix = observation_prefix(month)
-        while len(found) < CELLS_MAX:
-            after = found[-1].key if found else ""
+        while len(tallies) < CELLS_MAX:
+            after = tallies[-1].key if tallies else ""
             page = await self._store.records(Tally, prefix=prefix, after=after)
             if not page:
                 break
-            found += page
-        self._months[month] = MonthOfTallies(found, now, number >= STILL_MOVING)
-        return found
+            tallies += page
+        self._months[month] = MonthOfTallies(tallies, now, number >= STILL_MOVING)
+        return tallies

@@ -68,17 +68,17 @@ class RoutingService:
 
     async def list_rollouts(self, caller: Caller) -> Sequence[RoutingRollout]:
         """Return all rollouts of the caller's chosen or visible products."""
-        found = await all_records(self._store, RoutingRollout)
-        return [each for each in found if caller.covers(each.product_id)]
+        rollouts = await all_records(self._store, RoutingRollout)
+        return [each for each in rollouts if caller.covers(each.product_id)]
 
     async def evaluate(self, caller: Caller) -> PolicyEvaluation:
         """Evaluate routing policies offline, from jobs that explored."""
         caller.require("read")
-        found: list[Episode] = []
+        episodes: list[Episode] = []
         for product_id in {each.product_id for each in await self.list_rollouts(caller)}:
-            kept = await all_records(self._store, Episode, prefix=f"{product_id}/")
-            found += kept[-EPISODES_MAX:]
-        return evaluate_policies(found)
+            stored = await all_records(self._store, Episode, prefix=f"{product_id}/")
+            episodes += stored[-EPISODES_MAX:]
+        return evaluate_policies(episodes)
 
     async def set_mode(
         self,

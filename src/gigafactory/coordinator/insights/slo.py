@@ -134,10 +134,10 @@ class Objectives:
     def waits(self, caller: Caller) -> WaitHistogram:
         """Return the wait histogram of the caller's chosen or visible products."""
         caller.require("read")
-        found = self._counters.wait_s
-        series = [each for labels, each in found.series().items() if _covers(caller, labels[0])]
+        histogram = self._counters.wait_s
+        series = [each for labels, each in histogram.series().items() if _covers(caller, labels[0])]
         counts = [sum(column) for column in zip(*(counts for counts, _ in series), strict=True)]
-        return WaitHistogram(found.bounds, counts, sum(seconds for _, seconds in series))
+        return WaitHistogram(histogram.bounds, counts, sum(seconds for _, seconds in series))
 
 
 def _with_wait(one: RunRollup, jobs: int, seconds: float) -> RunRollup:
@@ -147,13 +147,13 @@ def _with_wait(one: RunRollup, jobs: int, seconds: float) -> RunRollup:
 def _measure_latency(
     objective: Objective, times: Histogram, within_s: float, caller: Caller | None, window: str
 ) -> SloMeasurement:
-    kept = bisect_left(times.bounds, within_s) + 1
+    first_late = bisect_left(times.bounds, within_s) + 1
     series = [
         counts
         for labels, (counts, _) in times.series().items()
         if caller is None or _covers(caller, labels[0])
     ]
-    late = sum(sum(counts[kept:]) for counts in series)
+    late = sum(sum(counts[first_late:]) for counts in series)
     return SloMeasurement(objective, late, sum(map(sum, series)), window)
 
 

@@ -81,9 +81,9 @@ class Tallier:
             *(await self._update_episodes(trials) if trials.episodes else ()),
             *(await self._update_rollouts(trials) if trials.products else ()),
         ]
-        gone = (RecordChange(before=slip, after=None) for slip in slips)
+        removals = (RecordChange(before=slip, after=None) for slip in slips)
         return isinstance(
-            await self._committer.commit(WHO, "tally", *tallied, *learned, *gone), Stored
+            await self._committer.commit(WHO, "tally", *tallied, *learned, *removals), Stored
         )
 
     async def _update_episodes(self, trials: TrialBatch) -> list[RecordChange]:

@@ -71,8 +71,10 @@ class CompositeAdvancer:
             return
         if job.composite:
             self._moved[job.id] = event.position
-            asked = PHASE_WAITING in job.flags and not job.finished
-            (self.awaiting_approval.add if asked else self.awaiting_approval.discard)(job.id)
+            awaits_approval = PHASE_WAITING in job.flags and not job.finished
+            (self.awaiting_approval.add if awaits_approval else self.awaiting_approval.discard)(
+                job.id
+            )
             if job.finished or not job.over_budget:
                 self.over_budget.pop(job.id, None)
             else:
@@ -85,14 +87,16 @@ class CompositeAdvancer:
     async def load(self) -> None:
         """Look at every unfinished composite: events may have been missed before the start."""
         held = await self._store.keys_with_prefix(KEY)
-        found = await self._store.jobs(set(held.values()))
-        self.awaiting_approval = {job.id for job in found.values() if PHASE_WAITING in job.flags}
-        poor = [job for job in found.values() if job.over_budget and not job.finished]
+        composites = await self._store.jobs(set(held.values()))
+        self.awaiting_approval = {
+            job.id for job in composites.values() if PHASE_WAITING in job.flags
+        }
+        poor = [job for job in composites.values() if job.over_budget and not job.finished]
         known = await self._store.records_by_key(
             Ceiling, {key for job in poor for key in job.ceilings}
         )
         self.over_budget = {job.id: _exhausted_since(job, known) for job in poor}
-        self._moved |= dict.fromkeys(found, 0)
+        self._moved |= dict.fromkeys(composites, 0)
         await self.step()
 
     async def step(self) -> None:

@@ -106,9 +106,9 @@ class BudgetBooking:
                 writes.append(RecordChange(before=before, after=run, guards=(none,)))
         for product, budget in budgets.items():
             if after[product] is not budget:
-                told_of = budget_warnings(budget, after[product], actor, now=now)
+                warnings = budget_warnings(budget, after[product], actor, now=now)
                 written = _next(budget, after[product])
-                writes.append(RecordChange(before=budget, after=written, events=told_of))
+                writes.append(RecordChange(before=budget, after=written, events=warnings))
         return [*writes, *await self._ceilings.charge(runs, other_writes)]
 
 

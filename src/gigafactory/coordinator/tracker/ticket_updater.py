@@ -162,11 +162,11 @@ class TicketUpdater:
             await self._save_position(self._cursor)
 
     async def _take_over(self) -> None:
-        heard = await self._store.record(FeedCursor, DUTY)
-        if heard is None:
-            heard = FeedCursor(duty=DUTY, position=self._start_position)
-            await self._committer.commit(WHO, "hear", RecordChange(before=None, after=heard))
-        self._cursor, self._position = heard, heard.position
+        cursor = await self._store.record(FeedCursor, DUTY)
+        if cursor is None:
+            cursor = FeedCursor(duty=DUTY, position=self._start_position)
+            await self._committer.commit(WHO, "hear", RecordChange(before=None, after=cursor))
+        self._cursor, self._position = cursor, cursor.position
         self._due.clear()
         self._stages.clear()
         for trail in await all_records(self._store, TicketCursor):
@@ -223,8 +223,8 @@ class TicketUpdater:
     def _back_off(self, place: str, away: TrackerUnavailable) -> None:
         _, last = self._back_offs.get(place, (None, PAUSE_FIRST / 2))
         pause = min(last * 2, PAUSE_MAX)
-        asked = timedelta(seconds=min(away.retry_after_s or 0.0, 3600.0))
-        self._back_offs[place] = (self._clock.now() + max(pause, asked), pause)
+        requested = timedelta(seconds=min(away.retry_after_s or 0.0, 3600.0))
+        self._back_offs[place] = (self._clock.now() + max(pause, requested), pause)
         log.warning("tracker unavailable", tracker=place, reason=away.detail, again_s=pause.seconds)
 
     async def _update_item(self, place: TrackerBinding, item: tuple[str, str]) -> int | None:
@@ -238,10 +238,10 @@ class TicketUpdater:
         try:
             echoed = 0
             for trail in await all_records(self._store, TicketCursor, prefix=cursor_prefix(*item)):
-                said = await self._apply_pending(place, trail)
-                if said is None:
+                applied = await self._apply_pending(place, trail)
+                if applied is None:
                     return None
-                echoed += said
+                echoed += applied
             return echoed
         finally:
             self._in_progress.discard(item)
@@ -259,12 +259,12 @@ class TicketUpdater:
             now = self._clock.now()
             if trail.is_busy(self._me, now):
                 return None
-            meant = with_intent(trail, echo, by=self._me, now=now)
-            if not await self._stored(RecordChange(before=trail, after=meant)):
+            intended = with_intent(trail, echo, by=self._me, now=now)
+            if not await self._stored(RecordChange(before=trail, after=intended)):
                 return None
-            refusal = await self._apply(place, meant, echo)
-            trail = advance(meant, echo, now=self._clock.now())
-            if not await self._record_applied(meant, trail, echo, refusal):
+            refusal = await self._apply(place, intended, echo)
+            trail = advance(intended, echo, now=self._clock.now())
+            if not await self._record_applied(intended, trail, echo, refusal):
                 return None
             echoed += 1
 

@@ -62,7 +62,7 @@ class RunningJobs:
         if not here:
             del self._at[job.lease.factory_id]
         by = job.preemption.by.removeprefix(JOB_ACTOR_PREFIX) if job.preemption is not None else ""
-        if (asked := self._asking.get(by)) is not None and asked.id == job_id:
+        if (preempted := self._asking.get(by)) is not None and preempted.id == job_id:
             del self._asking[by]
 
     def jobs(self) -> Iterable[Job]:

@@ -60,9 +60,9 @@ class _Row(NamedTuple):
     """Expected success of the actual choice."""
 
 
-def evaluate_policies(found: Iterable[Episode]) -> PolicyEvaluation:
+def evaluate_policies(recorded: Iterable[Episode]) -> PolicyEvaluation:
     """Return the estimates of learned routing, the heuristic and the best single engine."""
-    episodes = [e for e in found if e.observation.tries == 1 and e.propensity < 1.0]
+    episodes = [e for e in recorded if e.observation.tries == 1 and e.propensity < 1.0]
     if not episodes:
         conclusion = (
             "no job has explored, so other policies cannot be evaluated: let a fraction of jobs"
@@ -78,10 +78,10 @@ def evaluate_policies(found: Iterable[Episode]) -> PolicyEvaluation:
         (e for e in estimates if e.policy.startswith("always ")),
         key=lambda e: e.doubly_robust.share,
     )
-    told_of = (*estimates[:2], single._replace(policy=f"best single: {single.policy}"))
+    compared = (*estimates[:2], single._replace(policy=f"best single: {single.policy}"))
     scores = zip(_robust(rows["learned"]), _robust(rows["heuristic"]), strict=True)
     differences = [one - other for one, other in scores]
-    return _concluded(told_of, len(episodes), differences)
+    return _concluded(compared, len(episodes), differences)
 
 
 def _concluded(

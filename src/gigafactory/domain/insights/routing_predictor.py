@@ -30,9 +30,11 @@ class TaskPredictions:
 
     __slots__ = ("_anywhere", "_model", "_usual", "requested_model", "task", "values")
 
-    def __init__(self, model: RoutingModel, task: TaskFeatures, asked: str | None) -> None:
+    def __init__(
+        self, model: RoutingModel, task: TaskFeatures, requested_model: str | None
+    ) -> None:
         self.task = task
-        self.requested_model = asked
+        self.requested_model = requested_model
         """The model that the jobs request."""
         self._model = model
         self._usual = model.task_baseline(task)
@@ -40,15 +42,17 @@ class TaskPredictions:
         """Cached values by engine and factory."""
         self._anywhere: dict[tuple[str, str | None], LogSums] = {}
 
-    def value(self, engine: str, model: str | None, there: LogSums) -> float:
+    def value(self, engine: str, model: str | None, factory_sums: LogSums) -> float:
         """Return the value of an engine from 0 to 1, by expected success, duration and cost."""
         known = self._anywhere.get((engine, model))
         if known is None:
             known = self._model.engine_sums(self.task, RoutingChoice(engine, None, model))
             self._anywhere[engine, model] = known
-        chance = logistic(known.odds + there.odds)
-        quick = logistic((self._usual.log_ms - known.log_ms - there.log_ms) / 1000)
-        thrifty = logistic((self._usual.log_nanos - known.log_nanos - there.log_nanos) / 1000)
+        chance = logistic(known.odds + factory_sums.odds)
+        quick = logistic((self._usual.log_ms - known.log_ms - factory_sums.log_ms) / 1000)
+        thrifty = logistic(
+            (self._usual.log_nanos - known.log_nanos - factory_sums.log_nanos) / 1000
+        )
         return round(SUCCESS * chance + TIME * quick + COST * thrifty, 6)
 
     def predict(self, choice: RoutingChoice) -> Prediction:

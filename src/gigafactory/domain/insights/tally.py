@@ -89,8 +89,8 @@ def sum_counts(many: Sequence[RunCounts]) -> RunCounts:
     for one in many:
         results.update(one.results)
     sums = map(sum, zip(*(astuple(one)[:-1] for one in many), strict=True))
-    kept = {name: count for name, count in sorted(results.items()) if count}
-    return RunCounts(**dict(zip(_NUMBERS, sums, strict=True)), results=kept)
+    counted = {name: count for name, count in sorted(results.items()) if count}
+    return RunCounts(**dict(zip(_NUMBERS, sums, strict=True)), results=counted)
 
 
 def sum_counts_by_key(added: Mapping[str, Sequence[RunCounts]]) -> dict[str, RunCounts]:

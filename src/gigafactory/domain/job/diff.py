@@ -74,11 +74,11 @@ def truncate(text: str, chars_max: int, summary: str) -> str:
     """Return a unified diff of at most `chars_max` characters, cut between lines and marked."""
     if len(text) <= chars_max:
         return text
-    kept = text[: text.rfind("\n", 0, chars_max) + 1]
-    return f"{kept}{truncation_mark(kept, summary)}"
+    head = text[: text.rfind("\n", 0, chars_max) + 1]
+    return f"{head}{truncation_mark(head, summary)}"
 
 
-def truncation_mark(kept: str, summary: str) -> str:
+def truncation_mark(head: str, summary: str) -> str:
     """Return the last line of a truncated diff; tools that apply diffs ignore it."""
-    files = kept.count("\ndiff --git ") + kept.startswith("diff --git ")
+    files = head.count("\ndiff --git ") + head.startswith("diff --git ")
     return f"\\ The diff is cut here, in file {files}. In all: {summary}.\n"

@@ -293,8 +293,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     @property
     def unapproved(self) -> bool:
         """Whether the work was edited after its approval and needs another one."""
-        asked = self.stage is Stage.TESTING and self.terms.review_by_people
-        return asked and EDITED in self.flags
+        needs_review = self.stage is Stage.TESTING and self.terms.review_by_people
+        return needs_review and EDITED in self.flags
 
     @property
     def step(self) -> Step | None:
@@ -305,6 +305,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         if self.stage is Stage.TESTING and self.ship is not None and self.lease is None:
             return Step.SHIP
         return None
+
+    @property
+    def ready_since(self) -> datetime:
+        """Since when a waiting job could have been assigned: not before any back-off has ended."""
+        since = self.ship.at if self.ship is not None else self.stage_since
+        return since if self.not_before is None else max(since, self.not_before)
 
     @property
     def composite(self) -> bool:

@@ -43,8 +43,8 @@ def run_id(job_id: str, epoch: int) -> str:
 
 def exclude(job: Job, factory_id: str, now: datetime) -> tuple[Exclusion, ...]:
     """Return the job's current exclusions plus this factory."""
-    kept = tuple(e for e in job.exclusions if e.until > now and e.factory_id != factory_id)
-    return (*kept, Exclusion(factory_id, now + EXCLUSION_TTL))
+    others = tuple(e for e in job.exclusions if e.until > now and e.factory_id != factory_id)
+    return (*others, Exclusion(factory_id, now + EXCLUSION_TTL))
 
 
 def grant(  # noqa: PLR0913 - all of this makes up a lease

@@ -55,9 +55,9 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
         Raises Invalid.
         """
-        shown = {field.name: field.encode_name for field in msgspec.structs.fields(Usage)}
+        json_names = {field.name: field.encode_name for field in msgspec.structs.fields(Usage)}
         faults = [
-            Fault(f"usage.{shown[name]}", f"is {value}; expected 0 to {USAGE_MAX}")
+            Fault(f"usage.{json_names[name]}", f"is {value}; expected 0 to {USAGE_MAX}")
             for name in _COUNTS
             if (value := getattr(self, name)) is not None and not 0 <= value <= USAGE_MAX
         ]

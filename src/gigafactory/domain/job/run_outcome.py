@@ -103,8 +103,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 def set_flag(flags: tuple[str, ...], flag: str, *, on: bool) -> tuple[str, ...]:
     """Return the flags with this one added or removed."""
-    kept = tuple(other for other in flags if other != flag)
-    return (*kept, flag) if on else kept
+    other_flags = tuple(other for other in flags if other != flag)
+    return (*other_flags, flag) if on else other_flags
 
 
 NO_PROGRESS = Progress()

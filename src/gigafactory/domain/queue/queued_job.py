@@ -91,16 +91,14 @@ class QueuedJob(msgspec.Struct, eq=False, gc=False, kw_only=True):
     @staticmethod
     def of(job: Job, job_class: JobClass) -> "QueuedJob":
         """Return the queue entry of a job."""
-        begun = job.ship.at if job.ship is not None else job.stage_since
-        if job.not_before is not None:
-            begun = max(begun, job.not_before)
+        ready_since = job.ready_since
         created = job.created_at.timestamp()
         locks = job.lock is not None and job_class.step is Step.RUN
         return QueuedJob(
             job_id=job.id,
             job_class=job_class,
             created=created,
-            waiting_since=created if begun == job.created_at else begun.timestamp(),
+            waiting_since=created if ready_since == job.created_at else ready_since.timestamp(),
             front=job.front,
             trait=features_of(job.profile, job.words, job.model),
             lock=lock_key(job.product_id, job.lock) if job.lock is not None and locks else None,

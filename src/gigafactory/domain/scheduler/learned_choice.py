@@ -97,8 +97,8 @@ def _spread(options: Sequence[ChoiceOption], *, by_learned: bool) -> list[Choice
     first: dict[str, ChoiceOption] = {}
     for option in ranked:
         first.setdefault(option.engine, option)
-    kept = list(dict.fromkeys([*first.values(), *ranked]))[:CHOICES_MAX]
-    return sorted(kept, key=lambda option: option.name)
+    choices = list(dict.fromkeys([*first.values(), *ranked]))[:CHOICES_MAX]
+    return sorted(choices, key=lambda option: option.name)
 
 
 def _expected(option: ChoiceOption, found: Prediction) -> ExpectedOutcome:

@@ -60,7 +60,7 @@ def preempt_for(
     lease = victim.lease
     assert lease is not None, "only a running job is preempted"
     reason = f"{urgent.priority} job {urgent.name} found no free seat"
-    asked = request_preemption(victim, preempting_actor(urgent.id), reason, now=now, actor=actor)
+    change = request_preemption(victim, preempting_actor(urgent.id), reason, now=now, actor=actor)
     note = {"evicts": victim.id, "factoryId": lease.factory_id}
     first = transition(
         urgent,
@@ -71,7 +71,7 @@ def preempt_for(
         guards=guards,
         front=True,
     )
-    return asked, first
+    return change, first
 
 
 def _jobs_in_order(

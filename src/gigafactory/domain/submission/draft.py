@@ -81,8 +81,8 @@ def draft(
     )
     # The plan is a planner's result: its runs upload it.
     leaves = (*manifest.artifacts, PLAN_FILE) if job.planner else manifest.artifacts
-    kept = msgspec.structs.replace(manifest, children=(), artifacts=leaves)
-    spec = JobSpec(job_id, msgspec.Raw(msgspec.json.encode(manifest_to_json(kept))), file.body)
+    stored = msgspec.structs.replace(manifest, children=(), artifacts=leaves)
+    spec = JobSpec(job_id, msgspec.Raw(msgspec.json.encode(manifest_to_json(stored))), file.body)
     ceiling = ceiling_of(job, manifest.budget) if composite else None
     if ceiling is not None:
         flags = (OVER_BUDGET,) if ceiling.exhausted else ()

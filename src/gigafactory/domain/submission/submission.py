@@ -103,8 +103,8 @@ def resolve_names(
     if job.stage is not Stage.BLOCKED or deps == job.deps:
         return None
     note = (event_types.BLOCKED, {"deps": list(deps), "missing": list(missing)})
-    kept = tuple(flag for flag in job.flags if flag != DEP_MISSING or missing)
-    return transition(job, None, note, actor="system:unblocker", now=now, deps=deps, flags=kept)
+    flags = tuple(flag for flag in job.flags if flag != DEP_MISSING or missing)
+    return transition(job, None, note, actor="system:unblocker", now=now, deps=deps, flags=flags)
 
 
 def reevaluate(

@@ -94,8 +94,8 @@ class ShadowFindings(msgspec.Struct, frozen=True, kw_only=True):
 
     def add(self, other: "ShadowFindings") -> "ShadowFindings":
         """Return both findings together, with the newest differences."""
-        kept = (*self.differences, *other.differences)[-DIFFERENCES_MAX:]
-        return ShadowFindings(counts=self.counts.add(other.counts), differences=kept)
+        differences = (*self.differences, *other.differences)[-DIFFERENCES_MAX:]
+        return ShadowFindings(counts=self.counts.add(other.counts), differences=differences)
 
 
 class ShadowComparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

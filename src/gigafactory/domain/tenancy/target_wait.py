@@ -14,5 +14,4 @@ def target_start(job: Job, product: Product) -> datetime | None:
     target = product.target_wait.get(job.priority)
     if target is None or job.composite or job.stage is not Stage.QUEUED:
         return None
-    begun = job.stage_since if job.not_before is None else max(job.stage_since, job.not_before)
-    return begun + target
+    return job.ready_since + target

@@ -183,13 +183,13 @@ def status_after(item: Ticket, wanted: TicketStatus | None) -> TicketStatus | No
 def labels_after(item: Ticket, update: TicketUpdate) -> tuple[str, ...]:
     """Return the labels after an update: one stage label, and all labels of others."""
     drop = {TRIAGE_LABEL} if update.triage is not None else set()
-    kept = [
+    labels = [
         label
         for label in item.labels
         if not label.startswith(STAGE_LABEL_PREFIX) and label not in drop
     ]
     return (
-        *kept,
+        *labels,
         f"{STAGE_LABEL_PREFIX}{update.stage}",
         *((TRIAGE_LABEL,) if update.triage else ()),
     )

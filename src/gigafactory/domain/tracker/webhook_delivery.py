@@ -40,20 +40,20 @@ def signature(secret: bytes, body: bytes) -> str:
     return PREFIX + hmac.new(secret, body, hashlib.sha256).hexdigest()
 
 
-def has_valid_signature(secret: bytes | None, body: bytes, shown: str) -> bool:
+def has_valid_signature(secret: bytes | None, body: bytes, signature_header: str) -> bool:
     """Return whether the body was signed with the secret; compares in constant time."""
-    good = hmac.compare_digest(signature(secret or b"", body).encode(), shown.encode())
+    good = hmac.compare_digest(signature(secret or b"", body).encode(), signature_header.encode())
     return good and bool(secret)
 
 
 def new_deliveries(
-    place: str, delivery_id: str | None, shown: str, *, now: datetime
+    place: str, delivery_id: str | None, signature_header: str, *, now: datetime
 ) -> list[WebhookDelivery]:
     """Return the records that detect a replay of a delivery.
 
     The signature covers only the body: a replay under a new id has the same one.
     """
-    names = {shown}
+    names = {signature_header}
     if delivery_id is not None and _ID.fullmatch(delivery_id):
         names.add(delivery_id)
     until = now + DELIVERY_TTL

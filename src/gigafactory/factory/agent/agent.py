@@ -9,6 +9,7 @@ import structlog
 
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.domain.errors import Invalid, TooManyRequests, Unavailable
+from gigafactory.domain.job.job import Result, Stage
 from gigafactory.factory.agent.capacity import MachineCapacity, WorkOrigin
 from gigafactory.factory.agent.heartbeats import RETRY_S, Heartbeats
 from gigafactory.factory.agent.lease_renewer import LeaseRenewer
@@ -21,6 +22,7 @@ from gigafactory.factory.reporting.outbox_sender import OutboxSender
 from gigafactory.factory.reporting.reporter import FleetReporter
 from gigafactory.system.loops import run_every
 from gigafactory.wire.fleet import Command
+from gigafactory.wire.reports import ReportDoc
 from gigafactory.wire.workers import GrantView
 
 log = structlog.get_logger()
@@ -253,17 +255,20 @@ class Agent:
                     STOPS[command.type], f"requested by the coordinator: {command.type}"
                 )
 
+    def _end_unstarted(self, grant: GrantView, stage: Stage, result: Result, reason: str) -> None:
+        """Report the end of a run that did not start."""
+        report = ReportDoc(lease_epoch=grant.lease_epoch, stage=stage, result=result, reason=reason)
+        self._sender.send(grant.job.id, grant.lease_epoch, report.fields, last=True)
+
     def _start(self, grant: GrantView) -> None:
         try:
             assignment = Assignment.from_grant(grant)
         except Invalid as wrong:
-            told = {"stage": "failed", "result": "crash", "reason": wrong.detail}
-            self._sender.send(grant.job.id, grant.lease_epoch, told, last=True)
+            self._end_unstarted(grant, Stage.FAILED, Result.CRASH, wrong.detail)
             return
         if self._capacity.taken_by_local_work(assignment.engine):
             reason = "no capacity left: a local job took it"
-            told = {"stage": "queued", "result": "released", "reason": reason}
-            self._sender.send(grant.job.id, grant.lease_epoch, told, last=True)
+            self._end_unstarted(grant, Stage.QUEUED, Result.RELEASED, reason)
             return
         self._fleet_jobs_started += 1
         self._capacity.record_start(WorkOrigin.FLEET, assignment.engine)
@@ -315,8 +320,8 @@ class Agent:
         while True:
             await self._idle.wait()
             await self._local_work.wait_idle()
-            begun = self._jobs_started
+            jobs_before = self._jobs_started
             await asyncio.sleep(self._exit_when.idle_s)
-            if begun == self._jobs_started and not self._running:
+            if jobs_before == self._jobs_started and not self._running:
                 self._exit_requested.set()
                 return

@@ -78,9 +78,9 @@ class MachineCapacity:
 
     def fleet_can_start(self, engine: str | None) -> bool:
         """Return whether a fleet run may start now."""
-        kept = self._held_for_local()
+        held = self._held_for_local()
         return not self.closed and all(
-            self._free(name) > (name in kept) for name in _needed(engine)
+            self._free(name) > (name in held) for name in _needed(engine)
         )
 
     def local_can_start(self, engine: str | None) -> bool:
@@ -89,19 +89,19 @@ class MachineCapacity:
 
     def offered_to_fleet(self, names: Iterable[str]) -> tuple[int, Mapping[str, int]]:
         """Return the slots, and the seats of these engines, that fleet runs may use."""
-        kept = self._held_for_local()
+        held = self._held_for_local()
 
         def free_for_fleet(name: str, size: int) -> int:
-            return max(0, size - self._busy(WorkOrigin.LOCAL, name) - (name in kept))
+            return max(0, size - self._busy(WorkOrigin.LOCAL, name) - (name in held))
 
         seats = {name: free_for_fleet(name, self._seats(name)) for name in names}
         return 0 if self.closed else free_for_fleet(SLOT, self._slots), seats
 
     def record_offered(self, names: Iterable[str]) -> None:
         """Record since when capacity is offered to the fleet and whether its turn has passed."""
-        now, kept = self._clock(), self._held_for_local()
+        now, held = self._clock(), self._held_for_local()
         for name in (SLOT, *names):
-            if self._free(name) <= (name in kept):
+            if self._free(name) <= (name in held):
                 self._offered_since.pop(name, None)
             elif now - self._offered_since.setdefault(name, now) >= FLEET_TURN_S:
                 self._fleet_passed_at[name] = now
@@ -136,15 +136,15 @@ class MachineCapacity:
 
     def _held_for_local(self) -> frozenset[str]:
         """Capacity held for waiting local work: a seat, and a slot once the seat is available."""
-        kept: set[str] = set()
+        held: set[str] = set()
         for seat in self._local_waiting or ():
             if seat != SLOT and self._next_origin(seat) is WorkOrigin.LOCAL:
-                kept.add(seat)
+                held.add(seat)
             if (seat == SLOT or self._free_for_local(seat)) and self._next_origin(
                 SLOT
             ) is WorkOrigin.LOCAL:
-                kept.add(SLOT)
-        return frozenset(kept)
+                held.add(SLOT)
+        return frozenset(held)
 
 
 def _needed(engine: str | None) -> tuple[str, ...]:

@@ -190,16 +190,18 @@ def combine_checks(
 def _check_state(
     check: RequiredCheck, runs: Sequence[CheckRun], statuses: Sequence[StatusResponse]
 ) -> CheckState:
-    said: list[str | None] = [
+    states: list[str | None] = [
         run.conclusion if run.status == "completed" else None
         for run in runs
         if run.name == check.context
         and (check.app is None or (run.app is not None and run.app.id == check.app))
     ]
-    said += [status.state for status in statuses if status.context == check.context]
-    if any(word not in _GOOD and word not in _WAITING for word in said):
+    states += [status.state for status in statuses if status.context == check.context]
+    if any(word not in _GOOD and word not in _WAITING for word in states):
         return CheckState.RED
-    return CheckState.GREEN if said and all(word in _GOOD for word in said) else CheckState.PENDING
+    return (
+        CheckState.GREEN if states and all(word in _GOOD for word in states) else CheckState.PENDING
+    )
 
 
 def decode(content: bytes, kind: type[T], what: str) -> T:
@@ -238,11 +240,13 @@ def error_from(
     status: int, headers: Mapping[str, str], content: bytes, what: str, *, now: datetime
 ) -> ForgeRefused | ForgeUnavailable:
     """Return the error that an unsuccessful response means; header names are lower case."""
-    said = message(content)
-    quoted = f"{what}: {status}" + (f" {said!r}" if said else "")
+    message_text = message(content)
+    quoted = f"{what}: {status}" + (f" {message_text!r}" if message_text else "")
     if status == UNAUTHORIZED:
         return ForgeForbidden(f"{quoted}: the token is not valid; give the factory another")
-    if status in {FORBIDDEN, TOO_MANY} and (wait := _rate_limit_wait(status, headers, said, now)):
+    if status in {FORBIDDEN, TOO_MANY} and (
+        wait := _rate_limit_wait(status, headers, message_text, now)
+    ):
         return ForgeUnavailable(
             f"{quoted}: too many requests, wait {wait:.0f} s", retry_after_s=wait
         )
@@ -257,7 +261,7 @@ def error_from(
 
 
 def _rate_limit_wait(
-    status: int, headers: Mapping[str, str], said: str, now: datetime
+    status: int, headers: Mapping[str, str], message_text: str, now: datetime
 ) -> float | None:
     """Return how long to wait if a rate limit was hit, else None."""
     after = headers.get("retry-after", "")
@@ -266,13 +270,13 @@ def _rate_limit_wait(
     if headers.get("x-ratelimit-remaining") == "0":
         reset = headers.get("x-ratelimit-reset", "")
         return max(1.0, float(reset) - now.timestamp()) if reset.isdecimal() else _WAIT_S
-    return _WAIT_S if status == TOO_MANY or "rate limit" in said.lower() else None
+    return _WAIT_S if status == TOO_MANY or "rate limit" in message_text.lower() else None
 
 
 def unmerged_from(status: int, content: bytes) -> UnmergedPull:
     """Return why a merge was not made, for a status in `UNMERGED`."""
-    said = message(content) or "no reason given"
+    message_text = message(content) or "no reason given"
     if status == CONFLICT:
-        return UnmergedPull(f"the branch has changed meanwhile ({said})")
-    again = status == METHOD_NOT_ALLOWED and "base branch was modified" in said.lower()
-    return UnmergedPull(f"the forge refuses to merge it ({said})", retry=again)
+        return UnmergedPull(f"the branch has changed meanwhile ({message_text})")
+    again = status == METHOD_NOT_ALLOWED and "base branch was modified" in message_text.lower()
+    return UnmergedPull(f"the forge refuses to merge it ({message_text})", retry=again)

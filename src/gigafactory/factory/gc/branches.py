@@ -167,13 +167,13 @@ class BranchCollector:
 async def _branches(mirror: Mirror) -> list[JobBranch]:
     """Return all branches with our naming scheme."""
     remote = await remote_branches(mirror, "aq/*")
-    told = await mirror.run(
+    refs = await mirror.run(
         "for-each-ref",
         "--format=%(objectname) %(refname)",
         f"{_ORIGIN}aq/job/",
         f"{_ORIGIN}aq/wip/",
     )
-    pairs = (line.partition(" ") for line in told.text.splitlines())
+    pairs = (line.partition(" ") for line in refs.text.splitlines())
     here = {ref.removeprefix(_ORIGIN): commit for commit, _, ref in pairs}
     found = []
     for name in sorted({*remote, *here}):
@@ -195,20 +195,20 @@ async def _is_merged(mirror: Mirror, commit: str) -> bool:
     """Return whether a branch that is not a job's contains a commit; an unknown one is in none."""
     if not await mirror.has_commit(commit):
         return False
-    told = await mirror.run(
+    refs = await mirror.run(
         "for-each-ref", "--format=%(refname)", f"--contains={commit}", _ORIGIN, "refs/tags/"
     )
-    return any(not ref.startswith(f"{_ORIGIN}aq/") for ref in told.text.splitlines())
+    return any(not ref.startswith(f"{_ORIGIN}aq/") for ref in refs.text.splitlines())
 
 
 async def _is_squashed(mirror: Mirror, job_id: str, since: datetime) -> bool:
     """Return whether the default branch has a commit that names this job."""
     base = await mirror.resolve(await mirror.default_branch())
-    told = await mirror.run(
+    log = await mirror.run(
         *("log", "-z", "--format=%B", "--fixed-strings", f"--grep={JOB}: {job_id}"),
         *(f"--since={since.isoformat(timespec='seconds')}", "--end-of-options", base, "--"),
     )
-    return any(parse_trailers(words).get(JOB) == job_id for words in told.text.split("\0"))
+    return any(parse_trailers(words).get(JOB) == job_id for words in log.text.split("\0"))
 
 
 async def _remove(mirror: Mirror, branches: list[JobBranch]) -> dict[str, str]:
@@ -229,6 +229,6 @@ async def _remove(mirror: Mirror, branches: list[JobBranch]) -> dict[str, str]:
 def _unknown_note(mirror: Mirror, job_ids: set[str]) -> tuple[str, ...]:
     if not job_ids:
         return ()
-    shown = ", ".join(sorted(job_ids)[:NAMED_MAX]) + (", …" if len(job_ids) > NAMED_MAX else "")
+    names = ", ".join(sorted(job_ids)[:NAMED_MAX]) + (", …" if len(job_ids) > NAMED_MAX else "")
     count = f"{len(job_ids)} jobs" if len(job_ids) > 1 else "a job"
-    return (f"{mirror.address.name}: branches of {count} that are unknown stay: {shown}",)
+    return (f"{mirror.address.name}: branches of {count} that are unknown stay: {names}",)

@@ -99,12 +99,12 @@ async def _look_up(
 async def _examine(
     name: str, engine: Engine, program: str, probe: ProgramProbe, seats: int
 ) -> DetectedEngine:
-    said, explained = await asyncio.gather(
+    version_probe, help_probe = await asyncio.gather(
         probe.run(program, *engine.version_argv, limit_s=ENGINE_ANSWER_S),
         _help(engine, program, probe),
     )
-    version = parse_version(said.text) if said.problem is None else None
-    problem = _problem(f"{name} ({program})", engine, version, said, explained)
+    version = parse_version(version_probe.text) if version_probe.problem is None else None
+    problem = _problem(f"{name} ({program})", engine, version, version_probe, help_probe)
     cut = problem and problem[:PROBLEM_CHARS_MAX]
     return DetectedEngine(program=program, version=version, seats=seats, problem=cut)
 
@@ -116,16 +116,20 @@ async def _help(engine: Engine, program: str, probe: ProgramProbe) -> ProbeResul
 
 
 def _problem(
-    who: str, engine: Engine, version: str | None, said: ProbeResult, explained: ProbeResult
+    who: str,
+    engine: Engine,
+    version: str | None,
+    version_probe: ProbeResult,
+    help_probe: ProbeResult,
 ) -> str | None:
     """Why the engine cannot be used. Some engines exit non-zero after a valid help text."""
-    if said.problem is not None:
-        return f"{who} {' '.join(engine.version_argv)} {said.problem}"
-    missing = missing_flags(explained.text, engine.flags)
+    if version_probe.problem is not None:
+        return f"{who} {' '.join(engine.version_argv)} {version_probe.problem}"
+    missing = missing_flags(help_probe.text, engine.flags)
     if not missing:
         return None
-    if explained.problem is not None:
-        return f"{who} {' '.join(engine.help_argv)} {explained.problem}"
+    if help_probe.problem is not None:
+        return f"{who} {' '.join(engine.help_argv)} {help_probe.problem}"
     flags = ", ".join(missing)
     return (
         f"{who} {version or 'of an unknown version'} does not offer {flags}, which Gigafactory"

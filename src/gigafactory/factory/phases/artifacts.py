@@ -91,6 +91,6 @@ async def _upload_one(run: ActiveRun, name: str, left: int) -> int:
         except (Fenced, NotFound):
             run.stop_fenced()
             return 0
-        told = f"artifact: {name}, {file.size} bytes"
-        run.log_line(f"{told}; secrets were redacted" if file.redacted else told)
+        line = f"artifact: {name}, {file.size} bytes"
+        run.log_line(f"{line}; secrets were redacted" if file.redacted else line)
         return file.size

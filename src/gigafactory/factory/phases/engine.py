@@ -50,8 +50,8 @@ async def run_engine(run: ActiveRun) -> RunOutcome | None:
     """Run the engine on the job; resume its session if this machine has it."""
     checkpoint, follow_ups = run.assignment.checkpoint, run.assignment.follow_ups
     resumed = checkpoint is not None
-    here = checkpoint is not None and checkpoint.factory_id == run.equipment.factory_id
-    if checkpoint is not None and here and checkpoint.engine == run.assignment.engine:
+    is_same_factory = checkpoint is not None and checkpoint.factory_id == run.equipment.factory_id
+    if checkpoint is not None and is_same_factory and checkpoint.engine == run.assignment.engine:
         run.session = checkpoint.session_id
         run.session_usage = _stored_usage(run.home, run.session)
     if run.session is not None:
@@ -63,8 +63,8 @@ async def run_engine(run: ActiveRun) -> RunOutcome | None:
         # The body is a script: run it unchanged.
         return await run_turn(run, run.assignment.body)
     guides = [name for name in prompts.GUIDES if (run.worktree / name).is_file()]
-    told = prompts.first_prompt(run.assignment.body, follow_ups, resumed=resumed, guides=guides)
-    return await run_turn(run, told)
+    prompt = prompts.first_prompt(run.assignment.body, follow_ups, resumed=resumed, guides=guides)
+    return await run_turn(run, prompt)
 
 
 UNKNOWN_SESSION = RunOutcome(result=Result.CRASH, reason="the engine does not have the session")
@@ -76,39 +76,39 @@ async def run_turn(run: ActiveRun, prompt: str) -> RunOutcome | None:
     Raises Forbidden for a repo that hides engine settings behind a link.
     """
     name = run.assignment.engine or ""
-    found = run.equipment.detected_engines.get(program_of(name))
+    detected = run.equipment.detected_engines.get(program_of(name))
     kind = _find_engine(run, name)
-    if kind is None or found is None or found.problem is not None:
+    if kind is None or detected is None or detected.problem is not None:
         why = (
-            found.problem
-            if found is not None and found.problem
+            detected.problem
+            if detected is not None and detected.problem
             else "it is not installed on this machine"
         )
         return RunOutcome(result=Result.ENGINE_UNAVAILABLE, reason=f"{name}: {why}")
-    work = _work(run, prompt, found.program)
+    work = _work(run, prompt, detected.program)
     start = kind.start(work)
     engine_home.copy_prepared_files(run.home, run.equipment.data_dir.engine_home(program_of(name)))
     engine_home.write_files(run.home, start.files)
     live = LiveUsageReporter(run)
-    heard = EngineMonitor(run, kind.reader(work), live.notify)
+    monitor = EngineMonitor(run, kind.reader(work), live.notify)
     run.log_line(f"{name} started" + (f" (resumes session {run.session})" if run.session else ""))
     try:
         async with run_in_background(live.run()):
             ended = await run.run_program(
                 _program(run, start, kind.credentials),
-                heard,
+                monitor,
                 stall_s=_stall_s(run),
                 ladder=kind.stop_signals,
                 hidden=find_repo_settings(run.worktree, kind.repo_settings),
             )
     except CannotStart as cannot:
         return RunOutcome(result=Result.ENGINE_UNAVAILABLE, reason=f"{name}: {cannot}")
-    verdict = heard.reader.end(
+    verdict = monitor.reader.end(
         ended.exit_code, engine_home.read_side_files(run.home, start.side_files)
     )
     _record_verdict(run, verdict)
-    if run.stop.reason is StopReason.LIMITED and heard.abandoned is not None:
-        return outcome_of_engine_failure(name, heard.abandoned, now=run.now)
+    if run.stop.reason is StopReason.LIMITED and monitor.abandoned is not None:
+        return outcome_of_engine_failure(name, monitor.abandoned, now=run.now)
     return run.outcome_if_stopped(ended) or _outcome_of_verdict(run, name, verdict)
 
 

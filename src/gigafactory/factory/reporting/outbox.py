@@ -18,7 +18,8 @@ class OutboxReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     job_id: str
     epoch: int
-    told: dict[str, Any]
+    fields: dict[str, Any] = msgspec.field(name="told")
+    """The JSON members of the report, except the epoch."""
     key: str
     last: bool = False
     """Whether the lease ends with this report."""
@@ -40,14 +41,16 @@ class Outbox:
         self,
         job_id: str,
         epoch: int,
-        told: dict[str, Any],
+        fields: dict[str, Any],
         *,
         last: bool = False,
         log: str | None = None,
     ) -> Path:
         """Store a report, in memory if the disk is full; return its file."""
         key = f"outbox-{uuid.uuid4().hex}"
-        letter = OutboxReport(job_id=job_id, epoch=epoch, told=told, key=key, last=last, log=log)
+        letter = OutboxReport(
+            job_id=job_id, epoch=epoch, fields=fields, key=key, last=last, log=log
+        )
         place = self._folder / f"{self._next:012}.json"
         self._next += 1
         data = msgspec.json.encode(letter)

@@ -5,16 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import structlog
 
+from gigafactory.client import workers
 from gigafactory.client.transport.async_client import AsyncClient
-from gigafactory.client.transport.call import ApiCall, path
 from gigafactory.domain.errors import Fenced, Refused, TooManyRequests, Unauthenticated, Unavailable
 from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.reporting.log_sender import LogSender, read_log
-from gigafactory.factory.reporting.outbox import Outbox, OutboxReport
-from gigafactory.wire.jobs import JobView
+from gigafactory.factory.reporting.outbox import Outbox
 
 PAUSE_MIN_S = 0.5
 PAUSE_MAX_S = 15.0
@@ -49,19 +47,19 @@ class OutboxSender:
         self,
         job_id: str,
         epoch: int,
-        told: dict[str, Any],
+        fields: dict[str, Any],
         *,
         last: bool = False,
         log: str | None = None,
     ) -> None:
         """Store a report, and deliver it soon; after the log of run `log`."""
-        place = self._outbox.put(job_id, epoch, told, last=last, log=log)
-        if "usage" in told:
+        place = self._outbox.put(job_id, epoch, fields, last=last, log=log)
+        if "usage" in fields:
             # Usage is cumulative: this report replaces an undelivered one with less usage.
             outdone = self._pending_usage.pop((job_id, epoch), None)
             if outdone is not None:
                 self._outbox.remove(outdone)
-        if told.keys() == {"usage"} and not last:
+        if fields.keys() == {"usage"} and not last:
             self._pending_usage[job_id, epoch] = place
         self._has_reports.set()
 
@@ -103,7 +101,9 @@ class OutboxSender:
         if letter.log is not None:
             await self.send_log(letter.job_id, letter.epoch, letter.log)
         try:
-            await self._client.send(_call(letter))
+            await self._client.send(
+                workers.report(letter.job_id, letter.epoch, letter.fields, key=letter.key)
+            )
         except (Unavailable, TooManyRequests, Unauthenticated):
             raise
         except Fenced:
@@ -115,7 +115,7 @@ class OutboxSender:
         except Refused as refused:
             # A retry would be refused again; the expiry of the lease settles the job.
             log.warning(
-                "report refused", job=letter.job_id, told=letter.told, reason=refused.detail
+                "report refused", job=letter.job_id, told=letter.fields, reason=refused.detail
             )
         self._outbox.remove(place)
 
@@ -137,11 +137,3 @@ class OutboxSender:
         """Wait until all reports are delivered."""
         async with self._delivered:
             await self._delivered.wait_for(lambda: not self._outbox.pending())
-
-
-def _call(letter: OutboxReport) -> ApiCall[JobView]:
-    body = msgspec.json.encode({"leaseEpoch": letter.epoch, **letter.told})
-    where = path("jobs", letter.job_id)
-    return ApiCall(
-        method="PATCH", path=where, response_type=JobView, body=body, idempotency_key=letter.key
-    )

@@ -53,7 +53,7 @@ def _tick(desk: LockedQueue, record: JobRecord) -> None:
 def _file(desk: LockedQueue, template: JobRecord, copy: Job) -> JobRecord:
     """Write the copy as a file on the board: without the schedule, and with a name."""
     manifest = parse_snapshot(msgspec.json.decode(template.manifest))
-    told = replace(
+    copied = replace(
         manifest,
         **dict.fromkeys(SNAPSHOT_ONLY),
         name=copy.name,
@@ -63,7 +63,7 @@ def _file(desk: LockedQueue, template: JobRecord, copy: Job) -> JobRecord:
         idempotency_key=copy.idempotency_key,
     )
     key = desk.board.free_stem(copy.name)
-    data = format_job_file(told, template.body).encode()
+    data = format_job_file(copied, template.body).encode()
     path = desk.board.column("inbox") / f"{key}{SUFFIX}"
     write_atomically(path, data, fsync=True)
     return JobRecord(

@@ -98,7 +98,7 @@ class LockedQueue:
         return max(named, key=lambda k: (k.key == plain, not k.job.finished, k.job.id))
 
     def commit(
-        self, change: JobChange, *told: Run | None, new: JobRecord | None = None
+        self, change: JobChange, *changed_runs: Run | None, new: JobRecord | None = None
     ) -> JobRecord:
         """Store an accepted step with its events, and move the file to where it then belongs.
 
@@ -109,7 +109,7 @@ class LockedQueue:
         job = change.after
         self._require_free(change)
         before = new or self.put(self.records[job.id])
-        known = {run.id: run for run in (*before.runs, *told) if run is not None}
+        known = {run.id: run for run in (*before.runs, *changed_runs) if run is not None}
         runs = tuple(sorted(known.values(), key=lambda run: run.number))
         was = before.was if new else column_of(before.job)
         record = write_record(

@@ -10,7 +10,7 @@ def test_letters_come_out_in_the_order_they_were_put_in(tmp_path: Path) -> None:
     for number in range(12):
         outbox.put("job-1", 1, {"note": str(number)})
     letters = [outbox.read(place) for place in outbox.pending()]
-    assert [letter.told["note"] for letter in letters] == [str(n) for n in range(12)]
+    assert [letter.fields["note"] for letter in letters] == [str(n) for n in range(12)]
     assert len({letter.key for letter in letters}) == 12
 
 
@@ -18,8 +18,17 @@ def test_what_was_left_is_there_after_a_restart_and_new_ones_come_after_it(tmp_p
     Outbox(tmp_path).put("job-1", 1, {"stage": "building"})
     again = Outbox(tmp_path)
     again.put("job-1", 1, {"stage": "testing"}, last=True)
-    assert [again.read(p).told["stage"] for p in again.pending()] == ["building", "testing"]
+    assert [again.read(p).fields["stage"] for p in again.pending()] == ["building", "testing"]
     assert [again.read(p).last for p in again.pending()] == [False, True]
+
+
+def test_a_report_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    stored = b'{"jobId":"job-1","epoch":2,"told":{"stage":"building"},"key":"k","last":true}'
+    (tmp_path / "000000000001.json").write_bytes(stored)
+    outbox = Outbox(tmp_path)
+    (letter,) = (outbox.read(place) for place in outbox.pending())
+    assert (letter.job_id, letter.epoch, letter.key, letter.last) == ("job-1", 2, "k", True)
+    assert letter.fields == {"stage": "building"}
 
 
 def test_what_was_delivered_is_forgotten_and_half_a_letter_is_none(tmp_path: Path) -> None:
@@ -39,7 +48,7 @@ def test_a_report_that_the_disk_does_not_take_is_told_all_the_same(tmp_path: Pat
     first.unlink()
     (tmp_path / "outbox").rmdir()
     second = outbox.put("job-1", 1, {"note": "2"})
-    assert [outbox.read(place).told["note"] for place in outbox.pending()] == ["2"]
+    assert [outbox.read(place).fields["note"] for place in outbox.pending()] == ["2"]
     outbox.quarantine(second, tmp_path / "aside")
     assert outbox.pending() == []
     assert b'"note":"2"' in (tmp_path / "aside" / f"report-{second.name}").read_bytes()

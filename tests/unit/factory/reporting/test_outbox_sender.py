@@ -29,7 +29,7 @@ class Desk:
     @property
     def kept(self) -> list[tuple[str, int, dict[str, Any]]]:
         letters = [self._outbox.read(place) for place in self._outbox.pending()]
-        return [(letter.job_id, letter.epoch, letter.told) for letter in letters]
+        return [(letter.job_id, letter.epoch, letter.fields) for letter in letters]
 
 
 def test_of_the_usage_of_a_run_only_the_newest_waits(tmp_path: Path) -> None:
