@@ -7,7 +7,6 @@ import msgspec
 from gigafactory.client.transport.call import ApiCall, path
 from gigafactory.wire.composites import DagView
 from gigafactory.wire.jobs import ActionDoc, JobFilter, JobIncludes, JobsView, JobView
-from gigafactory.wire.reviews import ReviewRequestDoc
 
 
 def dag(job: str) -> ApiCall[DagView]:
@@ -49,6 +48,9 @@ def request_review(
     job: str, *, reviewers: Sequence[str] = (), quorum: int | None = None, comment: str = ""
 ) -> ApiCall[JobView]:
     """Request a review from the named reviewers, or from any."""
+    # Imported here because it loads the manifest's rules, which no other call on jobs needs.
+    from gigafactory.wire.reviews import ReviewRequestDoc
+
     doc = ReviewRequestDoc(reviewers=tuple(reviewers), quorum=quorum, comment=comment)
     return ApiCall(
         method="POST",
