@@ -17,10 +17,10 @@ from gigafactory.domain.job.job import Ask, Job, Priority, Result, Stage
 from gigafactory.domain.job.lease import hand_back
 from gigafactory.domain.queue.ready_queue import ReadyQueue
 from gigafactory.domain.scheduler.preemption import PreemptionPick, pick_preemption, preempt_for
-from gigafactory.domain.scheduler.scheduler import pick_job, pick_offer
+from gigafactory.domain.scheduler.scheduler import pick_offer
 from gigafactory.domain.tenancy.product import Product
 from tests.support.builders import NOON, a_job, after
-from tests.support.small_fleet import granted
+from tests.support.small_fleet import granted, pick_job
 
 ALWAYS = Vitals(last_seen=NOON + timedelta(days=1000))
 """Of a factory that is heard of for as long as anybody looks."""

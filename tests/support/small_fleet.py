@@ -1,5 +1,6 @@
 """A small fleet for the scheduler's tests: factories that are heard of, and jobs that wait."""
 
+from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 
 from hypothesis import Phase, settings
@@ -12,6 +13,7 @@ from gigafactory.domain.job.job import Ask, Job, Offer, Step
 from gigafactory.domain.queue.lock_queue import ClassQueue
 from gigafactory.domain.queue.ready_queue import ReadyQueue
 from gigafactory.domain.scheduler.decision import Pick
+from gigafactory.domain.scheduler.scheduler import NO_JOBS, pick_jobs
 from tests.support.builders import NOON, TTL, a_factory, a_job, after
 
 UNHURRIED = settings(deadline=None, phases=tuple(p for p in Phase if p is not Phase.explain))
@@ -69,6 +71,18 @@ def an_offer(factory_id: str = "mac-1", **fields: object) -> Offer:
         number=1, factory_id=factory_id, engine="claude", step=Step.RUN, expires_at=after(15)
     )
     return replace(offer, **fields)
+
+
+def pick_job(
+    queue: ReadyQueue,
+    fleet: FleetState,
+    factory_id: str,
+    *,
+    now: datetime,
+    skip: AbstractSet[str] = NO_JOBS,
+) -> Pick | None:
+    """The first job that a factory gets."""
+    return next(pick_jobs(queue, fleet, factory_id, now=now, skip=skip), None)
 
 
 def granted(job: Job, pick: Pick, now: datetime) -> Job:

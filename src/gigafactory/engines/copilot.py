@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from gigafactory.domain.job.run import Usage
+from gigafactory.engines.protocol.arguments import session_arguments
 from gigafactory.engines.protocol.engine import (
     Engine,
     EngineEvent,
@@ -60,12 +61,7 @@ def _arguments(work: Work) -> Iterator[str]:
     yield from ("--no-auto-update", "--disable-client-telemetry")
     yield f"--usage-output-file={work.home}/{_usage_file(work)}"
     yield "--allow-all" if work.yolo else "--allow-tool=write"
-    if work.model:
-        yield f"--model={work.model}"
-    if work.session is not None:
-        yield f"--resume={work.session}"
-    else:
-        yield f"--session-id={work.new_session}"
+    yield from session_arguments(work)
 
 
 class CopilotReader(LineReader):

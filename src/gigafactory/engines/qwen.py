@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from gigafactory.domain.job.run import Usage
+from gigafactory.engines.protocol.arguments import session_arguments
 from gigafactory.engines.protocol.engine import (
     Engine,
     EngineEvent,
@@ -73,12 +74,7 @@ def _start(work: Work) -> Start:
 def _arguments(work: Work) -> Iterator[str]:
     yield from ("--output-format=stream-json", "--auth-type=openai")
     yield "--approval-mode=yolo" if work.yolo else "--approval-mode=auto-edit"
-    if work.model:
-        yield f"--model={work.model}"
-    if work.session is not None:
-        yield f"--resume={work.session}"
-    else:
-        yield f"--session-id={work.new_session}"
+    yield from session_arguments(work)
 
 
 class QwenReader(LineReader):

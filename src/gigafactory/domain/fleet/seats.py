@@ -49,7 +49,6 @@ class SeatMap:
         """For each kind of seat, a number below which all are taken: the search starts there."""
         self._jobs: dict[str, JobSeats] = {}
         self._slots: Counter[str] = Counter()
-        self._running: Counter[str] = Counter()
         self._engines: Counter[tuple[str, str]] = Counter()
         self._fleet: Counter[str] = Counter()
         for engine in self.fleet_seats:
@@ -106,10 +105,6 @@ class SeatMap:
         """Return the number of slots taken on a factory, offers included."""
         return self._slots[factory_id]
 
-    def leases_on(self, factory_id: str) -> int:
-        """Return the number of leases of a factory, ending ones included."""
-        return self._running[factory_id]
-
     def seats_taken(self, factory_id: str, engine: str) -> int:
         """Return the number of seats of an engine taken on a factory, offers included."""
         return self._engines[factory_id, engine]
@@ -144,8 +139,6 @@ class SeatMap:
     def _count(self, job_id: str, seated: JobSeats, by: int) -> None:
         for sitting in seated.seats:
             _bump(self._slots, sitting.factory_id, by)
-            if sitting.epoch is not None:
-                _bump(self._running, sitting.factory_id, by)
             if sitting.engine is not None:
                 _bump(self._engines, (sitting.factory_id, sitting.engine), by)
                 _bump(self._fleet, sitting.engine, by)

@@ -23,21 +23,6 @@ NO_JOBS: frozenset[str] = frozenset()
 OrderedJob = tuple[Order, QueuedJob, Fit, EngineChoice]
 
 
-def pick_job(
-    queue: ReadyQueue,
-    fleet: FleetState,
-    factory_id: str,
-    *,
-    now: datetime,
-    skip: AbstractSet[str] = NO_JOBS,
-) -> Pick | None:
-    """Return the job that this factory should get next; None when there is none.
-
-    Jobs offered to it come first. Jobs in `skip` are passed over.
-    """
-    return next(pick_jobs(queue, fleet, factory_id, now=now, skip=skip), None)
-
-
 def pick_jobs(
     queue: ReadyQueue,
     fleet: FleetState,

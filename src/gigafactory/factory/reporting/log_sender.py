@@ -10,8 +10,8 @@ import structlog
 from gigafactory.client import workers
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.domain.errors import Fenced, LogGap, Refused, TooManyRequests, Unavailable
+from gigafactory.system.file_chunks import read_chunk
 
-CHUNK_BYTES_MAX = 256 * 1024
 EVERY_S = 2.0
 
 log = structlog.get_logger()
@@ -71,23 +71,13 @@ class RunLog:
 
     def read(self, offset: int) -> bytes:
         """Return at most one chunk after an offset."""
-        return read_log(self._file, offset)
+        return read_chunk(self._file, offset)
 
     def close(self) -> None:
         """Close the log."""
         self._out.close()
         self.ended.set()
         self.has_more.set()
-
-
-def read_log(file: Path, offset: int) -> bytes:
-    """Return at most one chunk of a log after an offset; nothing if the file is gone."""
-    try:
-        with file.open("rb") as log_file:
-            log_file.seek(offset)
-            return log_file.read(CHUNK_BYTES_MAX)
-    except FileNotFoundError:
-        return b""
 
 
 class LogSender:

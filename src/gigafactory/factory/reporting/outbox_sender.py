@@ -11,8 +11,9 @@ from gigafactory.client import workers
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.domain.errors import Fenced, Refused, TooManyRequests, Unauthenticated, Unavailable
 from gigafactory.factory.core.data_dir import DataDir
-from gigafactory.factory.reporting.log_sender import LogSender, read_log
+from gigafactory.factory.reporting.log_sender import LogSender
 from gigafactory.factory.reporting.outbox import Outbox
+from gigafactory.system.file_chunks import read_chunk
 
 PAUSE_MIN_S = 0.5
 PAUSE_MAX_S = 15.0
@@ -125,7 +126,7 @@ class OutboxSender:
         Raises Unavailable, TooManyRequests.
         """
         file = self._data_dir.log_file(run_id)
-        sender = LogSender(self._client, job_id, epoch, lambda offset: read_log(file, offset))
+        sender = LogSender(self._client, job_id, epoch, lambda offset: read_chunk(file, offset))
         try:
             async with asyncio.timeout(LOG_TIMEOUT_S):
                 await sender.send_available()

@@ -7,6 +7,7 @@ from pathlib import Path
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.job.diff import WorkDiff, read_diff
 from gigafactory.folder.queue.store import FolderQueue, leases_of
+from gigafactory.system.file_chunks import read_chunk
 
 
 def diff_of(queue: FolderQueue, reference: str) -> WorkDiff:
@@ -24,7 +25,6 @@ def diff_of(queue: FolderQueue, reference: str) -> WorkDiff:
 
 
 LOOKS_EVERY_S = 0.2
-CHUNK_BYTES_MAX = 256 * 1024
 
 
 def pieces(
@@ -41,7 +41,7 @@ def pieces(
     while True:
         now = queue.look().get(record.job.id)
         live = now is not None and bool(leases_of(now.job))
-        while chunk := _read(path, offset):
+        while chunk := read_chunk(path, offset):
             offset += len(chunk)
             yield chunk
         if not follow or not live:
@@ -56,12 +56,3 @@ def _log_of_run(queue: FolderQueue, job_id: str, wanted: str) -> Path:
         known = ", ".join(str(run.number) for run in runs)
         raise NotFound("run", wanted, f"there are {known}" if known else "it has not run yet")
     return queue.board.data_dir.log_file(found.id)
-
-
-def _read(path: Path, offset: int) -> bytes:
-    try:
-        with path.open("rb") as log:
-            log.seek(offset)
-            return log.read(CHUNK_BYTES_MAX)
-    except FileNotFoundError:
-        return b""

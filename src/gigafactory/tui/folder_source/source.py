@@ -18,6 +18,7 @@ from gigafactory.folder.queue import halt as halting
 from gigafactory.folder.queue.claim import Claim, read_claim
 from gigafactory.folder.queue.status import BoardLine, FolderStatus, folder_status
 from gigafactory.folder.queue.store import FolderQueue
+from gigafactory.system.file_chunks import read_chunk
 from gigafactory.tui.folder_source.rendering import (
     explain,
     render_job,
@@ -40,7 +41,6 @@ T = TypeVar("T")
 
 POLL_INTERVAL_S = 0.5
 LOG_TAIL_BYTES = 256 * 1024
-CHUNK_BYTES_MAX = 256 * 1024
 
 HINTS = EmptyViewHints(
     no_jobs="No jobs yet. Add one with `aq add FILE`, or copy its file to the inbox.",
@@ -142,7 +142,7 @@ class FolderSource:
         offset = max(0, size - LOG_TAIL_BYTES) if cursor is None else int(cursor)
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         while True:
-            while chunk := await self._in_thread(partial(_read_chunk, path, offset)):
+            while chunk := await self._in_thread(partial(read_chunk, path, offset)):
                 offset += len(chunk)
                 yield LogChunk(decoder.decode(chunk), str(offset - len(decoder.getstate()[0])))
             await asyncio.sleep(POLL_INTERVAL_S)
@@ -207,12 +207,3 @@ def _modification_time(place: Path) -> int:
         return place.stat().st_mtime_ns
     except OSError:
         return 0
-
-
-def _read_chunk(path: Path, offset: int) -> bytes:
-    try:
-        with path.open("rb") as log:
-            log.seek(offset)
-            return log.read(CHUNK_BYTES_MAX)
-    except FileNotFoundError:
-        return b""

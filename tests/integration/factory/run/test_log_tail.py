@@ -9,9 +9,9 @@ import pytest_asyncio
 
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.factory.core.data_dir import DataDir
-from gigafactory.factory.reporting.log_sender import CHUNK_BYTES_MAX
 from gigafactory.factory.reporting.outbox import Outbox
 from gigafactory.factory.reporting.outbox_sender import OutboxSender
+from gigafactory.system.file_chunks import CHUNK_BYTES_MAX
 from tests.support.api_server import Server, Worker, a_server, a_worker
 
 ENDED = {"stage": "testing", "result": "ok", "verify": {"passed": True}}

@@ -10,7 +10,6 @@ from gigafactory.domain.fleet.fleet_state import FleetState
 from gigafactory.domain.fleet.unroutable import unroutable_reasons
 from gigafactory.domain.job.job import Exclusion, Job, Roadmap, ShipRequest, Stage, Terms
 from gigafactory.domain.scheduler.explain import Explanation, explain
-from gigafactory.domain.scheduler.scheduler import pick_job
 from gigafactory.domain.tenancy.halt_switch import HaltSwitch
 from tests.support.builders import (
     NOON,
@@ -22,7 +21,15 @@ from tests.support.builders import (
     a_shipping_job,
     after,
 )
-from tests.support.small_fleet import a_fleet, a_linux, a_queue, an_offer, old_job, wanting
+from tests.support.small_fleet import (
+    a_fleet,
+    a_linux,
+    a_queue,
+    an_offer,
+    old_job,
+    pick_job,
+    wanting,
+)
 from tests.unit.domain.tenancy.test_budget import USD, a_budget
 
 SHIP = {"stage": Stage.TESTING, "ship": ShipRequest(by="user:ann", commit=None, at=NOON)}

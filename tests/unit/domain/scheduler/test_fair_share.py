@@ -8,10 +8,9 @@ import pytest
 
 from gigafactory.domain.fleet.factory import EngineSeats, Factory
 from gigafactory.domain.job.job import Priority
-from gigafactory.domain.scheduler.scheduler import pick_job
 from tests.support.builders import NOON, a_running_job
 from tests.support.scheduler_world import Arrival, Flow
-from tests.support.small_fleet import a_fleet, a_linux, a_queue, old_job, wanting
+from tests.support.small_fleet import a_fleet, a_linux, a_queue, old_job, pick_job, wanting
 
 pytestmark = pytest.mark.slow
 

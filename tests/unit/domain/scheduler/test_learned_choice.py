@@ -18,11 +18,11 @@ from gigafactory.domain.insights.routing_rollout import RolloutMode, RoutingRoll
 from gigafactory.domain.insights.tally import increment_for_run
 from gigafactory.domain.job.job import Ask, Job, Result
 from gigafactory.domain.scheduler.decision import Pick
-from gigafactory.domain.scheduler.scheduler import pick_job, pick_jobs, pick_offer
+from gigafactory.domain.scheduler.scheduler import pick_jobs, pick_offer
 from gigafactory.domain.tenancy.product import Product, Weights
 from tests.support.builders import NOON, a_checkpoint, a_job, a_run, a_shipping_job
 from tests.support.observations import KNOWN, NOTES, a_lesson
-from tests.support.small_fleet import a_fleet, a_linux, a_queue, an_offer
+from tests.support.small_fleet import a_fleet, a_linux, a_queue, an_offer, pick_job
 
 BOTH = {"claude": EngineSeats(seats=2), "codex": EngineSeats(seats=2)}
 ASK = Ask(repo="notes")

@@ -10,7 +10,7 @@ from gigafactory.domain.fleet.factory import EngineSeats, Pressure, Vitals
 from gigafactory.domain.fleet.fleet_state import FleetState
 from gigafactory.domain.job.job import Exclusion, Priority, ShipRequest, Stage, Step
 from gigafactory.domain.queue.ready_queue import ReadyQueue
-from gigafactory.domain.scheduler.scheduler import NO_JOBS, pick_job, pick_offer
+from gigafactory.domain.scheduler.scheduler import NO_JOBS, pick_offer
 from gigafactory.domain.tenancy.halt_switch import HaltSwitch
 from gigafactory.domain.tenancy.product import Product, Weights
 from tests.support.builders import (
@@ -22,7 +22,15 @@ from tests.support.builders import (
     a_running_job,
     after,
 )
-from tests.support.small_fleet import a_fleet, a_linux, a_queue, an_offer, old_job, wanting
+from tests.support.small_fleet import (
+    a_fleet,
+    a_linux,
+    a_queue,
+    an_offer,
+    old_job,
+    pick_job,
+    wanting,
+)
 
 HOUR = timedelta(hours=1)
 BOTH = {"claude": EngineSeats(), "codex": EngineSeats()}

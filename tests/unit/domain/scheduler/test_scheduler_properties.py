@@ -33,7 +33,7 @@ from gigafactory.domain.queue.ready_queue import ReadyQueue
 from gigafactory.domain.scheduler.candidate import Candidate
 from gigafactory.domain.scheduler.decision import Pick
 from gigafactory.domain.scheduler.placement import Placement
-from gigafactory.domain.scheduler.scheduler import pick_job, pick_offer
+from gigafactory.domain.scheduler.scheduler import pick_offer
 from gigafactory.domain.scheduler.scoring import choose_engine, find_rejection
 from tests.support.builders import NOON, a_factory, a_job, after
 from tests.support.small_fleet import (
@@ -43,6 +43,7 @@ from tests.support.small_fleet import (
     a_queue,
     granted,
     old_job,
+    pick_job,
     wanting,
 )
 

@@ -137,4 +137,3 @@ def test_what_is_supposed_takes_seats_and_leaves_everything_as_it_was() -> None:
         suppose("running", "linux-1", "claude", seats)
         assert fleet.seat_keys("linux-1", "claude") is None
     assert fleet.seat_keys("linux-1", "claude") == seats
-    assert fleet.seat_map.leases_on("linux-1") == 1
