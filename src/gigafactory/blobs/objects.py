@@ -95,12 +95,12 @@ class ObjectBlobs:
     async def sizes(self, prefix: str, *, after: str = "") -> Mapping[str, int]:
         # Stores list whole folders: list the prefix's folder and filter.
         folder = prefix.rpartition("/")[0] or None
-        found: dict[str, int] = {}
+        sizes: dict[str, int] = {}
         with self._map_errors():
             pages = self._objects.list(folder, offset=after or None, chunk_size=LISTED_AT_ONCE)
             async for page in pages:
-                found |= {each["path"]: each["size"] for each in page}
-        return {key: found[key] for key in sorted(found) if key.startswith(prefix) and key > after}
+                sizes |= {each["path"]: each["size"] for each in page}
+        return {key: sizes[key] for key in sorted(sizes) if key.startswith(prefix) and key > after}
 
     async def read(self, key: str, *, start: int = 0) -> AsyncIterator[bytes]:
         end = start + 1

@@ -25,14 +25,14 @@ PATHS = frozenset({"data", "history", "factory.inbox", "factory.repos", "factory
 @cache
 def settings(section: type[msgspec.Struct] = Config, under: str = "") -> Mapping[str, object]:
     """Return the type of every setting by dotted key, in tree order."""
-    found: dict[str, object] = {}
+    keys: dict[str, object] = {}
     for field in msgspec.structs.fields(section):
         key = f"{under}{field.encode_name}"
         if isinstance(field.type, type) and issubclass(field.type, Section):
-            found |= settings(field.type, f"{key}.")
+            keys |= settings(field.type, f"{key}.")
         else:
-            found[key] = field.type
-    return found
+            keys[key] = field.type
+    return keys
 
 
 class Loaded(msgspec.Struct, frozen=True):

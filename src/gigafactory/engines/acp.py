@@ -91,16 +91,16 @@ class AcpReader(LineReader):
         self._failure: Failure | None = None
         self._done = False
 
-    def _record(self, found: Record) -> Iterator[EngineEvent]:
+    def _record(self, record: Record) -> Iterator[EngineEvent]:
         """Handle a message; emit the reply to send."""
-        if "method" not in found:
-            yield from self._response(found)
-        elif "id" in found:
-            yield from self._tool(record_at(found, "params", "toolCall"))
-            yield SendInput(self._reply(found))
-        elif text(found, "method") == "session/update" and self._awaited == PROMPT:
+        if "method" not in record:
+            yield from self._response(record)
+        elif "id" in record:
+            yield from self._tool(record_at(record, "params", "toolCall"))
+            yield SendInput(self._reply(record))
+        elif text(record, "method") == "session/update" and self._awaited == PROMPT:
             # Earlier updates replay the history of a loaded session.
-            yield from self._update(record_at(found, "params", "update"))
+            yield from self._update(record_at(record, "params", "update"))
 
     def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:  # noqa: ARG002 - it leaves none
         """Judge the run by the response to the prompt."""
@@ -117,13 +117,13 @@ class AcpReader(LineReader):
             session_usage=total if self._cost is not None else self._work.session_usage,
         )
 
-    def _response(self, found: Record) -> Iterator[EngineEvent]:
-        if self._done or self._failure is not None or value(found, "id") != self._awaited:
+    def _response(self, record: Record) -> Iterator[EngineEvent]:
+        if self._done or self._failure is not None or value(record, "id") != self._awaited:
             return
-        if "error" in found:
-            yield from self._error(record_at(found, "error"))
+        if "error" in record:
+            yield from self._error(record_at(record, "error"))
             return
-        result = record_at(found, "result")
+        result = record_at(record, "result")
         match self._awaited:
             case 1:
                 yield from self._open_session(result)
@@ -252,12 +252,12 @@ class AcpReader(LineReader):
             cost_nano_usd=cost,
         )
 
-    def _reply(self, found: Record) -> bytes:
-        if text(found, "method") != "session/request_permission":
+    def _reply(self, record: Record) -> bytes:
+        if text(record, "method") != "session/request_permission":
             error = {"code": METHOD_NOT_FOUND, "message": "not offered here"}
-            return _line({"id": value(found, "id"), "error": error})
-        outcome = self._permission(record_at(found, "params"))
-        return _line({"id": value(found, "id"), "result": {"outcome": outcome}})
+            return _line({"id": value(record, "id"), "error": error})
+        outcome = self._permission(record_at(record, "params"))
+        return _line({"id": value(record, "id"), "result": {"outcome": outcome}})
 
     def _permission(self, params: Record) -> Record:
         """Answer by the policy of the job, without asking a person."""

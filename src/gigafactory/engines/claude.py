@@ -130,20 +130,20 @@ class ClaudeReader(LineReader):
         self._until: datetime | None = None
         self._result: Record | None = None
 
-    def _record(self, found: Record) -> Iterator[EngineEvent]:
-        match text(found, "type"):
+    def _record(self, record: Record) -> Iterator[EngineEvent]:
+        match text(record, "type"):
             case "system":
-                yield from self._system(found)
+                yield from self._system(record)
             case "assistant":
-                yield from self._assistant(found)
+                yield from self._assistant(record)
             case "stream_event":
-                yield from self._stream_event(found)
+                yield from self._stream_event(record)
             case "rate_limit_event":
-                self._limit(record_at(found, "rate_limit_info"))
+                self._limit(record_at(record, "rate_limit_info"))
             case "result":
-                self._result = found
-                yield from self._set_session(text(found, "session_id"))
-                yield UsageUpdate(self._usage(found))
+                self._result = record
+                yield from self._set_session(text(record, "session_id"))
+                yield UsageUpdate(self._usage(record))
             case _:
                 pass
 
@@ -167,26 +167,26 @@ class ClaudeReader(LineReader):
             usage=self._usage(self._result),
         )
 
-    def _system(self, found: Record) -> Iterator[EngineEvent]:
-        match text(found, "subtype"):
+    def _system(self, record: Record) -> Iterator[EngineEvent]:
+        match text(record, "subtype"):
             case "init":
-                self._model = text(found, "model") or self._model
+                self._model = text(record, "model") or self._model
                 self._live = msgspec.structs.replace(self._live, model=self._model)
-                yield from self._set_session(text(found, "session_id"))
+                yield from self._set_session(text(record, "session_id"))
             case "api_retry":
-                tag = text(found, "error")
+                tag = text(record, "error")
                 kind = (
                     _TAGS.get(tag)
-                    or kind_of_status(count(found, "error_status"))
+                    or kind_of_status(count(record, "error_status"))
                     or FailureKind.NETWORK
                 )
                 yield Retrying(Failure(kind, shorten(tag)))
             case _:
                 pass
 
-    def _assistant(self, found: Record) -> Iterator[EngineEvent]:
-        self._tag = text(found, "error") or self._tag
-        message = record_at(found, "message")
+    def _assistant(self, record: Record) -> Iterator[EngineEvent]:
+        self._tag = text(record, "error") or self._tag
+        message = record_at(record, "message")
         self._count_call(message)
         for block in records_at(message, "content"):
             if text(block, "type") == "text":
@@ -194,9 +194,9 @@ class ClaudeReader(LineReader):
             elif text(block, "type") == "tool_use":
                 yield from self._tool_call(text(block, "name"), text(block, "id"))
 
-    def _stream_event(self, found: Record) -> Iterator[EngineEvent]:
-        speaker = text(found, "parent_tool_use_id")
-        event = record_at(found, "event")
+    def _stream_event(self, record: Record) -> Iterator[EngineEvent]:
+        speaker = text(record, "parent_tool_use_id")
+        event = record_at(record, "event")
         match text(event, "type"):
             case "message_start" if len(self._message_by_speaker) < SEEN_MAX:
                 self._message_by_speaker[speaker] = text(event, "message", "id")

@@ -72,13 +72,13 @@ class ClineReader(LineReader):
         self._error = ""
         self._result: Record | None = None
 
-    def _record(self, found: Record) -> Iterator[EngineEvent]:
-        match text(found, "type"):
+    def _record(self, record: Record) -> Iterator[EngineEvent]:
+        match text(record, "type"):
             case "agent_event":
-                yield from self._event(record_at(found, "event"))
+                yield from self._event(record_at(record, "event"))
             case "run_result":
-                self._result = found
-                self._finish(found)
+                self._result = record
+                self._finish(record)
                 yield UsageUpdate(self._usage)
             case _:
                 pass

@@ -118,23 +118,23 @@ class CodexReader(LineReader):
         self._failed: str | None = None
         self._completed = False
 
-    def _record(self, found: Record) -> Iterator[EngineEvent]:
-        match text(found, "type"):
+    def _record(self, record: Record) -> Iterator[EngineEvent]:
+        match text(record, "type"):
             case "thread.started":
-                yield from self._set_session(text(found, "thread_id"))
+                yield from self._set_session(text(record, "thread_id"))
             case "turn.started":
                 self._turn_open = True
             case "turn.completed":
                 self._turn_open, self._completed = False, True
-                self._total = _tokens(record_at(found, "usage"))
+                self._total = _tokens(record_at(record, "usage"))
                 yield UsageUpdate(self._used(self._work.session_usage))
             case "turn.failed":
                 self._turn_open = False
-                self._failed = text(found, "error", "message") or "the turn failed"
-            case "error" if text(found, "message").startswith(RETRYING):
-                yield Retrying(self._failure(text(found, "message").removeprefix(RETRYING)))
+                self._failed = text(record, "error", "message") or "the turn failed"
+            case "error" if text(record, "message").startswith(RETRYING):
+                yield Retrying(self._failure(text(record, "message").removeprefix(RETRYING)))
             case "item.started" | "item.completed" as type_:
-                yield from self._item(record_at(found, "item"), done=type_ == "item.completed")
+                yield from self._item(record_at(record, "item"), done=type_ == "item.completed")
             case _:
                 pass
 

@@ -72,9 +72,9 @@ class CopilotReader(LineReader):
         self._error: Record | None = None
         self._result: Record | None = None
 
-    def _record(self, found: Record) -> Iterator[EngineEvent]:
-        data = record_at(found, "data")
-        match text(found, "type"):
+    def _record(self, record: Record) -> Iterator[EngineEvent]:
+        data = record_at(record, "data")
+        match text(record, "type"):
             case "assistant.turn_start":
                 yield from self._set_session(self._work.session or self._work.new_session)
             case "assistant.message":
@@ -87,8 +87,8 @@ class CopilotReader(LineReader):
             case "session.error":
                 self._error = data
             case "result":
-                self._result = found
-                yield from self._set_session(text(found, "sessionId"))
+                self._result = record
+                yield from self._set_session(text(record, "sessionId"))
             case _:
                 pass
 

@@ -85,19 +85,19 @@ class GeminiReader(LineReader):
         self._message = MessageBuffer()
         self._result: Record | None = None
 
-    def _record(self, found: Record) -> Iterator[EngineEvent]:
-        match text(found, "type"):
+    def _record(self, record: Record) -> Iterator[EngineEvent]:
+        match text(record, "type"):
             case "init":
-                self._model = text(found, "model") or self._model
-                yield from self._set_session(text(found, "session_id"))
-            case "message" if text(found, "role") == "assistant" and text(found, "content"):
-                self._message.add(text(found, "content"))
-                yield Text(text(found, "content"))
+                self._model = text(record, "model") or self._model
+                yield from self._set_session(text(record, "session_id"))
+            case "message" if text(record, "role") == "assistant" and text(record, "content"):
+                self._message.add(text(record, "content"))
+                yield Text(text(record, "content"))
             case "tool_use":
                 self._message.clear()
-                yield from self._tool_call(text(found, "tool_name"), text(found, "tool_id"))
+                yield from self._tool_call(text(record, "tool_name"), text(record, "tool_id"))
             case "result":
-                self._result = found
+                self._result = record
                 yield UsageUpdate(self._usage())
             case _:
                 pass

@@ -86,21 +86,21 @@ class OpenCodeReader(LineReader):
         self._stopped = False
         self._error: Failure | None = None
 
-    def _record(self, found: Record) -> Iterator[EngineEvent]:
-        yield from self._set_session(text(found, "sessionID"))
-        match text(found, "type"):
+    def _record(self, record: Record) -> Iterator[EngineEvent]:
+        yield from self._set_session(text(record, "sessionID"))
+        match text(record, "type"):
             case "text":
-                yield from self._speak(text(found, "part", "text"))
+                yield from self._speak(text(record, "part", "text"))
             case "tool_use":
-                yield from self._tool_call(text(found, "part", "tool"))
+                yield from self._tool_call(text(record, "part", "tool"))
             case "step_start":
                 self._stopped = False
             case "step_finish":
-                self._stopped = text(found, "part", "reason") == "stop"
-                self._count(record_at(found, "part"))
+                self._stopped = text(record, "part", "reason") == "stop"
+                self._count(record_at(record, "part"))
                 yield UsageUpdate(self._usage)
             case "error":
-                self._error = _failure(found)
+                self._error = _failure(record)
             case _:
                 pass
 
@@ -134,19 +134,19 @@ class OpenCodeReader(LineReader):
         )
 
 
-def _failure(found: Record) -> Failure:
-    data = record_at(found, "error", "data")
-    message = shorten(text(data, "message") or text(found, "error", "name"))
+def _failure(record: Record) -> Failure:
+    data = record_at(record, "error", "data")
+    message = shorten(text(data, "message") or text(record, "error", "name"))
     body = text(data, "responseBody")
     status = count(data, "statusCode")
     kind = classify_refusal(f"{message} {body}", status) or FailureKind.CRASH
-    return Failure(kind, message, _until(found, data))
+    return Failure(kind, message, _until(record, data))
 
 
-def _until(found: Record, data: Record) -> datetime | None:
+def _until(record: Record, data: Record) -> datetime | None:
     """When to retry: `retry-after` seconds after the time of the line."""
     wait = text(data, "responseHeaders", "retry-after")
-    at = unix_time({"at": count(found, "timestamp") // 1000}, "at")
+    at = unix_time({"at": count(record, "timestamp") // 1000}, "at")
     if at is None or not wait.isascii() or not wait.isdigit() or int(wait[:9]) > WAIT_MAX_S:
         return None
     return at + timedelta(seconds=int(wait[:9]))

@@ -93,19 +93,19 @@ class OpenHandsReader(LineReader):
         self._acted = False
         self._error: Failure | None = None
 
-    def _record(self, found: Record) -> Iterator[EngineEvent]:
-        match text(found, "kind"):
-            case "MessageEvent" if text(found, "source") == "agent":
+    def _record(self, record: Record) -> Iterator[EngineEvent]:
+        match text(record, "kind"):
+            case "MessageEvent" if text(record, "source") == "agent":
                 self._acted = True
-                yield from self._speak(_join_text(records_at(found, "llm_message", "content")))
+                yield from self._speak(_join_text(records_at(record, "llm_message", "content")))
             case "ActionEvent":
                 self._acted = True
-                yield from self._speak(_join_text(records_at(found, "thought")))
-                yield from self._action(found)
+                yield from self._speak(_join_text(records_at(record, "thought")))
+                yield from self._action(record)
             case "MessageEvent":
-                self._user_message_id = text(found, "id")
+                self._user_message_id = text(record, "id")
             case "ConversationErrorEvent":
-                self._error = _failure(found)
+                self._error = _failure(record)
             case _:
                 pass
 
@@ -161,19 +161,19 @@ class OpenHandsReader(LineReader):
         if found := _NAMED.search(line):
             yield from self._set_session(found[1])
 
-    def _action(self, found: Record) -> Iterator[EngineEvent]:
-        if text(found, "tool_name") == FINISH:
-            yield from self._speak(text(found, "action", "message"))
+    def _action(self, record: Record) -> Iterator[EngineEvent]:
+        if text(record, "tool_name") == FINISH:
+            yield from self._speak(text(record, "action", "message"))
         else:
-            yield from self._tool_call(text(found, "tool_name"))
+            yield from self._tool_call(text(record, "tool_name"))
 
 
 def _join_text(pieces: Sequence[Record]) -> str:
     return "".join(text(piece, "text") for piece in pieces)
 
 
-def _failure(found: Record) -> Failure:
-    code, detail = text(found, "code"), text(found, "detail")
+def _failure(record: Record) -> Failure:
+    code, detail = text(record, "code"), text(record, "detail")
     message = shorten(detail or code)
     known = f"{code} {detail}"
     return Failure(

@@ -83,20 +83,20 @@ class PiReader(LineReader):
         self._last: Record | None = None
         """The last message of an agent that ended."""
 
-    def _record(self, found: Record) -> Iterator[EngineEvent]:
-        match text(found, "type"):
+    def _record(self, record: Record) -> Iterator[EngineEvent]:
+        match text(record, "type"):
             case "session":
-                yield from self._set_session(text(found, "id"))
+                yield from self._set_session(text(record, "id"))
             case "agent_start":
                 self._last = None
-            case "message_end" if text(found, "message", "role") == "assistant":
-                yield from self._message(record_at(found, "message"))
+            case "message_end" if text(record, "message", "role") == "assistant":
+                yield from self._message(record_at(record, "message"))
             case "tool_execution_start":
-                yield from self._tool_call(text(found, "toolName"))
+                yield from self._tool_call(text(record, "toolName"))
             case "auto_retry_start":
-                yield Retrying(_failure(text(found, "errorMessage")))
+                yield Retrying(_failure(text(record, "errorMessage")))
             case "agent_end":
-                self._last = [{}, *records_at(found, "messages")][-1]
+                self._last = [{}, *records_at(record, "messages")][-1]
             case _:
                 pass
 

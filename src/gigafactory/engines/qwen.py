@@ -86,16 +86,16 @@ class QwenReader(LineReader):
         self._live = Usage(model=work.model)
         self._result: Record | None = None
 
-    def _record(self, found: Record) -> Iterator[EngineEvent]:
-        match text(found, "type"):
-            case "system" if text(found, "subtype") == "init":
-                model = text(found, "model") or self._live.model
+    def _record(self, record: Record) -> Iterator[EngineEvent]:
+        match text(record, "type"):
+            case "system" if text(record, "subtype") == "init":
+                model = text(record, "model") or self._live.model
                 self._live = msgspec.structs.replace(self._live, model=model)
-                yield from self._set_session(text(found, "session_id"))
+                yield from self._set_session(text(record, "session_id"))
             case "assistant":
-                yield from self._assistant(record_at(found, "message"))
+                yield from self._assistant(record_at(record, "message"))
             case "result":
-                self._result = found
+                self._result = record
             case _:
                 pass
 

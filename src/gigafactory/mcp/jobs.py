@@ -41,16 +41,18 @@ async def resolve_composite(fleet: ToolContext, reference: str | None) -> str | 
     return own.id if own.kind == "composite" else own.parent_id or own.id
 
 
-async def submit(fleet: ToolContext, asked: SubmitJob) -> object:
+async def submit(fleet: ToolContext, arguments: SubmitJob) -> object:
     """Submit a job, as a child if there is a composite."""
-    file = job_file(asked.job)
-    parent = await resolve_composite(fleet, asked.parent)
+    file = job_file(arguments.job)
+    parent = await resolve_composite(fleet, arguments.parent)
     if parent is None:
-        submission = msgspec.structs.replace(submissions.submit(file), idempotency_key=asked.key)
+        submission = msgspec.structs.replace(
+            submissions.submit(file), idempotency_key=arguments.key
+        )
         job = await fleet.client.send(submission)
         return {"job": summarize_job(job)}
     call = msgspec.structs.replace(
-        submissions.add_children(parent, [file]), idempotency_key=asked.key
+        submissions.add_children(parent, [file]), idempotency_key=arguments.key
     )
     return {"job": summarize_job((await fleet.client.send(call)).jobs[0])}
 
@@ -63,9 +65,9 @@ class JobStatus(ToolArguments, frozen=True, kw_only=True):
     """Wait up to this long for the stage to change."""
 
 
-async def status(fleet: ToolContext, asked: JobStatus) -> object:
+async def status(fleet: ToolContext, arguments: JobStatus) -> object:
     """Describe a job, its newest run and what it waits for."""
-    job = await _wait_for_change(fleet, asked)
+    job = await _wait_for_change(fleet, arguments)
     answer: dict[str, Any] = {"job": describe_job(job)}
     if job.runs:
         answer["newestRun"] = describe_run(job.runs[-1])
@@ -74,11 +76,11 @@ async def status(fleet: ToolContext, asked: JobStatus) -> object:
     return answer
 
 
-async def _wait_for_change(fleet: ToolContext, asked: JobStatus) -> JobView:
-    call = jobs.get(asked.job, include=["runs"])
+async def _wait_for_change(fleet: ToolContext, arguments: JobStatus) -> JobView:
+    call = jobs.get(arguments.job, include=["runs"])
     before = now = await fleet.client.send(call)
     try:
-        async with asyncio.timeout(asked.wait_seconds):
+        async with asyncio.timeout(arguments.wait_seconds):
             while now.stage is before.stage:
                 await asyncio.sleep(LOOK_EVERY_S)
                 now = await fleet.client.send(call)
@@ -101,9 +103,9 @@ class ListJobs(ToolArguments, frozen=True, kw_only=True):
     """`nextCursor` of the previous page."""
 
 
-async def find(fleet: ToolContext, asked: ListJobs) -> object:
+async def find(fleet: ToolContext, arguments: ListJobs) -> object:
     """Return a page of jobs, newest first."""
-    wanted = JobFilter(**msgspec.structs.asdict(asked))
+    wanted = JobFilter(**msgspec.structs.asdict(arguments))
     page = await fleet.client.send(jobs.find(wanted))
     return {
         "jobs": [summarize_job(job) for job in page.jobs],

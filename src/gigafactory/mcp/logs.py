@@ -25,10 +25,10 @@ class ReadLog(ToolArguments, frozen=True, kw_only=True):
     """Maximum number of bytes to return."""
 
 
-async def read(fleet: ToolContext, asked: ReadLog) -> object:
+async def read(fleet: ToolContext, arguments: ReadLog) -> object:
     """Return a part of a log as text, and the offset to continue from."""
-    offset = -1 if asked.offset is None else asked.offset
-    call = stories.log_part(asked.job, run=asked.run, offset=offset, limit=asked.limit)
+    offset = -1 if arguments.offset is None else arguments.offset
+    call = stories.log_part(arguments.job, run=arguments.run, offset=offset, limit=arguments.limit)
     reply = await fleet.client.reply(call)
     start = int(reply.headers["x-log-offset"])
     data = reply.body

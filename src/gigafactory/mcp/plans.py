@@ -31,12 +31,12 @@ class HandInPlan(ToolArguments, frozen=True, kw_only=True):
     key: Key | None = None
 
 
-async def hand_in(fleet: ToolContext, asked: HandInPlan) -> object:
+async def hand_in(fleet: ToolContext, arguments: HandInPlan) -> object:
     """Add children to a composite, all or none."""
-    files = job_files(asked.children)
-    parent = _require_composite(await resolve_composite(fleet, asked.parent), "parent")
+    files = job_files(arguments.children)
+    parent = _require_composite(await resolve_composite(fleet, arguments.parent), "parent")
     call = msgspec.structs.replace(
-        submissions.add_children(parent, files), idempotency_key=asked.key
+        submissions.add_children(parent, files), idempotency_key=arguments.key
     )
     jobs = (await fleet.client.send(call)).jobs
     listed = [summarize_job(job) for job in jobs[:JOBS_MAX]]
@@ -55,15 +55,15 @@ class PlanStatus(ToolArguments, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=200)] = JOBS_MAX
 
 
-async def status(fleet: ToolContext, asked: PlanStatus) -> object:
+async def status(fleet: ToolContext, arguments: PlanStatus) -> object:
     """Return the roll-up of a composite and a page of its jobs."""
-    composite = _require_composite(await resolve_composite(fleet, asked.composite), "composite")
+    composite = _require_composite(await resolve_composite(fleet, arguments.composite), "composite")
     dag = await fleet.client.send(composites.dag(composite))
     left = iter(dag.nodes)
-    if asked.after is not None:
-        left = iter(list(dropwhile(lambda node: node.id != asked.after, dag.nodes))[1:])
-    fitting = (node for node in left if asked.stage in (None, node.stage))
-    page = list(islice(fitting, asked.limit))
+    if arguments.after is not None:
+        left = iter(list(dropwhile(lambda node: node.id != arguments.after, dag.nodes))[1:])
+    fitting = (node for node in left if arguments.stage in (None, node.stage))
+    page = list(islice(fitting, arguments.limit))
     more = next(fitting, None) is not None
     return {
         "rollup": _describe_rollup(dag.rollup),

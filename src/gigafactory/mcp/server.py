@@ -50,14 +50,14 @@ def server(fleet: ToolContext) -> Server[Any]:
         return types.ListToolsResult(tools=_to_mcp_tools(tools.values()))
 
     async def call_tool(
-        _: ServerRequestContext[Any], asked: types.CallToolRequestParams
+        _: ServerRequestContext[Any], request: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        tool = tools.get(asked.name)
+        tool = tools.get(request.name)
         if tool is None:
-            message = f"unknown tool {asked.name[:100]!r}; available: {', '.join(tools)}"
+            message = f"unknown tool {request.name[:100]!r}; available: {', '.join(tools)}"
             raise MCPError(types.INVALID_PARAMS, message)
         try:
-            return _result(await tool.call(fleet, asked.arguments or {}))
+            return _result(await tool.call(fleet, request.arguments or {}))
         except Refused as refused:
             return _error_result(refused)
 

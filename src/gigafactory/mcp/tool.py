@@ -55,12 +55,12 @@ class McpTool(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         Raises Refused, and Invalid for wrong arguments.
         """
         try:
-            asked = msgspec.convert(given, self.arguments)
+            arguments = msgspec.convert(given, self.arguments)
         except msgspec.ValidationError as wrong:
             message, _, location = str(wrong).partition(" - at `$")
             field = location.strip("`").removeprefix(".")
             raise Invalid(f"the call of {self.name}", [Fault(field, message)]) from None
-        return await self.run(fleet, asked)
+        return await self.run(fleet, arguments)
 
     @property
     def schema(self) -> dict[str, Any]:

@@ -138,8 +138,8 @@ class GithubIssues:
             await self._client.request("POST", f"{path}/labels", what, json={"labels": more})
         for label in item.labels:
             if label not in labels:
-                gone = f"{path}/labels/{quote(label, safe='')}"
-                await self._client.request("DELETE", gone, what, ok=(200, 204, NOT_FOUND))
+                label_path = f"{path}/labels/{quote(label, safe='')}"
+                await self._client.request("DELETE", label_path, what, ok=(200, 204, NOT_FOUND))
         if status == "done":
             wish = {"state": "closed", "state_reason": "completed"}
             await self._client.request("PATCH", path, f"the issue {item.id}", json=wish)
@@ -166,17 +166,19 @@ class GithubIssues:
         return await self.item(str(about.issue.number))
 
     async def _list(self, wanted: dict[str, str]) -> AsyncIterator[Issue]:
-        asked = {**wanted, "state": "open", "sort": "created", "direction": "asc"}
-        async for content in self._pages(f"/repos/{self._repo}/issues", "the issues", asked):
+        parameters = {**wanted, "state": "open", "sort": "created", "direction": "asc"}
+        async for content in self._pages(f"/repos/{self._repo}/issues", "the issues", parameters):
             page = decode_answer(content, tuple[Issue, ...], "the issues")
             for issue in page:
                 yield issue
             if len(page) < PAGE:
                 return
 
-    async def _pages(self, path: str, what: str, asked: dict[str, str]) -> AsyncIterator[bytes]:
+    async def _pages(
+        self, path: str, what: str, parameters: dict[str, str]
+    ) -> AsyncIterator[bytes]:
         for page in range(1, PAGES_MAX + 1):
-            params = {**asked, "per_page": str(PAGE), "page": str(page)}
+            params = {**parameters, "per_page": str(PAGE), "page": str(page)}
             answer = await self._client.request(
                 "GET", path, what, params=params, ok=(200, _UNPROCESSABLE)
             )

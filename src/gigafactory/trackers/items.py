@@ -138,9 +138,11 @@ class ItemsTracker:
             if len(items) < PAGE:
                 return
 
-    async def _pages(self, path: str, what: str, asked: dict[str, str]) -> AsyncIterator[bytes]:
+    async def _pages(
+        self, path: str, what: str, parameters: dict[str, str]
+    ) -> AsyncIterator[bytes]:
         for page in range(PAGES_MAX):
-            params = {**asked, "limit": str(PAGE), "offset": str(page * PAGE)}
+            params = {**parameters, "limit": str(PAGE), "offset": str(page * PAGE)}
             yield (await self._client.request("GET", path, what, params=params)).content
 
 

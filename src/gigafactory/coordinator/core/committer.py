@@ -267,5 +267,5 @@ def _idempotency_key(caller: Caller, what: str, request: object) -> tuple[str | 
     if caller.request_key is None:
         return None, ""
     # The scope is part of the question: two tokens of one name may cover different tenants.
-    asked = msgspec.json.encode((what, caller.product, caller.products, request))
-    return f"{caller.actor}/{caller.request_key}", hashlib.sha256(asked).hexdigest()
+    encoded = msgspec.json.encode((what, caller.product, caller.products, request))
+    return f"{caller.actor}/{caller.request_key}", hashlib.sha256(encoded).hexdigest()

@@ -50,11 +50,11 @@ class LogReader:
         """
         job = await self._jobs.lookup(caller, reference)
         runs = await self._jobs.runs(job)
-        found = [run for run in runs if wanted in (None, run.id, str(run.number))]
-        if not found:
+        matching = [run for run in runs if wanted in (None, run.id, str(run.number))]
+        if not matching:
             which = "run" if wanted is None else f"run {wanted} of"
             raise NotFound(f"{which} job", reference, "the job has no such run yet")
-        return found[-1]
+        return matching[-1]
 
     async def wait_for_run(self, caller: Caller, reference: str) -> Run | None:
         """Wait until the job has the run it waits for; return the newest run, None without any.

@@ -131,7 +131,9 @@ class Budgets:
             event = budget_event(kind, after, caller.actor, now=self._clock.now())
             return Plan(after, (RecordChange(before=before, after=after, events=(event,)),))
 
-        asked = (product_id, request)
-        budget = await self._committer.execute(caller, kind, decide, Budget, request=asked)
+        idempotent_request = (product_id, request)
+        budget = await self._committer.execute(
+            caller, kind, decide, Budget, request=idempotent_request
+        )
         await self._index.refresh(Budget, product_id)
         return budget

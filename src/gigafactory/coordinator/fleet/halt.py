@@ -64,8 +64,8 @@ class HaltSwitches:
 
     async def all(self, caller: Caller) -> Sequence[HaltSwitch]:
         """Return the switches of the fleet and of the caller's products, on or off."""
-        found = await all_records(self._store, HaltSwitch)
-        return [s for s in found if s.product_id == FLEET or caller.can_see(s.product_id)]
+        switches = await all_records(self._store, HaltSwitch)
+        return [s for s in switches if s.product_id == FLEET or caller.can_see(s.product_id)]
 
     async def stop_running(self, caller: Caller, product: str | None) -> int:
         """Ask all running jobs to checkpoint and hand back; return how many there were.

@@ -293,10 +293,10 @@ class Index:
         self._stale.add(job_id)
 
     async def _reread(self, job_ids: Collection[str]) -> None:
-        found = await self._store.jobs(job_ids)
+        jobs = await self._store.jobs(job_ids)
         for job_id in job_ids:
-            if job_id in found:
-                self.apply_job(found[job_id])
+            if job_id in jobs:
+                self.apply_job(jobs[job_id])
             else:
                 self.remove_job(job_id)
 

@@ -100,9 +100,9 @@ class JobQueries:
 
     async def find_many(self, caller: Caller, job_ids: Collection[str]) -> Sequence[Job]:
         """Return the jobs with these ids that exist and that the caller may see, ordered by id."""
-        found = await self._store.jobs(job_ids)
+        jobs = await self._store.jobs(job_ids)
         scope = (caller.product,) if caller.product is not None else caller.products
-        seen = (found[job_id] for job_id in sorted(found))
+        seen = (jobs[job_id] for job_id in sorted(jobs))
         return [
             self.with_fleet_flags(job) for job in seen if "*" in scope or job.product_id in scope
         ]

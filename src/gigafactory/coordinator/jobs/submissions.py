@@ -301,8 +301,8 @@ class Submissions:
             if circle := look & dependents:
                 raise Cycle([new.name, *sorted(circle), new.name])
             seen |= look
-            found = await self._store.jobs(look)
-            look = {dep for job in found.values() for dep in job.deps} - seen
+            jobs = await self._store.jobs(look)
+            look = {dep for job in jobs.values() for dep in job.deps} - seen
 
     async def _resolve_deps(
         self, drafts: Sequence[Draft], known: Mapping[str, Job], places: Mapping[str, str]
@@ -329,20 +329,20 @@ class Submissions:
                 for d in drafts
             }
         )
-        found: dict[tuple[str, str], Job] = dict(batch)
+        jobs: dict[tuple[str, str], Job] = dict(batch)
         faults = []
         for made in drafts:
             for want in made.deps:
                 place = (want, made.job.product_id)
-                job = found.get(place) or await find_by_name(self._store, made.job.product_id, want)
+                job = jobs.get(place) or await find_by_name(self._store, made.job.product_id, want)
                 if job is None:
                     message = f"there is no job {want!r} in product {made.job.product_id!r}"
                     faults.append(Fault(field_path(places[made.job.id], "deps"), message))
                 else:
-                    found[place] = job
+                    jobs[place] = job
         if faults:
             raise Invalid("the manifest", faults[:FAULTS_MAX])
-        return found
+        return jobs
 
 
 def _locations(files: Sequence[JobFile]) -> list[str]:

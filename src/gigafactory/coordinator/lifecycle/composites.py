@@ -132,16 +132,16 @@ class CompositeAdvancer:
 
     async def _unshipped(self, composite: Job) -> Sequence[Job]:
         """Return the unshipped children, reading only until one blocks progress."""
-        found: list[Job] = []
+        jobs: list[Job] = []
         query = JobQuery(
             parent_id=composite.id, stages=UNSHIPPED, oldest_first=True, limit=TOGETHER
         )
         while page := await self._store.find_jobs(query):
-            found += page
+            jobs += page
             if any(blocks_composite(composite, child) for child in page):
                 break
             query = replace(query, after=page[-1].id, limit=PAGE_MAX)
-        return found
+        return jobs
 
     async def _end_children(self, composite: Job) -> None:
         """Cancel unfinished children of a composite that ended without shipping."""

@@ -124,15 +124,15 @@ class PlanImporter:
 
         Raises Invalid, and NotFound if the file's bytes are gone.
         """
-        found = [
+        rejected = [
             each
             for each in await self._artifacts.list_all(planner)
             if each.name == PLAN_FILE and each.epoch is not None and epoch in (None, each.epoch)
         ]
-        if not found:
+        if not rejected:
             fault = Fault("", f"the run uploaded no {PLAN_FILE}; expected a YAML list")
             raise Invalid("the plan", [fault])
-        newest = found[-1]
+        newest = rejected[-1]
         if newest.size > PLAN_BYTES_MAX:
             fault = Fault("", f"found {newest.size} bytes; expected at most {PLAN_BYTES_MAX}")
             raise Invalid("the plan", [fault])

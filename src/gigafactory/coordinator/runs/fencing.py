@@ -96,8 +96,8 @@ class WorkerWrites:
         if caller.factory_id is None:
             return {}
         self._record_sign_of_life(caller.factory_id)
-        found = await self._store.jobs(job_ids)
-        return {job.id: job for job in found.values() if caller.can_see(job.product_id)}
+        jobs = await self._store.jobs(job_ids)
+        return {job.id: job for job in jobs.values() if caller.can_see(job.product_id)}
 
     @asynccontextmanager
     async def fenced(

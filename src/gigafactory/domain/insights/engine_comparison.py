@@ -42,7 +42,7 @@ def compare_engines(
     Groups with more first attempts come first; jobs without the feature count only overall.
     """
     strata = _sum_by_task(known)
-    found = [_advise(strata.values())]
+    advice_list = [_advise(strata.values())]
     for each, group_of in ADVISED_GROUPS.items():
         if each in by:
             groups: dict[str, list[Stratum]] = {}
@@ -50,8 +50,8 @@ def compare_engines(
                 if (name := group_of(task)) is not None:
                     groups.setdefault(name, []).append(stratum)
             advice = [_advise(groups[name], each, name) for name in sorted(groups)]
-            found += sorted(advice, key=lambda one: -one.first_tries)
-    return found
+            advice_list += sorted(advice, key=lambda one: -one.first_tries)
+    return advice_list
 
 
 def _sum_by_task(known: Iterable[tuple[Cell, Observation]]) -> dict[TaskFeatures, Stratum]:

@@ -99,8 +99,10 @@ def find_recommendations(
         for wide in (RoutingChoice(choice.engine), RoutingChoice(choice.engine, choice.factory)):
             strata, alike = of.setdefault(wide, {}), (task.language, task.size)
             strata[alike] = add_observations(strata.get(alike, NO_OBSERVATION), observation)
-    found = [best for key, of in groups.items() if (best := _best(*key, of)) is not None]
-    return sorted(found, key=lambda r: (-r.gain, r.product, r.repo or "", r.profile or ""))
+    recommendations = [best for key, of in groups.items() if (best := _best(*key, of)) is not None]
+    return sorted(
+        recommendations, key=lambda r: (-r.gain, r.product, r.repo or "", r.profile or "")
+    )
 
 
 def _best(
@@ -110,7 +112,7 @@ def _best(
     for choice, strata in of.items():
         for alike, observation in strata.items() if choice.factory is None else ():
             whole[alike] = add_observations(whole.get(alike, NO_OBSERVATION), observation)
-    found = []
+    recommendations = []
     for choice, strata in of.items():
         pairs = [(one, add_observations(whole[k], one, -1)) for k, one in strata.items()]
         tries = sum(one.tries for one, _ in pairs)
@@ -127,8 +129,8 @@ def _best(
             product, repo, profile, choice, tries, others, success, _ratio(time), ratio
         )
         if _clear(recommendation):
-            found.append(recommendation)
-    return min(found, key=_preference, default=None)
+            recommendations.append(recommendation)
+    return min(recommendations, key=_preference, default=None)
 
 
 def _preference(recommendation: Recommendation) -> tuple[float, bool, str, str]:

@@ -89,8 +89,8 @@ class RoutingRollout(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 def hash_fraction(job_id: str, what: str) -> float:
     """Return a number in [0, 1) from a hash of the job and the purpose; independent per job."""
-    drawn = hashlib.blake2b(f"{what}/{job_id}".encode(), digest_size=7).digest()
-    return int.from_bytes(drawn) / 2.0**56
+    digest = hashlib.blake2b(f"{what}/{job_id}".encode(), digest_size=7).digest()
+    return int.from_bytes(digest) / 2.0**56
 
 
 def set_rollout(

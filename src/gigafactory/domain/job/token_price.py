@@ -36,8 +36,8 @@ Prices = Mapping[str, Price]
 def price_of(prices: Prices, model: str) -> Price | None:
     """Return the price of a model, ignoring its vendor prefix and release; None if unknown."""
     name = _RELEASE.sub("", model.lower().rpartition("/")[2])
-    found = [pattern for pattern in prices if fnmatchcase(name, pattern)]
-    return prices[max(found, key=len)] if found else None
+    patterns = [pattern for pattern in prices if fnmatchcase(name, pattern)]
+    return prices[max(patterns, key=len)] if patterns else None
 
 
 def estimate_cost(usage: Usage, prices: Prices) -> Usage:

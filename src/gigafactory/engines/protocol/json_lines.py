@@ -21,86 +21,88 @@ def parse_record(line: str | bytes) -> Record | None:
         return None
     data = line.encode(errors="replace") if isinstance(line, str) else line
     try:
-        found = msgspec.json.decode(data)
+        record = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return record if isinstance(record, dict) else None
 
 
 def parse_records(data: bytes) -> Iterator[Record]:
     """Yield the JSON objects among the lines of a file."""
     for line in data.splitlines():
-        if (found := parse_record(line)) is not None:
-            yield found
+        if (record := parse_record(line)) is not None:
+            yield record
 
 
-def value(found: Record, *path: str) -> object:
+def value(record: Record, *path: str) -> object:
     """Return the value at a path of keys, or None."""
-    here: object = found
+    member: object = record
     for name in path:
-        if not isinstance(here, Mapping):
+        if not isinstance(member, Mapping):
             return None
-        here = here.get(name)
-    return here
+        member = member.get(name)
+    return member
 
 
-def record_at(found: Record, *path: str) -> Record:
+def record_at(record: Record, *path: str) -> Record:
     """Return the object at a path, or an empty one."""
-    here = value(found, *path)
-    return here if isinstance(here, Mapping) else {}
+    member = value(record, *path)
+    return member if isinstance(member, Mapping) else {}
 
 
-def records_at(found: Record, *path: str) -> list[Record]:
+def records_at(record: Record, *path: str) -> list[Record]:
     """Return the objects in the list at a path."""
-    here = value(found, *path)
-    return [item for item in here if isinstance(item, Mapping)] if isinstance(here, list) else []
+    member = value(record, *path)
+    return (
+        [item for item in member if isinstance(item, Mapping)] if isinstance(member, list) else []
+    )
 
 
-def text(found: Record, *path: str) -> str:
+def text(record: Record, *path: str) -> str:
     """Return the string at a path, or an empty one."""
-    here = value(found, *path)
-    return here if isinstance(here, str) else ""
+    member = value(record, *path)
+    return member if isinstance(member, str) else ""
 
 
-def flag(found: Record, *path: str) -> bool:
+def flag(record: Record, *path: str) -> bool:
     """Return whether the value at a path is true."""
-    return value(found, *path) is True
+    return value(record, *path) is True
 
 
-def number(found: Record, *path: str) -> float | None:
+def number(record: Record, *path: str) -> float | None:
     """Return the finite, non-negative number at a path, or None."""
-    here = value(found, *path)
-    if isinstance(here, bool) or not isinstance(here, int | float):
+    member = value(record, *path)
+    if isinstance(member, bool) or not isinstance(member, int | float):
         return None
-    return here if 0 <= here <= USAGE_MAX and math.isfinite(here) else None
+    return member if 0 <= member <= USAGE_MAX and math.isfinite(member) else None
 
 
-def count(found: Record, *path: str) -> int:
+def count(record: Record, *path: str) -> int:
     """Return the whole number at a path, or 0 if there is no plausible one."""
-    here = number(found, *path)
-    return int(here) if here is not None and here == int(here) else 0
+    member = number(record, *path)
+    return int(member) if member is not None and member == int(member) else 0
 
 
-def nano_usd(found: Record, *path: str) -> int | None:
+def nano_usd(record: Record, *path: str) -> int | None:
     """Return the dollar amount at a path in nano-dollars, or None."""
-    here = number(found, *path)
-    if here is None or here * NANOS_PER_USD > USAGE_MAX:
+    member = number(record, *path)
+    if member is None or member * NANOS_PER_USD > USAGE_MAX:
         return None
-    return round(here * NANOS_PER_USD)
+    return round(member * NANOS_PER_USD)
 
 
-def unix_time(found: Record, *path: str) -> datetime | None:
+def unix_time(record: Record, *path: str) -> datetime | None:
     """Return the time at a path of Unix seconds, or None."""
-    here = number(found, *path)
-    if here is None or not MOMENT_MIN <= here <= MOMENT_MAX:
+    member = number(record, *path)
+    if member is None or not MOMENT_MIN <= member <= MOMENT_MAX:
         return None
-    return datetime.fromtimestamp(int(here), UTC)
+    return datetime.fromtimestamp(int(member), UTC)
 
 
-def iso_time(found: Record, *path: str) -> datetime | None:
+def iso_time(record: Record, *path: str) -> datetime | None:
     """Return the ISO 8601 time with zone at a path, or None."""
     try:
-        here = datetime.fromisoformat(text(found, *path))
+        member = datetime.fromisoformat(text(record, *path))
     except ValueError:
         return None
-    return here if here.tzinfo is not None else None
+    return member if member.tzinfo is not None else None

@@ -32,15 +32,15 @@ class LineReader(ABC):
         """Return the events of a line."""
         if stderr:
             return self._stderr_line(line)
-        found = parse_record(line)
-        return self._text_line(line) if found is None else self._record(found)
+        record = parse_record(line)
+        return self._text_line(line) if record is None else self._record(record)
 
     @abstractmethod
     def end(self, exit_code: int, files: Mapping[str, bytes]) -> EngineVerdict:
         """Return the verdict."""
 
     @abstractmethod
-    def _record(self, found: Record) -> Iterable[EngineEvent]:
+    def _record(self, record: Record) -> Iterable[EngineEvent]:
         """Handle a JSON record on stdout."""
 
     def _text_line(self, line: str) -> Iterable[EngineEvent]:

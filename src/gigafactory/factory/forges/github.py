@@ -91,9 +91,9 @@ class Github:
 
     async def _pulls(self, head: str, base: str) -> tuple[answers.PullResponse, ...]:
         what = f"the pull requests of {head}"
-        asked = {"head": f"{self._owner}:{head}", "base": base, "state": "all"}
+        filters = {"head": f"{self._owner}:{head}", "base": base, "state": "all"}
         answer = await self._request(
-            "GET", "/pulls", what, params={**asked, "sort": "created", "direction": "desc"}
+            "GET", "/pulls", what, params={**filters, "sort": "created", "direction": "desc"}
         )
         return answers.decode(answer.content, tuple[answers.PullResponse, ...], what)
 
@@ -105,9 +105,9 @@ class Github:
         )
         if answer.status_code != answers.UNPROCESSABLE:
             return answers.decode(answer.content, answers.PullResponse, what).to_pull_request()
-        there = await self.find_pull_request(head, base)
-        if there is not None and there.state == "open":
-            return there
+        existing = await self.find_pull_request(head, base)
+        if existing is not None and existing.state == "open":
+            return existing
         raise ForgeRefused(f"{what} cannot be opened: {answers.message(answer.content)}")
 
     async def checks(self, base: str, commit: str) -> Checks:
@@ -123,9 +123,9 @@ class Github:
                 break
         statuses: list[answers.StatusResponse] = []
         async for content in self._pages(f"/commits/{commit}/status", what):
-            told = answers.decode(content, answers.StatusesResponse, what).statuses
-            statuses += told
-            if len(told) < PAGE:
+            status_list = answers.decode(content, answers.StatusesResponse, what).statuses
+            statuses += status_list
+            if len(status_list) < PAGE:
                 break
         return answers.combine_checks(required, runs, statuses)
 

@@ -138,8 +138,10 @@ class RuleResponse(msgspec.Struct, frozen=True):
         """Return the checks that it requires."""
         if self.type != "required_status_checks":
             return frozenset()
-        asked = msgspec.json.decode(self.parameters, type=_StatusChecks)
-        return frozenset(check.to_required_check() for check in asked.required_status_checks)
+        status_checks = msgspec.json.decode(self.parameters, type=_StatusChecks)
+        return frozenset(
+            check.to_required_check() for check in status_checks.required_status_checks
+        )
 
 
 class _App(msgspec.Struct, frozen=True):
@@ -220,9 +222,9 @@ def decode(content: bytes, kind: type[T], what: str) -> T:
 def message(content: bytes) -> str:
     """Return the message of a response on one line."""
     with contextlib.suppress(msgspec.DecodeError):
-        told = msgspec.json.decode(content, type=_ErrorResponse)
-        details = [error.message for error in told.errors if isinstance(error, _Error)]
-        words = " ".join([told.message, *(detail for detail in details if detail)])
+        body = msgspec.json.decode(content, type=_ErrorResponse)
+        details = [error.message for error in body.errors if isinstance(error, _Error)]
+        words = " ".join([body.message, *(detail for detail in details if detail)])
         return " ".join(words.split())[:_MESSAGE_CHARS_MAX]
     return ""
 

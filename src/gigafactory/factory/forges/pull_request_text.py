@@ -33,9 +33,9 @@ def build_text(
     theirs, _, rest = (written or "").lstrip("\ufeff \t\r\n").partition("\n")
     theirs = _line(redact(theirs, known))
     chosen = rest if theirs else body
-    told = theirs or _line(redact(title, known)) or "Work by an agent"
+    headline = theirs or _line(redact(title, known)) or "Work by an agent"
     return PullRequestText(
-        _cut(told, TITLE_CHARS_MAX), _cut(_text(redact(chosen, known)), BODY_CHARS_MAX)
+        _cut(headline, TITLE_CHARS_MAX), _cut(_text(redact(chosen, known)), BODY_CHARS_MAX)
     )
 
 

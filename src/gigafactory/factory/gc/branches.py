@@ -174,21 +174,21 @@ async def _branches(mirror: Mirror) -> list[JobBranch]:
         f"{_ORIGIN}aq/wip/",
     )
     pairs = (line.partition(" ") for line in refs.text.splitlines())
-    here = {ref.removeprefix(_ORIGIN): commit for commit, _, ref in pairs}
-    found = []
-    for name in sorted({*remote, *here}):
+    local = {ref.removeprefix(_ORIGIN): commit for commit, _, ref in pairs}
+    branches = []
+    for name in sorted({*remote, *local}):
         if (ours := _OURS.fullmatch(name)) is None:
             continue
-        found.append(
+        branches.append(
             JobBranch(
                 name=name,
                 job_id=ours["job"],
                 is_result=ours["kind"] == "job",
                 remote=remote.get(name),
-                here=here.get(name),
+                here=local.get(name),
             )
         )
-    return found
+    return branches
 
 
 async def _is_merged(mirror: Mirror, commit: str) -> bool:

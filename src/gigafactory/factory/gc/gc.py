@@ -89,17 +89,17 @@ class GarbageCollector:
     async def _local(self, now: datetime, *, dry_run: bool) -> GcReport:
         data_dir, limits = self._data_dir, self._limits
         known, notes = await self._home_states()
-        found = [
+        items = [
             await self._worktree(each, dry_run=dry_run) for each in _entries(data_dir.worktrees)
         ]
         old = now - limits.home
-        found += [
+        items += [
             await self._home(each, old, known, dry_run=dry_run) for each in _entries(data_dir.homes)
         ]
-        found += await self._all_old("log", data_dir.logs, now - limits.log, dry_run=dry_run)
+        items += await self._all_old("log", data_dir.logs, now - limits.log, dry_run=dry_run)
         old = now - limits.quarantine
-        found += await self._all_old("quarantine", data_dir.quarantine, old, dry_run=dry_run)
-        return GcReport(swept=tuple(each for each in found if each is not None), notes=notes)
+        items += await self._all_old("quarantine", data_dir.quarantine, old, dry_run=dry_run)
+        return GcReport(swept=tuple(each for each in items if each is not None), notes=notes)
 
     async def _home_states(self) -> tuple[Mapping[str, JobState] | None, tuple[str, ...]]:
         """Return the states of the jobs with homes here; None if they cannot be looked up."""

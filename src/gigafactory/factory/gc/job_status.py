@@ -63,11 +63,11 @@ class FleetJobStates:
 
     async def look_up(self, job_ids: Collection[str]) -> Mapping[str, JobState]:
         """Return the states of those jobs that the coordinator knows."""
-        found: dict[str, JobState] = {}
+        states: dict[str, JobState] = {}
         for some in _portions(sorted(each for each in job_ids if _ID.fullmatch(each))):
             page = await self._client.send(jobs.find_by_ids(some))
-            found |= {job.id: _state(job) for job in page.jobs}
-        return found
+            states |= {job.id: _state(job) for job in page.jobs}
+        return states
 
     async def is_merged(self, job_id: str) -> bool:
         """Return whether a shipped job went into its base branch."""

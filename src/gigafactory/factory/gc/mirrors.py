@@ -37,36 +37,36 @@ class MirrorCollector:
 
     async def collect(self, now: datetime, *, dry_run: bool) -> GcReport:
         """Collect all mirrors once, and report."""
-        found = [] if dry_run else await self._finish_interrupted()
+        items = [] if dry_run else await self._finish_interrupted()
         for folder in self._mirrors.folders():
             try:
                 one = await self._collect_one(folder, now, dry_run=dry_run)
             except (OSError, Refused) as error:
                 one = kept_item("mirror", folder.name, f"it cannot be collected: {error}")
             if one is not None:
-                found.append(one)
-        return GcReport(swept=tuple(found))
+                items.append(one)
+        return GcReport(swept=tuple(items))
 
     async def _finish_interrupted(self) -> list[GcItem]:
         """Finish interrupted removals, and forget worktrees that were removed by hand."""
-        found: list[GcItem] = []
+        items: list[GcItem] = []
         for half in self._mirrors.half_removed():
             try:
                 await asyncio.to_thread(remove_tree, half)
             except OSError as error:
-                found.append(kept_item("mirror", half.name, f"it cannot be removed: {error}"))
+                items.append(kept_item("mirror", half.name, f"it cannot be removed: {error}"))
         for mirror in self._mirrors.all():
             try:
-                found += [_forgotten_item(path) for path in prune_worktrees(mirror)]
+                items += [_forgotten_item(path) for path in prune_worktrees(mirror)]
             except OSError as error:
-                found.append(
+                items.append(
                     kept_item(
                         "mirror",
                         mirror.folder.name,
                         f"its list of worktrees cannot be pruned: {error}",
                     )
                 )
-        return found
+        return items
 
     async def _collect_one(self, folder: Path, now: datetime, *, dry_run: bool) -> GcItem | None:
         if self._is_unused(folder, now):

@@ -33,12 +33,12 @@ class ResourceLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     def control_files(self) -> dict[str, str]:
         """Return the limits by the name of the control file that they are written to."""
-        asked = {
+        limits = {
             "memory.max": self.memory_bytes,
             "pids.max": self.processes,
             "cpu.max": self.cpus and f"{int(self.cpus * CPU_PERIOD_US)} {CPU_PERIOD_US}",
         }
-        return {name: str(value) for name, value in asked.items() if value is not None}
+        return {name: str(value) for name, value in limits.items() if value is not None}
 
 
 class ControlGroups:

@@ -69,17 +69,17 @@ def select_processes(
 ) -> list[Process]:
     """Return the processes with the mark, those of the session, and all their descendants."""
     others = [each for each in table if each.pid not in spared]
-    found = {
+    orphans = {
         each.pid
         for each in others
         if each.marked or (session is not None and session in {each.session, each.group, each.pid})
     }
-    grown = True
-    while grown:
-        born = {each.pid for each in others if each.parent in found} - found
-        found |= born
-        grown = bool(born)
-    return [each for each in others if each.pid in found]
+    changed = True
+    while changed:
+        born = {each.pid for each in others if each.parent in orphans} - orphans
+        orphans |= born
+        changed = bool(born)
+    return [each for each in others if each.pid in orphans]
 
 
 def child_groups(pid: int, mark: str) -> set[int]:
@@ -95,16 +95,16 @@ async def kill_orphans(mark: str, session: int | None = None) -> KilledOrphans:
     empty = 0
     while True:
         # Reading the whole process table can take a while on a busy machine.
-        found = await asyncio.to_thread(find_orphans, mark, session)
-        empty = 0 if found else empty + 1
+        orphans = await asyncio.to_thread(find_orphans, mark, session)
+        empty = 0 if orphans else empty + 1
         if empty == EMPTY_LOOKS:
             return KilledOrphans(tuple(killed.values()))
         if loop.time() >= give_up_at:
-            return KilledOrphans(tuple(killed.values()), tuple(found))
-        for orphan in found:
+            return KilledOrphans(tuple(killed.values()), tuple(orphans))
+        for orphan in orphans:
             if kill_orphan(orphan):
                 killed[orphan.pid, orphan.started] = orphan
-        if found:
+        if orphans:
             await asyncio.sleep(LOOK_AGAIN_S)
 
 

@@ -188,8 +188,8 @@ def _answer(listener: _Listener, exit_code: int | None, limit_s: float) -> Probe
 def _failed(exit_code: int, text: str) -> str:
     how = f"ended with exit code {exit_code}" if exit_code > 0 else f"died of signal {-exit_code}"
     last = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
-    said = "".join(char for char in last if char.isprintable())[:200]
-    return f"{how}: {said}" if said else how
+    last_line = "".join(char for char in last if char.isprintable())[:200]
+    return f"{how}: {last_line}" if last_line else how
 
 
 class UnsupportedSystem(Refused):

@@ -38,10 +38,10 @@ def copy_prepared_files(home: Path, given: Path) -> None:
     """
     for source in sorted(path for path in given.rglob("*") if path.is_file()):
         place = _prepare_path(home, str(source.relative_to(given)))
-        told = source.stat()
-        if place.is_symlink() or not place.exists() or place.stat().st_mtime < told.st_mtime:
-            write_atomically(place, source.read_bytes(), mode=told.st_mode & 0o700)
-            os.utime(place, ns=(told.st_atime_ns, told.st_mtime_ns), follow_symlinks=False)
+        status = source.stat()
+        if place.is_symlink() or not place.exists() or place.stat().st_mtime < status.st_mtime:
+            write_atomically(place, source.read_bytes(), mode=status.st_mode & 0o700)
+            os.utime(place, ns=(status.st_atime_ns, status.st_mtime_ns), follow_symlinks=False)
 
 
 def read_side_files(home: Path, globs: Iterable[str]) -> dict[str, bytes]:

@@ -49,11 +49,11 @@ def build_environment(  # noqa: PLR0913 - each is a fact of the run
     engine. Git does not search for a repo in or above `git_ceiling`: the data folder may lie inside
     a person's repo.
     """
-    asked = {name for name in (*names, *credentials) if not name.startswith(OWN_PREFIX)}
+    wanted = {name for name in (*names, *credentials) if not name.startswith(OWN_PREFIX)}
     passed = {
         name: value
         for name, value in environ.items()
-        if name in INHERITED or name.startswith("LC_") or name in asked
+        if name in INHERITED or name.startswith("LC_") or name in wanted
     }
     own = {
         "HOME": str(home),

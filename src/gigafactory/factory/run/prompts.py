@@ -32,8 +32,8 @@ def resume_prompt(follow_ups: Sequence[str]) -> str:
     """Return the prompt for a resumed session, after an interruption or a review."""
     if not follow_ups:
         return "You were interrupted. Look at what is done already, and go on to the end.\n"
-    asked = [f"A reviewer asks for this change:\n\n{text.strip()}" for text in follow_ups]
-    return "\n\n".join(asked) + "\n"
+    requests = [f"A reviewer asks for this change:\n\n{text.strip()}" for text in follow_ups]
+    return "\n\n".join(requests) + "\n"
 
 
 def verify_failed_prompt(command: str, printed: str) -> str:

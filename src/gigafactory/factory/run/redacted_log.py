@@ -38,5 +38,5 @@ class RedactedLog:
             self._scheduled.cancel()
             self._scheduled = None
         if self._buffer:
-            said, self._buffer = bytes(self._buffer), bytearray()
-            self._log.write(self._redactor.feed(said))
+            data, self._buffer = bytes(self._buffer), bytearray()
+            self._log.write(self._redactor.feed(data))

@@ -36,13 +36,13 @@ def unregister(data_dir: DataDir, run_id: str) -> None:
 
 def load_runs(data_dir: DataDir) -> list[RegisteredRun]:
     """Return all registered runs; delete incomplete entries, whose runs had not started."""
-    found = []
+    runs = []
     for file in sorted(data_dir.run_registry.glob("*.json")):
         try:
-            found.append(msgspec.json.decode(file.read_bytes(), type=RegisteredRun))
+            runs.append(msgspec.json.decode(file.read_bytes(), type=RegisteredRun))
         except msgspec.DecodeError:
             file.unlink(missing_ok=True)
-    return found
+    return runs
 
 
 def _file(data_dir: DataDir, run_id: str) -> Path:

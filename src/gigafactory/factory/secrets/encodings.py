@@ -19,7 +19,7 @@ _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 def encoded_forms(secret: str) -> set[bytes]:
     """Return all byte strings of which at least one occurs in any text that reveals the secret."""
     plain = secret.encode("utf-8", "surrogateescape")
-    found = {plain, *_base64(plain)}
+    forms = {plain, *_base64(plain)}
     for written in (
         json.dumps(secret)[1:-1],
         json.dumps(secret, ensure_ascii=False)[1:-1],
@@ -27,20 +27,20 @@ def encoded_forms(secret: str) -> set[bytes]:
         quote(plain),
         quote_plus(plain),
     ):
-        found.add(written.encode("utf-8", "surrogateescape"))
-    found |= {_lower_escapes(form) for form in found if b"%" in form}
-    return {piece for form in found if len(form) >= CHARS_MIN for piece in _pieces(form)}
+        forms.add(written.encode("utf-8", "surrogateescape"))
+    forms |= {_lower_escapes(form) for form in forms if b"%" in form}
+    return {piece for form in forms if len(form) >= CHARS_MIN for piece in _pieces(form)}
 
 
 def all_encoded_forms(secrets: Iterable[str]) -> tuple[bytes, ...]:
     """Return the encoded forms of all secrets that are long enough, and of their long lines."""
-    found: set[bytes] = set()
+    forms: set[bytes] = set()
     for secret in secrets:
         lines = [line for line in secret.splitlines() if len(line) >= LINE_CHARS_MIN]
         for part in {secret, secret.strip(), *lines}:
             if len(part) >= CHARS_MIN:
-                found |= encoded_forms(part)
-    return tuple(sorted(found, key=lambda form: (len(form), form)))
+                forms |= encoded_forms(part)
+    return tuple(sorted(forms, key=lambda form: (len(form), form)))
 
 
 def _base64(plain: bytes) -> Iterator[bytes]:

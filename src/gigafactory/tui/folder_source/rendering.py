@@ -70,10 +70,10 @@ def _render_runner(claim: Claim, *, draining: bool) -> FactoryView:
 
 def render_job(line: BoardLine) -> JobView:
     """Return a job for display, with the runner process as its factory."""
-    shown = render.render_job(line.job)
-    if shown.lease is None or not line.pid:
-        return shown
-    return replace(shown, lease=replace(shown.lease, factory_id=runner_name(line.pid)))
+    view = render.render_job(line.job)
+    if view.lease is None or not line.pid:
+        return view
+    return replace(view, lease=replace(view.lease, factory_id=runner_name(line.pid)))
 
 
 def render_runs(record: JobRecord) -> tuple[RunView, ...]:

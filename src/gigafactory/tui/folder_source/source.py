@@ -148,8 +148,8 @@ class FolderSource:
             await asyncio.sleep(POLL_INTERVAL_S)
 
     async def act(self, job_id: str, action: str, given: ActionInput = NO_INPUT) -> str:
-        said = actions.FolderActionInput(reason=given.reason, commit=given.commit)
-        act = partial(actions.act, self._queue, job_id, action, self._by, said)
+        answer = actions.FolderActionInput(reason=given.reason, commit=given.commit)
+        act = partial(actions.act, self._queue, job_id, action, self._by, answer)
         record = await self._in_thread(act)
         if isinstance(record, str):
             return f"{record} is in the inbox again"

@@ -103,11 +103,11 @@ class FleetSource:
             wait_reasons=why,
         )
 
-    async def _budgets(self, shown: Iterable[JobView]) -> tuple[BudgetView, ...]:
+    async def _budgets(self, visible_jobs: Iterable[JobView]) -> tuple[BudgetView, ...]:
         wanted = {self._client.product} if self._client.product else None
         if wanted is None:
             known = await self._send(products.products())
-            wanted = {each.id for each in known.products} | {job.product_id for job in shown}
+            wanted = {each.id for each in known.products} | {job.product_id for job in visible_jobs}
         calls = [budgets.budget(each) for each in sorted(wanted)[:BUDGETS_MAX]]
         return tuple(await asyncio.gather(*map(self._send, calls)))
 

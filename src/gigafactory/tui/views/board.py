@@ -70,10 +70,10 @@ def _column_rows(
     )
     count = max(known, len(jobs))
     style = f"bold {AMBER}" if any(map(context.snapshot.needs_person, jobs)) else "bold"
-    shown = jobs[: JOBS_MAX.get(column, len(jobs))]
+    visible = jobs[: JOBS_MAX.get(column, len(jobs))]
     rows = [heading_row(context, f"{TITLES[column]} {count}", style=style)]
-    for job in shown:
+    for job in visible:
         rows += render(job)
-    if count > len(shown):
-        rows.append(note_row(f"… and {count - len(shown)} more; / finds them"))
+    if count > len(visible):
+        rows.append(note_row(f"… and {count - len(visible)} more; / finds them"))
     return rows

@@ -60,17 +60,17 @@ class TextCell(NamedTuple):
 
 def render_cells(width: int, cells: Sequence[TextCell], *, gap: int = 1) -> Text:
     """Return the cells as one line, each truncated to its width; cells of width 0 are left out."""
-    shown = [cell for cell in cells if cell.width != 0]
-    fixed = sum(cell.width or 0 for cell in shown) + gap * (len(shown) - 1)
-    flexible = sum(cell.width is None for cell in shown)
+    visible = [cell for cell in cells if cell.width != 0]
+    fixed = sum(cell.width or 0 for cell in visible) + gap * (len(visible) - 1)
+    flexible = sum(cell.width is None for cell in visible)
     room = max(FLEX_MIN, (width - fixed) // flexible) if flexible else 0
     made = Text(no_wrap=True, end="")
-    for number, cell in enumerate(shown):
+    for number, cell in enumerate(visible):
         cell_width = room if cell.width is None else cell.width
         text = truncate(one_line(cell.text), cell_width)
         space = " " * (cell_width - cell_len(text))
         made.append(space + text if cell.right else text + space, cell.style)
-        if number < len(shown) - 1:
+        if number < len(visible) - 1:
             made.append(" " * gap)
     return made
 

@@ -58,13 +58,13 @@ async def artifact_page(request: ApiRequest) -> ASGIApp:
     session = await require_session(request)
     coordinator = request.coordinator
     artifact_id = request.path_name("artifact_id", "artifact")
-    found = await coordinator.artifacts.get(session.caller, artifact_id)
-    if not is_readable(found):
+    artifact = await coordinator.artifacts.get(session.caller, artifact_id)
+    if not is_readable(artifact):
         raise NotFound("text of artifact", artifact_id, "download it instead")
-    data = b"".join([piece async for piece in coordinator.artifacts.read(found)])
-    job = await coordinator.jobs.get(session.caller, found.job_id)
+    data = b"".join([piece async for piece in coordinator.artifacts.read(artifact)])
+    job = await coordinator.jobs.get(session.caller, artifact.job_id)
     text = data.decode("utf-8", "replace")
-    return render_page(request, session, "artifact.html", artifact=found, job=job, text=text)
+    return render_page(request, session, "artifact.html", artifact=artifact, job=job, text=text)
 
 
 class ArtifactNameQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

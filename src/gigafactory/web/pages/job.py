@@ -51,7 +51,7 @@ async def _part(request: ApiRequest, session: WebSession, job_id: str) -> Part:
     near = await coordinator.dags.find_neighbours(caller, job)
     around = (*near.dependencies, *near.dependents)
     # Draw the children without their composite if there is nothing else to draw.
-    drawn = near.children if near.children and not around else (job, *around, *near.children)
+    drawn_jobs = near.children if near.children and not around else (job, *around, *near.children)
     events = await jobs.events(job, after=max(0, job.seq - EVENTS_SHOWN), limit=EVENTS_SHOWN)
     html = render(
         "_job.html",
@@ -63,7 +63,7 @@ async def _part(request: ApiRequest, session: WebSession, job_id: str) -> Part:
         why=await jobs.explain(job),
         artifacts=await coordinator.artifacts.list_files(job),
         is_readable=is_readable,
-        picture=draw_dag(drawn) if len(drawn) > 1 else None,
+        picture=draw_dag(drawn_jobs) if len(drawn_jobs) > 1 else None,
         near=near,
         now=coordinator.clock.now(),
         waiting_for_person=WAITING_FOR_PERSON,

@@ -73,8 +73,8 @@ def _filters(request: ApiRequest) -> JobFilters:
 async def _page(
     request: ApiRequest, caller: Caller, filters: JobFilters
 ) -> tuple[Sequence[Job], bool]:
-    found = await request.coordinator.jobs.find(caller, filters.query())
-    return found[:PAGE_SIZE], len(found) > PAGE_SIZE
+    page = await request.coordinator.jobs.find(caller, filters.query())
+    return page[:PAGE_SIZE], len(page) > PAGE_SIZE
 
 
 async def _board(

@@ -99,14 +99,14 @@ async def profile_page(request: ApiRequest) -> ASGIApp:
     product = resolve_product(session, query.product)
     caller = _for_product(session.caller, product)
     name = request.path_name("name", "profile")
-    found = await request.coordinator.profiles.get(caller, name, query.version)
+    profile = await request.coordinator.profiles.get(caller, name, query.version)
     newest = await request.coordinator.profiles.get(caller, name)
     opened = ProfileVersions(
-        found,
+        profile,
         range(newest.version, max(0, newest.version - VERSIONS_SHOWN), -1),
-        f"{name}@{found.version} {CONFIRMATIONS[query.did]}" if query.did else "",
+        f"{name}@{profile.version} {CONFIRMATIONS[query.did]}" if query.did else "",
     )
-    return _render_profile(request, session, product, format_profile_file(found), opened)
+    return _render_profile(request, session, product, format_profile_file(profile), opened)
 
 
 def _render_profile(

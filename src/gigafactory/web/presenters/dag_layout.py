@@ -53,12 +53,12 @@ def draw_dag(drawn_jobs: Sequence[Job]) -> DagPicture:
 
 
 def _edges(jobs: Mapping[str, Job]) -> list[tuple[str, str, str]]:
-    found = []
+    edges = []
     for job in jobs.values():
-        found += [("dep", dep, job.id) for dep in job.deps if dep in jobs]
+        edges += [("dep", dep, job.id) for dep in job.deps if dep in jobs]
         if job.parent_id in jobs:
-            found.append(("part", str(job.parent_id), job.id))
-    return found
+            edges.append(("part", str(job.parent_id), job.id))
+    return edges
 
 
 def _layers(jobs: Mapping[str, Job]) -> dict[str, int]:

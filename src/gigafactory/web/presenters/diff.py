@@ -29,14 +29,14 @@ class FileDiff(NamedTuple):
 
 def parse_diff(text: str) -> list[FileDiff]:
     """Parse a diff, which may be truncated, and return its files in order."""
-    found: list[FileDiff] = []
+    files: list[FileDiff] = []
     left = LINES_MAX
     for file in _files(text.split("\n")):
-        found.append(FileDiff(file.path, file.lines[:left]))
+        files.append(FileDiff(file.path, file.lines[:left]))
         left -= len(file.lines)
         if left <= 0:
             break
-    return found
+    return files
 
 
 def _files(lines: list[str]) -> Iterator[FileDiff]:

@@ -45,14 +45,14 @@ def group_attention(items: Sequence[AttentionItem]) -> list[AttentionGroup]:
     alike: dict[tuple[str, ...], list[AttentionItem]] = {}
     for item in items:
         alike.setdefault(_cause_key(item), []).append(item)
-    found: list[AttentionGroup] = []
+    groups: list[AttentionGroup] = []
     for item in items:
         group = alike[_cause_key(item)]
         if item.kind in UNGROUPED_KINDS or item.product_id is None or len(group) < GROUP_MIN:
-            found.append(AttentionGroup((item,)))
+            groups.append(AttentionGroup((item,)))
         elif item is group[0]:
-            found.append(AttentionGroup(sorted(group, key=lambda each: each.since)))
-    return found
+            groups.append(AttentionGroup(sorted(group, key=lambda each: each.since)))
+    return groups
 
 
 def _cause_key(item: AttentionItem) -> tuple[str, ...]:
