@@ -6,7 +6,6 @@ from datetime import date
 import msgspec
 
 from gigafactory.client.transport.call import ApiCall, path
-from gigafactory.domain.insights.run_rollup import Insights
 from gigafactory.wire.admin import (
     AttentionView,
     AuditQuery,
@@ -28,7 +27,7 @@ from gigafactory.wire.fleet import (
     Membership,
     RevokedView,
 )
-from gigafactory.wire.insights import InsightsQuery
+from gigafactory.wire.insights import InsightsQuery, InsightsView
 from gigafactory.wire.limits import INVITATION_LASTS
 
 
@@ -136,10 +135,10 @@ def resume(product: str | None, *, reason: str = "") -> ApiCall[SwitchView]:
 
 def insights(
     by: Sequence[str], *, since: date | None = None, job: str | None = None
-) -> ApiCall[Insights]:
+) -> ApiCall[InsightsView]:
     """Return roll-ups of runs of the fleet, or of one job or composite."""
     query = InsightsQuery(by=",".join(by), since=since, job=job)
-    return ApiCall(method="GET", path=path("insights"), response_type=Insights, query=query)
+    return ApiCall(method="GET", path=path("insights"), response_type=InsightsView, query=query)
 
 
 def audit(*, limit: int = 50, cursor: str | None = None) -> ApiCall[AuditView]:

@@ -4,8 +4,11 @@ from datetime import date
 from typing import Annotated
 
 from msgspec import Meta
+from msgspec.structs import asdict
 
-from gigafactory.domain.insights.run_rollup import GroupBy
+from gigafactory.domain.insights.run_rollup import GroupBy, Insights, RunRollup
+from gigafactory.domain.insights.slo import ERROR_BUDGETS, SloMeasurement
+from gigafactory.domain.manifest.units import format_usd
 from gigafactory.wire.fields import Money, RequestDoc, ResponseView, Word
 
 USUAL_GROUPS = "engine,profile,repo,day"
@@ -52,6 +55,17 @@ class RunRollupView(ResponseView, frozen=True, kw_only=True):
     wait_sec: float
     """Total time that they waited for a factory."""
 
+    @classmethod
+    def from_domain(cls, rollup: RunRollup) -> "RunRollupView":
+        """Return the wire record of a roll-up."""
+        nanos = rollup.cost_per_shipped
+        return cls(
+            **asdict(rollup),
+            cost_of_shipped_usd=None if nanos is None else format_usd(nanos),
+            cost_usd=format_usd(rollup.cost_nano_usd),
+            first_pass=rollup.first_pass_rate,
+        )
+
 
 class AdviceView(ResponseView, frozen=True, kw_only=True):
     """Engine advice from first attempts of the last three months."""
@@ -83,6 +97,17 @@ class ObjectiveView(ResponseView, frozen=True, kw_only=True):
     window: str
     """Measurement window, for people."""
 
+    @classmethod
+    def from_domain(cls, measured: SloMeasurement) -> "ObjectiveView":
+        """Return the wire record of a measurement."""
+        return cls(
+            **asdict(measured),
+            promise=measured.promise,
+            allowed=ERROR_BUDGETS.get(measured.objective, 0.0),
+            share=measured.share,
+            left=measured.error_budget_left,
+        )
+
 
 class InsightsView(ResponseView, frozen=True, kw_only=True):
     """Roll-ups of all runs and by each requested grouping."""
@@ -93,6 +118,19 @@ class InsightsView(ResponseView, frozen=True, kw_only=True):
     """Overall advice first; empty with a `job` filter."""
     objectives: tuple[ObjectiveView, ...]
     """Empty with a `job` filter."""
+
+    @classmethod
+    def from_domain(cls, insights: Insights) -> "InsightsView":
+        """Return the wire record of insights."""
+        return cls(
+            total=RunRollupView.from_domain(insights.total),
+            by={
+                by: tuple(RunRollupView.from_domain(one) for one in rollups)
+                for by, rollups in insights.by.items()
+            },
+            advice=tuple(AdviceView(**asdict(one)) for one in insights.advice),
+            objectives=tuple(ObjectiveView.from_domain(one) for one in insights.objectives),
+        )
 
 
 class InsightsQuery(RequestDoc, frozen=True, kw_only=True):

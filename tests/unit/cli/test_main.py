@@ -26,6 +26,7 @@ from gigafactory.domain.errors import (
 from gigafactory.domain.insights.run_rollup import RunRollup
 from gigafactory.domain.job.lifecycle import ACTIONS
 from gigafactory.system.terminal_escapes import keep_colours_only
+from gigafactory.wire.insights import RunRollupView
 
 HEAVY = {
     "asyncpg",
@@ -198,6 +199,7 @@ def test_a_narrow_terminal_shows_of_insights_what_is_asked_most(
     size = os.terminal_size((columns, 24))
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setattr("os.get_terminal_size", lambda _: size)
-    told = cells(RunRollup(group="claude", runs=3, shipped=2, cost_nano_usd=7), fleet=True)
+    rollup = RunRollup(group="claude", runs=3, shipped=2, cost_nano_usd=7)
+    told = cells(RunRollupView.from_domain(rollup), fleet=True)
     assert {"RUNS", "SHIPPED", "FIRST PASS", "WAIT", "COST", "A SHIPPED ONE"} <= told.keys()
     assert [head in told for head in ("JOBS", "ESCAPED", "TOKENS", "TIME")] == [shown] * 4

@@ -17,12 +17,11 @@ from gigafactory.cli.output.text import note, say, say_json, table
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.domain.elapsed import format_elapsed
 from gigafactory.domain.errors import NotFound
+from gigafactory.domain.manifest.units import parse_usd
 from gigafactory.system.formatting import format_money
 
 if TYPE_CHECKING:
-    from gigafactory.domain.insights.engine_advice import Advice
-    from gigafactory.domain.insights.run_rollup import Insights, RunRollup
-    from gigafactory.domain.insights.slo import SloMeasurement
+    from gigafactory.wire.insights import AdviceView, InsightsView, ObjectiveView, RunRollupView
 
 DEFAULT_GROUPS = ("engine", "profile", "repo", "day")
 ALL = (*DEFAULT_GROUPS, "factory", "product", "composite", "job")
@@ -74,6 +73,7 @@ def _print_folder(
     from gigafactory.domain.insights.engine_comparison import compare_engines
     from gigafactory.domain.insights.observation import observe_first_tries
     from gigafactory.domain.insights.run_rollup import GroupBy, summarize_runs
+    from gigafactory.wire.insights import InsightsView
 
     records = queue_in(session, folder).look().values()
     selected = [record for record in records if job in {None, record.job.id, record.job.name}]
@@ -81,18 +81,17 @@ def _print_folder(
         raise NotFound("job", job)
     runs = [run for record in selected for run in record.runs]
     wanted = [GroupBy(each) for each in by or DEFAULT_GROUPS]
-    insights = summarize_runs(runs, wanted, since=start)
+    summary = summarize_runs(runs, wanted, since=start)
     if job is None:
-        insights = replace(
-            insights, advice=tuple(compare_engines(observe_first_tries(runs), wanted))
-        )
+        summary = replace(summary, advice=tuple(compare_engines(observe_first_tries(runs), wanted)))
+    insights = InsightsView.from_domain(summary)
     if session.as_json:
         say_json(msgspec.json.encode(insights))
     else:
         _print(insights, since=start, fleet=False)
 
 
-def _print(insights: "Insights", *, since: datetime | None, fleet: bool) -> None:
+def _print(insights: "InsightsView", *, since: datetime | None, fleet: bool) -> None:
     if insights.total.runs:
         _show(insights, fleet=fleet)
     else:
@@ -100,7 +99,7 @@ def _print(insights: "Insights", *, since: datetime | None, fleet: bool) -> None
     _show_objectives(insights.objectives)
 
 
-def _show(insights: "Insights", *, fleet: bool) -> None:
+def _show(insights: "InsightsView", *, fleet: bool) -> None:
     heads = [*cells(insights.total, fleet=fleet)]
     for by, groups in insights.by.items():
         rows = [(one.group, *cells(one, fleet=fleet).values()) for one in groups]
@@ -115,19 +114,19 @@ def _show(insights: "Insights", *, fleet: bool) -> None:
             note(f"… and {more} more with fewer first attempts; --json lists all")
 
 
-def _work(one: "Advice") -> str:
+def _work(one: "AdviceView") -> str:
     return "all work" if one.by == one.group == "all" else f"{one.by} {one.group}"
 
 
-def _show_objectives(objectives: "Sequence[SloMeasurement]") -> None:
+def _show_objectives(objectives: "Sequence[ObjectiveView]") -> None:
     if objectives:
         say()
         heads = ("OBJECTIVE", "MET", "BUDGET LEFT", "PROMISE", "MEASURED")
         table(heads, [_objective_row(one) for one in objectives])
 
 
-def _objective_row(one: "SloMeasurement") -> tuple[object, ...]:
-    share, left = one.share, one.error_budget_left
+def _objective_row(one: "ObjectiveView") -> tuple[object, ...]:
+    share, left = one.share, one.left
     met = "not measured" if share is None else f"{100 - share * 100:.4g}%"
     counted = f"{one.wrong} of {one.of} failed, " if one.of else ""
     return (
@@ -139,10 +138,11 @@ def _objective_row(one: "SloMeasurement") -> tuple[object, ...]:
     )
 
 
-def cells(one: "RunRollup", *, fleet: bool) -> dict[str, object]:
+def cells(one: "RunRollupView", *, fleet: bool) -> dict[str, object]:
     """Return the columns by header; single jobs have no shipping and wait columns."""
     marks = ("~" if one.estimated else "") + ("+" if one.unmetered else "")
-    nanos = one.cost_per_shipped
+    per_shipped = one.cost_of_shipped_usd
+    mean_wait = one.wait_sec / one.waits if one.waits else None
     results = ", ".join(f"{name} {count}" for name, count in one.results.items())
     if one.running:
         results += f"{', ' if results else ''}running {one.running}"
@@ -151,11 +151,11 @@ def cells(one: "RunRollup", *, fleet: bool) -> dict[str, object]:
         "JOBS": one.jobs,
         "SHIPPED": one.shipped,
         "ESCAPED": one.escaped,
-        "FIRST PASS": "" if one.first_pass_rate is None else f"{one.first_pass_rate:.0%}",
-        "WAIT": "" if one.mean_wait is None else format_elapsed(one.mean_wait),
+        "FIRST PASS": "" if one.first_pass is None else f"{one.first_pass:.0%}",
+        "WAIT": "" if mean_wait is None else format_elapsed(mean_wait),
         "TOKENS": one.tokens_in + one.tokens_cached + one.tokens_cache_write + one.tokens_out,
         "COST": f"{format_money(one.cost_nano_usd)}{marks}" if one.unmetered < one.runs else "",
-        "A SHIPPED ONE": "" if nanos is None else format_money(nanos, rounded=True),
+        "A SHIPPED ONE": per_shipped and format_money(parse_usd(per_shipped), rounded=True),
         "TIME": format_elapsed(one.wall_sec),
         "RESULTS": results,
     }
