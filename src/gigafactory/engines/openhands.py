@@ -143,9 +143,9 @@ class OpenHandsReader(LineReader):
         named = (self._session or self._work.session or "").replace("-", "")
         for data in files.values():
             state = parse_record(data) or {}
-            asked = text(state, "last_user_message_id")
+            last_message_id = text(state, "last_user_message_id")
             if (named and text(state, "id").replace("-", "") == named) or (
-                not named and asked and asked == self._user_message_id
+                not named and last_message_id and last_message_id == self._user_message_id
             ):
                 return state
         return {}

@@ -27,8 +27,8 @@ _SGR = re.compile(r"\x1b\[[0-9;:]*m")
 
 def keep_colours_only(line: str) -> str:
     """Return a log line with its colours, but without any other escape."""
-    kept = _SGR.findall(line)
+    colours = _SGR.findall(line)
     parts = _SGR.split(line)
     return "".join(
-        strip_escapes(text) + colour for text, colour in zip(parts, [*kept, ""], strict=True)
+        strip_escapes(text) + colour for text, colour in zip(parts, [*colours, ""], strict=True)
     )

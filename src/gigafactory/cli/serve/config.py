@@ -25,11 +25,11 @@ def config(session: Session) -> None:
         origins = {key: {"value": value, "origin": origin} for key, value, origin in rows}
         say_json(msgspec.json.encode(origins))
     else:
-        shown = [
+        cells = [
             (key, _format(value), origin, variable(key) if origin == "default" else "")
             for key, value, origin in rows
         ]
-        table(("SETTING", "VALUE", "FROM", "VARIABLE"), shown)
+        table(("SETTING", "VALUE", "FROM", "VARIABLE"), cells)
     for name, near in unknown_variables(os.environ).items():
         note(f"aq: unknown variable {name}; did you mean {near}?")
 

@@ -46,7 +46,11 @@ class ObservationReader:
         async with self._lock:
             now = self._clock.now()
             retained = retained_months(now.date())
-            self._months = {key: kept for key, kept in self._months.items() if key in retained}
+            self._months = {
+                key: tallies_of_month
+                for key, tallies_of_month in self._months.items()
+                if key in retained
+            }
             tallies: list[Tally] = []
             for number, month in enumerate(retained[:months]):
                 if (left := CELLS_MAX - len(tallies)) > 0:

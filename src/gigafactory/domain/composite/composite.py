@@ -149,19 +149,19 @@ def approve(job: Job, by: str, comment: str, commit: str | None, *, now: datetim
     if not job.composite:
         return approve_work(job, by, comment, commit, now=now)
     require_action(job, "approve")
-    asked = job.roadmap.asked if job.roadmap else None
-    if asked is None:
+    asked_phase = job.roadmap.asked if job.roadmap else None
+    if asked_phase is None:
         hint = "no phase waits for approval: the next one does when this one has shipped"
         raise IllegalTransition(job.id, job.stage, Stage.BUILDING, hint)
     require_reviewer(job, by)
     refuse_author(job, by)
     approvals = job.approvals if by in job.approvals else (*job.approvals, by)
     if len(approvals) < job.terms.quorum:
-        note = {"by": by, "decision": "approve", "comment": comment, "phase": asked}
+        note = {"by": by, "decision": "approve", "comment": comment, "phase": asked_phase}
         return transition(
             job, None, (event_types.REVIEW_SUBMITTED, note), actor=by, now=now, approvals=approvals
         )
-    return _open_phase(job, asked, by, now=now, comment=comment)
+    return _open_phase(job, asked_phase, by, now=now, comment=comment)
 
 
 def reopen(child: Job, by: str, *, fresh: bool, now: datetime) -> JobChange:

@@ -56,8 +56,10 @@ def rebuild(new: JobChange, stage: Stage, *, now: datetime) -> JobChange:
 
 def edit(old: Job, new: JobChange, *, now: datetime) -> JobChange:
     """Return a waiting job with the content of its edited file; its history continues."""
-    kept = [(event.type, event.data) for event in new.events if event.type != event_types.SUBMITTED]
-    notes = ((event_types.EDITED, {"contentHash": new.after.content_hash}), *kept)
+    other_notes = [
+        (event.type, event.data) for event in new.events if event.type != event_types.SUBMITTED
+    ]
+    notes = ((event_types.EDITED, {"contentHash": new.after.content_hash}), *other_notes)
     after = replace(
         new.after,
         created_at=old.created_at,

@@ -285,7 +285,7 @@ def release_revoked(
         now=now,
         free=lease.holds,
         guards=(LeaseExpiredGuard(job.id, epoch, now),) if expired else (),
-        ending=tuple(kept for kept in job.ending if kept.epoch != epoch),
+        ending=tuple(other for other in job.ending if other.epoch != epoch),
     )
 
 

@@ -44,10 +44,10 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 def is_handed_over(ticket: Ticket, agent: str) -> bool:
     """Return whether an agent should work on the ticket: by label, or assigned to the agent."""
-    asked = RUN_LABEL in ticket.labels or agent.lstrip("@") in {
+    is_for_agents = RUN_LABEL in ticket.labels or agent.lstrip("@") in {
         who.lstrip("@") for who in ticket.assignees
     }
-    return asked and ticket.status in OPEN_STATUSES and TRIAGE_LABEL not in ticket.labels
+    return is_for_agents and ticket.status in OPEN_STATUSES and TRIAGE_LABEL not in ticket.labels
 
 
 def ticket_key(item_id: str, generation: int = 1) -> str:

@@ -123,8 +123,8 @@ class WorkSource:
         )
         try:
             return await self._client.send(call)
-        except (Conflict, Halted) as gone:
-            log.info("offer gone", job=offer.job_id, reason=gone.detail)
+        except (Conflict, Halted) as refused:
+            log.info("offer gone", job=offer.job_id, reason=refused.detail)
             return None
 
     async def _decline(self, offer: OfferView) -> None:
@@ -133,8 +133,8 @@ class WorkSource:
         )
         try:
             await self._client.send(call)
-        except Conflict as gone:
-            log.info("offer gone", job=offer.job_id, reason=gone.detail)
+        except Conflict as refused:
+            log.info("offer gone", job=offer.job_id, reason=refused.detail)
 
     async def _poll(self) -> AsyncIterator[WorkItem]:
         """Yield claimed grants; in stream mode, return after a while to try the stream again."""

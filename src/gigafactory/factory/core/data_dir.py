@@ -101,8 +101,15 @@ class DataDir(msgspec.Struct, frozen=True):
 
     def create(self) -> None:
         """Create all folders and restrict existing ones to the user."""
-        kept = (self.mirrors, self.worktrees, self.homes, self.outbox, self.logs, self.quarantine)
-        for folder in (self.root, self.engine_homes, self.run_registry, *kept):
+        folders = (
+            self.mirrors,
+            self.worktrees,
+            self.homes,
+            self.outbox,
+            self.logs,
+            self.quarantine,
+        )
+        for folder in (self.root, self.engine_homes, self.run_registry, *folders):
             make_private_folder(folder)
 
 

@@ -119,12 +119,12 @@ class BranchCollector:
             again = await self._states.look_up({each.job_id for each in goes})
             goes = [each for each in goes if again.get(each.job_id) == states[each.job_id]]
         stay = {} if dry_run else await _remove(mirror, goes)
-        told = [kept_item("branch", each, reason) for each, reason in stay.items()]
+        kept_items = [kept_item("branch", each, reason) for each, reason in stay.items()]
         for each, verdict in verdicts.items():
             if not verdict.remove and verdict.reason is not None:
-                told.append(kept_item("branch", each.name, verdict.reason))
+                kept_items.append(kept_item("branch", each.name, verdict.reason))
         left = [each for each in goes if each.name not in stay]
-        return [removed_item("branch", e.name, verdicts[e].reason or "") for e in left] + told
+        return [removed_item("branch", e.name, verdicts[e].reason or "") for e in left] + kept_items
 
     async def _judge(
         self, mirror: Mirror, branch: JobBranch, state: JobState, now: datetime

@@ -118,5 +118,9 @@ def _left_out(one: SkippedPath) -> str:
 
 
 def _some(names: list[str]) -> str:
-    shown = ", ".join(names[:NAMED_MAX])
-    return f"{shown} and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else shown
+    first_names = ", ".join(names[:NAMED_MAX])
+    return (
+        f"{first_names} and {len(names) - NAMED_MAX} more"
+        if len(names) > NAMED_MAX
+        else first_names
+    )

@@ -122,13 +122,13 @@ def _memory(total: int | None) -> tuple[str, ...]:
 
 def _valid(tokens: Iterable[str]) -> tuple[str, ...]:
     """Keep the valid tokens: one invalid token would make the coordinator refuse all."""
-    kept: dict[str, None] = {}
+    valid: dict[str, None] = {}
     for token in tokens:
         try:
-            kept[AdvertisedCapability.parse(token).token] = None
+            valid[AdvertisedCapability.parse(token).token] = None
         except ValueError:
             continue
-    return tuple(kept)
+    return tuple(valid)
 
 
 def _folders(base: Path, limit: int) -> Iterator[Path]:

@@ -46,9 +46,9 @@ async def detect_engines(
     """Return the engines on PATH, and those with configured seats; 0 seats disable one."""
     wanted = seats or {}
     names = [name for name in engines if wanted.get(name) != 0]
-    asked = (_look_up(name, engines[name], probe, environ, wanted.get(name)) for name in names)
-    found = await asyncio.gather(*asked)
-    return {name: each for name, each in zip(names, found, strict=True) if each is not None}
+    lookups = (_look_up(name, engines[name], probe, environ, wanted.get(name)) for name in names)
+    detected = await asyncio.gather(*lookups)
+    return {name: each for name, each in zip(names, detected, strict=True) if each is not None}
 
 
 def parse_seats(text: str, engines: Collection[str]) -> dict[str, int]:

@@ -232,8 +232,8 @@ def _enforce_budget(run: ActiveRun) -> None:
     spent = usage.cost_nano_usd
     if budget.usd_nanos is not None and spent is not None and spent > budget.usd_nanos:
         guess = " by our prices" if usage.estimated else ""
-        shown = f"{format_usd(spent)} USD of {format_usd(budget.usd_nanos)}"
-        run.stop.request(StopReason.BUDGET, f"{shown} are spent{guess}")
+        amounts = f"{format_usd(spent)} USD of {format_usd(budget.usd_nanos)}"
+        run.stop.request(StopReason.BUDGET, f"{amounts} are spent{guess}")
 
 
 def _record_verdict(run: ActiveRun, verdict: EngineVerdict) -> None:

@@ -58,6 +58,8 @@ async def ship_to_plain_remote(
             run.log_line(f"{commit[:12]} is in {base} as {landed[:12]}")
             return None
         case MergeConflict(reason=why, files=files):
-            shown = f" ({', '.join(files[:5])})" if files else ""
-            reason = f"it cannot be merged into {base}: {why}{shown}; requeue it, or merge by hand"
+            file_list = f" ({', '.join(files[:5])})" if files else ""
+            reason = (
+                f"it cannot be merged into {base}: {why}{file_list}; requeue it, or merge by hand"
+            )
             return RunOutcome(result=Result.MERGE_CONFLICT, reason=reason)

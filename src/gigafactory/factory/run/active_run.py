@@ -265,20 +265,20 @@ class ActiveRun:
 
     async def run_shell(self, command: str, *, timeout_s: float) -> ShellResult:
         """Run a command of the job in its worktree."""
-        heard = OutputTail(self)
+        listener = OutputTail(self)
         program = Program(
             argv=("/bin/sh", "-c", command),
             cwd=self.worktree,
             env=self.environment(),
             mark=self.mark,
         )
-        ended = await self.run_program(program, heard, timeout_s=timeout_s)
-        return ShellResult(ended.exit_code, ended.reason, ended.wall_s, heard.text)
+        ended = await self.run_program(program, listener, timeout_s=timeout_s)
+        return ShellResult(ended.exit_code, ended.reason, ended.wall_s, listener.text)
 
     async def run_program(
         self,
         program: Program,
-        heard: OutputListener,
+        listener: OutputListener,
         *,
         timeout_s: float | None = None,
         stall_s: float | None = None,
@@ -300,7 +300,7 @@ class ActiveRun:
             report=self.log_line,
         ) as confined:
             held = msgspec.structs.replace(confined, cgroup=self._cgroup())
-            ended = await run_program(held, limits, heard, self.stop.event, ladder)
+            ended = await run_program(held, limits, listener, self.stop.event, ladder)
         self.cpu_s += ended.cpu_s
         if ended.out_of_memory:
             self.log_line(

@@ -187,15 +187,15 @@ def find_artifacts(worktree: Path, globs: Sequence[str]) -> ArtifactMatches:
     names: list[str] = []
     left_out: list[tuple[str, str]] = []
     for path, plain in _entries(worktree, tuple(map(_literal_prefix, globs))):
-        shown = path.decode("utf-8", "backslashreplace")
-        if not matches_any(shown, anchored.values()):
+        readable_path = path.decode("utf-8", "backslashreplace")
+        if not matches_any(readable_path, anchored.values()):
             continue
         try:
             name = artifact_name(path.decode())
         except UnicodeDecodeError:
-            left_out.append((shown, "its name is not valid UTF-8"))
+            left_out.append((readable_path, "its name is not valid UTF-8"))
         except ValueError as expected:
-            left_out.append((shown, f"its name is not {expected}"))
+            left_out.append((readable_path, f"its name is not {expected}"))
         else:
             if plain:
                 names.append(name)

@@ -53,10 +53,10 @@ def resolve_cwd(run: ActiveRun, cwd: str) -> Path:
     if folder.is_relative_to(run.equipment.data_dir.root.resolve()):
         raise Forbidden(f"{cwd} is inside the factory's data folder: use another folder")
     if not any(folder.is_relative_to(root) for root in allowed):
-        shown = ", ".join(map(str, allowed)) or "none are named"
+        allowed_list = ", ".join(map(str, allowed)) or "none are named"
         raise Forbidden(
             f"{cwd} is not below a folder in which jobs may work in place;"
-            f" those are the setting factory.roots ({shown})"
+            f" those are the setting factory.roots ({allowed_list})"
         )
     if not folder.is_dir():
         raise NotFound("folder", cwd, "this folder does not exist on this machine")

@@ -35,9 +35,9 @@ class LiveUsageReporter:
     async def _report(self) -> None:
         await self._changed.wait()
         self._changed.clear()
-        usage, told = self._run.findings.total_usage, report_payloads.usage_update(self._run)
-        if usage is not None and told is not None and is_worth_reporting(self._reported, usage):
-            self._run.reporter.report(told)
+        usage, report = self._run.findings.total_usage, report_payloads.usage_update(self._run)
+        if usage is not None and report is not None and is_worth_reporting(self._reported, usage):
+            self._run.reporter.report(report)
             self._reported = usage
 
 

@@ -97,8 +97,8 @@ class PatternRedactor:
             passed += [self._text[self._at : match.end(1)], MARKER]
             self._at = match.end(2)
             self._within, self._swallowed = shape, 0
-        kept = min(self._at, 1)
-        self._text, self._at = self._text[self._at - kept :], kept
+        overlap = min(self._at, 1)
+        self._text, self._at = self._text[self._at - overlap :], overlap
         return b"".join(passed)
 
     def _leave(self) -> bool:

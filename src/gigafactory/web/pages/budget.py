@@ -69,10 +69,10 @@ async def _part(request: ApiRequest, session: WebSession) -> Part:
     coordinator, caller = request.coordinator, session.caller
     now = coordinator.clock.now()
     known = {budget.product_id: budget for budget in await coordinator.budgets.all(caller)}
-    shown_ids = [p for p in {*known, *session.products} if caller.product in (None, p)]
+    visible_ids = [p for p in {*known, *session.products} if caller.product in (None, p)]
     html = render(
         "_budget.html",
-        budgets=[budget_panel(product, known.get(product), now) for product in sorted(shown_ids)],
+        budgets=[budget_panel(product, known.get(product), now) for product in sorted(visible_ids)],
         spending=await _spending(request, caller),
         can_pause=caller.role in ROLES_BY_VERB["pause"],
         can_set=caller.role in ROLES_BY_VERB["budgets"],
