@@ -44,12 +44,22 @@ class Shell:
 
     def aq(self, *typed: str, stdin: str | bytes = "", **more: str) -> Ran:
         """Type a command and wait for its end."""
+        given = stdin.encode() if isinstance(stdin, str) else stdin
+        environ = environment(self.folder, **self.environ, **more)
+        if "PYTHONPATH" in self.environ | more:
+            # A fork has the modules of its server: another path needs a new interpreter.
+            done = subprocess.run(
+                [AQ, *typed],
+                cwd=self.folder,
+                env=environ,
+                input=given,
+                capture_output=True,
+                check=False,
+                timeout=END_WITHIN_S,
+            )
+            return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
         code, out, err = fork_server().run(
-            *typed,
-            folder=self.folder,
-            environ=environment(self.folder, **self.environ, **more),
-            stdin=stdin.encode() if isinstance(stdin, str) else stdin,
-            within_s=END_WITHIN_S,
+            *typed, folder=self.folder, environ=environ, stdin=given, within_s=END_WITHIN_S
         )
         return Ran(code, out.decode(), err.decode())
 
