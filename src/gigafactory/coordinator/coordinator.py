@@ -76,6 +76,8 @@ from gigafactory.domain.tenancy.dispatch_mode import DispatchMode
 from gigafactory.system.loops import run_every
 
 NOTIFY_EVERY_S = 5.0
+INDEX_EVERY_S = 5.0
+"""Longer than `wait_for_change` takes: its query for lost notifications must not be cancelled."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,7 +276,9 @@ class Coordinator:
         """Load, and run all duties until the block ends."""
         await self.load()
         loops = [
-            run_every(5.0, self.index.catch_up, name="index", wake=self.index.wait_for_feed),
+            run_every(
+                INDEX_EVERY_S, self.index.catch_up, name="index", wake=self.index.wait_for_feed
+            ),
             run_every(
                 0.5, self.dispatcher.step, name="dispatcher", wake=self.index.wait_for_update
             ),

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from gigafactory.domain.job.change import FeedEntry
 
 RECENT_MAX = 10_000
-WAIT_S = 5.0
+WAIT_S = 1.0
+"""How long a lost wake-up can delay a follower; callers must wait longer than this."""
 
 
 class RecentFeed:
@@ -59,7 +60,7 @@ class RecentFeed:
         return [self._recent[i] for i in range(start, min(start + limit, len(self._recent)))]
 
     async def wait(self, after: int) -> None:
-        """Wait until the feed is past `after`, at most a few seconds: a wake-up may be lost."""
+        """Wait until the feed is past `after`, at most `WAIT_S`: a wake-up may be lost."""
         if self._position > after:
             return
         try:

@@ -168,7 +168,7 @@ def test_a_terminal_sees_the_same(shell: Shell, name: str, plain: str) -> None:
     ("come", "code", "told"),
     [
         (answer(PROBLEM, "401 Unauthorized"), 6, "who are you?"),
-        (answer(b"", "500 Internal Server Error"), 1, "answered 500"),
+        (answer(b"", "500 Internal Server Error"), 5, "answered 500"),
         (answer(b"", "302 Found", "location: http://127.0.0.1:1/"), 1, ""),
         (b"HTTP/1.1 103 Early Hints\r\n\r\n" + answer(b'{"jobs": []}'), 0, "no jobs yet"),
         (CHUNKED, 0, "no jobs yet"),

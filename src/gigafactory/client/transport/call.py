@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from gigafactory.client.transport.headers import ROOT, common_headers
-from gigafactory.client.transport.problems import ConnectionBroken, parse_refusal
+from gigafactory.client.transport.problems import ConnectionBroken, ServerFailed, parse_refusal
 from gigafactory.domain.errors import Refused, Unavailable
 from gigafactory.wire.fields import RequestDoc
 
@@ -75,10 +75,17 @@ class ApiCall(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         return headers
 
     def decode(self, body: bytes) -> T:
-        """Decode a response body; an empty one is None."""
+        """Decode a response body; an empty one is None.
+
+        Raises ServerFailed for a body that no coordinator sends.
+        """
         if self.response_type is bytes:
             return cast("T", body)
-        return msgspec.json.decode(body or b"null", type=self.response_type)
+        try:
+            return msgspec.json.decode(body or b"null", type=self.response_type)
+        except msgspec.DecodeError as error:
+            message = f"the response is not the coordinator's: {error}; check the address"
+            raise ServerFailed(message) from error
 
 
 class Reply(msgspec.Struct, frozen=True):

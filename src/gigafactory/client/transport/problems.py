@@ -32,6 +32,12 @@ class ConnectionBroken(Unavailable):
     code = "lost"
 
 
+class ServerFailed(Unavailable):
+    """The server failed, or a proxy answered in its place; the request may have been processed."""
+
+    code = "internal"
+
+
 class RefusalMembers(msgspec.Struct, frozen=True, rename="camel"):
     """The members that every problem document has."""
 
@@ -49,9 +55,7 @@ BY_STATUS: dict[int, type[Refused]] = {
     413: TooLarge,
     422: Invalid,
     429: TooManyRequests,
-    502: Unavailable,
     503: Unavailable,
-    504: Unavailable,
 }
 """Errors for responses without a known code, such as those of a proxy."""
 
@@ -63,7 +67,7 @@ def parse_refusal(status: int, body: bytes) -> Refused:
         problem = msgspec.convert(members, RefusalMembers)
     except msgspec.DecodeError:
         members, problem = {}, RefusalMembers()
-    kind = BY_CODE.get(problem.code) or BY_STATUS.get(status, Refused)
+    kind = BY_CODE.get(problem.code) or BY_STATUS.get(status, ServerFailed)
     detail = problem.detail or problem.title or f"the server answered {status}"
     # Skip the constructor: it builds the message from parts, but the message has arrived complete.
     refused = kind.__new__(kind, detail)

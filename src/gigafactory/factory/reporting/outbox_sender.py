@@ -9,10 +9,11 @@ import structlog
 
 from gigafactory.client import workers
 from gigafactory.client.transport.async_client import AsyncClient
+from gigafactory.client.transport.problems import ServerFailed
 from gigafactory.domain.errors import Fenced, Refused, TooManyRequests, Unauthenticated, Unavailable
 from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.reporting.log_sender import LogSender
-from gigafactory.factory.reporting.outbox import Outbox
+from gigafactory.factory.reporting.outbox import Outbox, OutboxReport
 from gigafactory.system.file_chunks import read_chunk
 
 PAUSE_MIN_S = 0.5
@@ -89,16 +90,28 @@ class OutboxSender:
         await self._deliver_all()
 
     async def _deliver_all(self) -> None:
+        """Deliver all reports in order; those of a job that the server fails on wait.
+
+        Raises Unavailable, TooManyRequests, Unauthenticated if any report has to wait.
+        """
+        failed: dict[str, ServerFailed] = {}
         for place in self._outbox.pending():
-            await self._deliver(place)
+            try:
+                letter = self._outbox.read(place)
+            except FileNotFoundError:
+                continue
+            if letter.job_id in failed:
+                continue
+            try:
+                await self._deliver(place, letter)
+            except ServerFailed as fault:
+                failed[letter.job_id] = fault
             async with self._delivered:
                 self._delivered.notify_all()
+        if failed:
+            raise next(iter(failed.values()))
 
-    async def _deliver(self, place: Path) -> None:
-        try:
-            letter = self._outbox.read(place)
-        except FileNotFoundError:
-            return
+    async def _deliver(self, place: Path, letter: OutboxReport) -> None:
         if letter.log is not None:
             await self.send_log(letter.job_id, letter.epoch, letter.log)
         try:

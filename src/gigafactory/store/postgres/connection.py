@@ -7,6 +7,7 @@ from typing import TypeAlias
 from urllib.parse import urlsplit
 
 import asyncpg
+from asyncpg.connect_utils import SessionAttribute
 
 from gigafactory.domain.errors import Fault, Invalid, Unavailable
 from gigafactory.store.postgres.queries import MIGRATIONS
@@ -14,6 +15,7 @@ from gigafactory.store.postgres.queries import MIGRATIONS
 # A string, because asyncpg.Connection takes no type parameter at run time.
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
+PORT = 5432
 CONNECT_MAX_S = 10.0
 ANSWER_MAX_S = 30.0
 """A database that does not answer within this time counts as unavailable."""
@@ -55,18 +57,24 @@ class Database:
             fault = Fault("schema", f"is {schema!r}; expected lower-case letters, digits and _")
             raise Invalid("the address of the store", [fault])
         self._dsn = dsn
+        parts = urlsplit(dsn)
+        several = "," in parts.netloc and "target_session_attrs" not in parts.query
+        # Of several hosts, a standby that answers first must not be taken for the primary.
+        self._wanted = SessionAttribute.read_write if several else None
         self.schema = schema
 
     def __str__(self) -> str:
-        """Return host, port and database, without the password."""
+        """Return hosts, ports and database, without the password."""
         parts = urlsplit(self._dsn)
-        return f"{parts.hostname or 'localhost'}:{parts.port or 5432}{parts.path}"
+        hosts = parts.netloc.rpartition("@")[2] or "localhost"
+        return ",".join(map(_with_port, hosts.split(","))) + parts.path
 
     async def connect(self, **settings: str) -> Connection:
         """Open a connection with our schema as search path; call it inside `map_db_errors`."""
         defaults = {"search_path": self.schema, "application_name": "gigafactory", "jit": "off"}
         connection: Connection = await asyncpg.connect(
             self._dsn,
+            target_session_attrs=self._wanted,
             timeout=CONNECT_MAX_S,
             command_timeout=ANSWER_MAX_S,
             server_settings={**defaults, **settings},
@@ -92,6 +100,10 @@ class Database:
             if is_unstorable(fault):
                 raise Invalid("the value to store", [Fault("", str(fault))]) from fault
             raise
+
+
+def _with_port(host: str) -> str:
+    return host if re.search(r":\d+$", host) and not host.endswith("]") else f"{host}:{PORT}"
 
 
 async def migrate(connection: Connection, schema: str) -> None:

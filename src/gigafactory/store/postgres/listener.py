@@ -4,12 +4,18 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
+import structlog
+
 from gigafactory.domain.errors import Unavailable
 from gigafactory.store.postgres.connection import Database
 from gigafactory.store.postgres.queries import SQL
 
-RETRY_S = 1.0
-POLL_EVERY_S = 30.0
+RETRY_S = 0.5
+CHECK_EVERY_S = 5.0
+CHECK_MAX_S = 5.0
+"""A connection that does not answer within this time is replaced."""
+
+log = structlog.get_logger()
 
 
 class Listener:
@@ -21,13 +27,16 @@ class Listener:
         self._on_position = on_position
 
     async def run(self) -> None:
-        """Listen until cancelled; reconnect while the database is unavailable."""
+        """Listen until cancelled; reconnect after every failure."""
         while True:
             try:
                 with self._database.map_db_errors():
                     await self._listen()
-            except Unavailable:
-                await asyncio.sleep(RETRY_S)
+            except Unavailable as away:
+                log.warning("not listening to other coordinators; polling", reason=away.detail)
+            except Exception:
+                log.exception("not listening to other coordinators; polling")
+            await asyncio.sleep(RETRY_S)
 
     async def _listen(self) -> None:
         connection = await self._database.connect()
@@ -37,10 +46,10 @@ class Listener:
             await connection.add_listener(self._database.schema, self._on_notification)
             while not lost.is_set():
                 # First catch up with earlier commits; later calls check the connection.
-                position = await connection.fetchval(SQL["position"])
+                position = await connection.fetchval(SQL["position"], timeout=CHECK_MAX_S)
                 self._on_position(connection.get_server_pid(), position)
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(POLL_EVERY_S):
+                    async with asyncio.timeout(CHECK_EVERY_S):
                         await lost.wait()
         finally:
             connection.terminate()

@@ -7,6 +7,7 @@ from gigafactory.client.transport.call import ApiCall, CallSteps, Reply, Wait, c
 from gigafactory.client.transport.problems import (
     BY_CODE,
     ConnectionBroken,
+    ServerFailed,
     Unreachable,
     parse_refusal,
 )
@@ -112,7 +113,15 @@ def test_faults_come_back_with_their_places() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "kind"), [(404, NotFound), (409, Conflict), (502, Unavailable), (418, Refused)]
+    ("status", "kind"),
+    [
+        (404, NotFound),
+        (409, Conflict),
+        (418, ServerFailed),
+        (500, ServerFailed),
+        (502, ServerFailed),
+        (503, Unavailable),
+    ],
 )
 def test_a_stranger_s_error_page_is_taken_by_its_status(status: int, kind: type[Refused]) -> None:
     found = parse_refusal(status, b"<html>")

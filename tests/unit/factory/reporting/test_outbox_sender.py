@@ -10,6 +10,7 @@ from gigafactory.domain.errors import Unavailable
 from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.reporting.outbox import Outbox
 from gigafactory.factory.reporting.outbox_sender import OutboxSender
+from tests.services.answering import answer, answering
 
 
 def usage(tokens: int) -> dict[str, Any]:
@@ -19,11 +20,11 @@ def usage(tokens: int) -> dict[str, Any]:
 class Desk:
     """A courier, and what it keeps."""
 
-    def __init__(self, folder: Path) -> None:
+    # Nothing listens at this address.
+    def __init__(self, folder: Path, url: str = "http://127.0.0.1:1") -> None:
         data_dir = DataDir.under(folder)
         self._outbox = Outbox(data_dir.outbox)
-        # Nothing listens there.
-        self.client = AsyncClient("http://127.0.0.1:1", "no-token")
+        self.client = AsyncClient(url, "no-token")
         self.courier = OutboxSender(self._outbox, self.client, lambda *_: None, data_dir)
 
     @property
@@ -65,3 +66,27 @@ async def test_a_letter_that_cannot_be_delivered_stays(tmp_path: Path) -> None:
         with pytest.raises(Unavailable):
             await desk.courier.deliver_pending()
     assert len(desk.kept) == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        answer(b'{"code": "internal", "title": "Internal error"}', "500 Internal Server Error"),
+        answer(b"<html>oops</html>", "502 Bad Gateway"),
+        answer(b"", "599 Of A Proxy"),
+        answer(b"", "425 Too Early"),
+        answer(b"<html>log in first</html>"),
+    ],
+)
+async def test_results_stay_when_the_server_or_a_proxy_fails(tmp_path: Path, reply: bytes) -> None:
+    with answering(reply) as failing:
+        desk = Desk(tmp_path, failing.url)
+        desk.courier.send("job-1", 1, {"checkpoint": {"commit": "c"}})
+        desk.courier.send("job-1", 1, {"stage": "testing"}, last=True)
+        desk.courier.send("job-2", 1, {"stage": "testing"}, last=True)
+        async with desk.client:
+            with pytest.raises(Unavailable):
+                await desk.courier.deliver_pending()
+        asked = [head.split(" ")[1] for head in failing.heard()]
+    assert len(desk.kept) == 3
+    assert asked == ["/api/fleet/jobs/job-1", "/api/fleet/jobs/job-2"]
