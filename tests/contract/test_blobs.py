@@ -1,8 +1,9 @@
 """What every home of bytes promises."""
 
 import asyncio
+import os
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,50 @@ async def test_what_comes_in_pieces_is_one_blob(blobs: Blobs) -> None:
     assert await whole(blobs, "a/b/one", start=MIB) == b"y"
     assert await whole(blobs, "a/b/one", start=2 * MIB) == b""
     assert await blobs.sizes("a/") == {"a/b/one": MIB + 1}
+
+
+class PowerCut:
+    """Knows what of a folder would survive a power cut: what was synced, as it was then."""
+
+    def __init__(self) -> None:
+        self._files: dict[int, bytes] = {}
+        self._folders: dict[int, dict[str, int]] = {}
+
+    def sync(self, handle: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{handle}"))
+        inode = os.fstat(handle).st_ino
+        if path.is_dir():
+            self._folders[inode] = {each.name: each.lstat().st_ino for each in path.iterdir()}
+        else:
+            self._files[inode] = path.read_bytes()
+
+    def survivors(self, folder: Path) -> dict[str, bytes]:
+        """The files below a folder that exists, by path, with the bytes that are left."""
+        return dict(self._below(folder.stat().st_ino, ""))
+
+    def _below(self, inode: int, path: str) -> Iterator[tuple[str, bytes]]:
+        for name, child in self._folders.get(inode, {}).items():
+            if name.startswith("."):
+                continue
+            if child in self._files:
+                yield f"{path}{name}", self._files[child]
+            else:
+                yield from self._below(child, f"{path}{name}/")
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+async def test_stored_files_survive_a_power_cut(tmp_path: Path) -> None:
+    power = PowerCut()
+    blobs = FileBlobs(tmp_path / "data" / "blobs", sync=power.sync)
+    (tmp_path / "data").mkdir()
+    assert await blobs.put_new("logs/job-1/1/0", b"one")
+    assert await blobs.put_new("logs/job-1/1/3", b"two")
+    await blobs.put_stream("artifacts/job-1/a", pieces(b"a", b"b"))
+    assert power.survivors(tmp_path / "data") == {
+        "blobs/logs/job-1/1/0": b"one",
+        "blobs/logs/job-1/1/3": b"two",
+        "blobs/artifacts/job-1/a": b"ab",
+    }
 
 
 async def test_what_is_long_goes_up_in_parts_and_comes_down_whole(blobs: Blobs) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -16,13 +16,20 @@ from gigafactory.system.threads import open_in_thread
 PIECE_BYTES = 1 << 16
 PARTIAL_SUFFIX = ".begun"
 """Suffix of the hidden file that holds an unfinished blob."""
+DURABLE_FOLDERS_MAX = 10_000
+
+Sync = Callable[[int], None]
+"""Makes the content of an open file or folder survive a power cut."""
 
 
 class FileBlobs:
-    """Stores every blob as a file below one folder; new blobs appear atomically."""
+    """Stores every blob as a file below one folder; new blobs appear atomically and stay."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, sync: Sync = os.fsync) -> None:
         self._root = root
+        self._sync = sync
+        self._durable_folders: set[Path] = set()
+        """Folders whose own names are known to survive a power cut."""
 
     def _path(self, key: str) -> Path:
         path = (self._root / key).resolve()
@@ -38,12 +45,14 @@ class FileBlobs:
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
+                self._sync_file(file)
             # Unlike a rename, a link refuses to replace an existing file.
             os.link(name, path)
         except FileExistsError:
             return False
         finally:
             Path(name).unlink()
+        self._sync_name(path)
         return True
 
     async def put_stream(self, key: str, pieces: AsyncIterator[bytes]) -> None:
@@ -54,16 +63,31 @@ class FileBlobs:
             with await open_in_thread(partial.open, "xb") as file:
                 async for piece in pieces:
                     await asyncio.to_thread(file.write, piece)
-                await asyncio.to_thread(_fsync, file)
+                await asyncio.to_thread(self._sync_file, file)
             await asyncio.to_thread(self._publish, partial, path)
         finally:
             partial.unlink(missing_ok=True)
 
     def _publish(self, partial: Path, path: Path) -> None:
         os.link(partial, path)
-        root = self._root.resolve()
-        for folder in (above for above in path.parents if above.is_relative_to(root)):
-            sync_folder(folder)
+        self._sync_name(path)
+
+    def _sync_file(self, file: IO[bytes]) -> None:
+        file.flush()
+        self._sync(file.fileno())
+
+    def _sync_name(self, path: Path) -> None:
+        """Make the name of a new file survive a power cut, and those of new folders above it."""
+        folder, top = path.parent, self._root.resolve().parent
+        sync_folder(folder, self._sync)
+        if folder in self._durable_folders:
+            return
+        for above in folder.parents:
+            if above.is_relative_to(top):
+                sync_folder(above, self._sync)
+        if len(self._durable_folders) >= DURABLE_FOLDERS_MAX:
+            self._durable_folders.clear()
+        self._durable_folders.add(folder)
 
     async def sizes(self, prefix: str, *, after: str = "") -> Mapping[str, int]:
         sizes = await asyncio.to_thread(self._sizes, prefix)
@@ -106,8 +130,3 @@ def _remove_partial(path: Path) -> None:
     for partial in path.parent.glob(f".*{PARTIAL_SUFFIX}"):
         if partial.name[1:].startswith(path.name):
             partial.unlink(missing_ok=True)
-
-
-def _fsync(file: IO[bytes]) -> None:
-    file.flush()
-    os.fsync(file.fileno())

@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 DEFAULT_MODE = 0o666
@@ -37,12 +37,12 @@ def write_atomically(
         sync_folder(path.parent)
 
 
-def sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path, sync: Callable[[int], None] | None = None) -> None:
     """Make the names in a folder survive a power cut, where the system supports that."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        (sync or os.fsync)(handle)
     finally:
         os.close(handle)

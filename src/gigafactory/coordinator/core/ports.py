@@ -184,7 +184,10 @@ class Blobs(Protocol):
     """Byte storage by key, for logs and artifacts."""
 
     async def put_new(self, key: str, data: bytes) -> bool:
-        """Store bytes under a new key; return False and change nothing if the key exists."""
+        """Store bytes under a new key; return False and change nothing if the key exists.
+
+        When it returns True, the bytes survive a power cut.
+        """
 
     async def put_stream(self, key: str, pieces: AsyncIterator[bytes]) -> None:
         """Store a stream of bytes under an unused key; on return it survives a power cut.

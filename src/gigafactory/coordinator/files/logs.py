@@ -5,13 +5,15 @@ from collections.abc import AsyncIterator, Mapping
 
 from gigafactory.coordinator.core.ports import Blobs
 from gigafactory.coordinator.runs.fencing import WorkerWrites
-from gigafactory.domain.errors import LogGap, TooLarge
+from gigafactory.domain.errors import LogGap, TooLarge, Unavailable
 from gigafactory.domain.job.lease import require_lease
 from gigafactory.domain.tenancy.access import Caller
 from gigafactory.wire.limits import LOG_BYTES_MAX
 
 CHUNK_BYTES_MAX = 1 << 20
 ENDS_MAX = 10_000
+ATTEMPTS_MAX = 20
+"""How often an append looks for the end of a log that another sender extends."""
 
 
 def log_prefix(run_id: str) -> str:
@@ -19,12 +21,13 @@ def log_prefix(run_id: str) -> str:
     return f"logs/{run_id.replace('.', '/')}/"
 
 
-def _key(prefix: str, offset: int) -> str:
-    return f"{prefix}{offset:016d}"
+def _key(prefix: str, offset: int, empties: int = 0) -> str:
+    """Return the key of the chunk at an offset where so many empty chunks are already."""
+    return f"{prefix}{offset:016d}{f'.{empties}' if empties else ''}"
 
 
 def _offset(key: str) -> int:
-    return int(key.rpartition("/")[2])
+    return int(key.rpartition("/")[2].partition(".")[0])
 
 
 class Logs:
@@ -55,10 +58,10 @@ class Logs:
             return await self._append(log_prefix(lease.run_id), offset, data)
 
     async def _append(self, prefix: str, offset: int, data: bytes) -> int:
-        known = self._ends.get(prefix, -1)
-        while True:
-            end = known if known >= offset else await self._find_end(prefix, max(0, known))
-            known = -1
+        end, empties = self._ends.get(prefix, -1), 0
+        for _ in range(ATTEMPTS_MAX):
+            if end < offset:
+                end, empties = await self._find_end(prefix, max(0, end))
             if offset > end:
                 raise LogGap(offset, end)
             rest = data[end - offset :]
@@ -68,19 +71,24 @@ class Logs:
                 raise TooLarge(f"the log of a run has at most {LOG_BYTES_MAX} bytes")
             # Only a new key is written: of two senders one wins, the other looks again. A log
             # that grew on another coordinator already has this key.
-            if await self._blobs.put_new(_key(prefix, end), rest):
+            if await self._blobs.put_new(_key(prefix, end, empties), rest):
                 self._remember_end(prefix, end + len(rest))
                 bell, self._bell = self._bell, asyncio.Event()
                 bell.set()
                 return end + len(rest)
+            end = -1
+        raise Unavailable("the log keeps changing; send the chunk again")
 
-    async def _find_end(self, prefix: str, known: int) -> int:
-        """Return the end of a log that is at least `known` bytes long."""
+    async def _find_end(self, prefix: str, known: int) -> tuple[int, int]:
+        """Return the end of a log that is at least `known` bytes long.
+
+        Also return how many empty chunks are there: a power cut can leave a name without bytes.
+        """
         sizes = await self._chunks(prefix, known - 1)
         last = max(sizes, default="")
         end = _offset(last) + sizes[last] if last else 0
         self._remember_end(prefix, end)
-        return end
+        return end, sum(_offset(key) == end for key in sizes)
 
     def _remember_end(self, prefix: str, end: int) -> None:
         if len(self._ends) >= ENDS_MAX:
@@ -103,7 +111,8 @@ class Logs:
     async def size(self, run_id: str) -> int:
         """Return the current size of a run's log in bytes."""
         prefix = log_prefix(run_id)
-        return await self._find_end(prefix, self._ends.get(prefix, 0))
+        end, _ = await self._find_end(prefix, self._ends.get(prefix, 0))
+        return end
 
     async def read(self, run_id: str, *, start: int = 0) -> AsyncIterator[bytes]:
         """Yield the log of a run from an offset to its current end, in pieces."""

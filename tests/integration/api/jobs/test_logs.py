@@ -50,6 +50,20 @@ async def test_a_gap_is_refused_with_the_offset_to_go_on_from(
     assert answer.json()["expectedOffset"] == 4
 
 
+async def test_a_log_grows_past_empty_chunks_that_a_power_cut_left(
+    server: Server, admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    job_id = await running(admin, worker)
+    await send(worker, job_id, 0, b"one\n")
+    folder = server.blobs / "logs" / job_id / "1"
+    for name in ("0000000000000004", "0000000000000004.1"):
+        (folder / name).touch()
+    assert (await send(worker, job_id, 4, b"two\n")).json() == {"offset": 8}
+    assert (await send(worker, job_id, 8, b"three\n")).json() == {"offset": 14}
+    assert (await admin.get(f"/jobs/{job_id}/logs")).text == "one\ntwo\nthree\n"
+    assert (await admin.get(f"/jobs/{job_id}/logs", params={"offset": 6})).text == "o\nthree\n"
+
+
 async def test_a_chunk_of_more_than_a_mebibyte_is_refused(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
