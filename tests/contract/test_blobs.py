@@ -81,7 +81,7 @@ class PowerCut:
         self._folders: dict[int, dict[str, int]] = {}
 
     def sync(self, handle: int) -> None:
-        path = Path(os.readlink(f"/proc/self/fd/{handle}"))
+        path = Path(f"/proc/self/fd/{handle}").readlink()
         inode = os.fstat(handle).st_ino
         if path.is_dir():
             self._folders[inode] = {each.name: each.lstat().st_ino for each in path.iterdir()}

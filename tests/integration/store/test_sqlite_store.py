@@ -94,8 +94,19 @@ async def test_the_file_is_for_its_owner_s_eyes(tmp_path: Path) -> None:
         assert {file.name for file in files} == names
 
 
-async def test_a_second_coordinator_on_the_same_file_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["same", "symlink", "hard link"])
+async def test_a_second_coordinator_on_the_same_file_is_refused(tmp_path: Path, name: str) -> None:
     path = tmp_path / "fleet.db"
+    path.touch()
+    other = tmp_path / "other" / "fleet.db"
+    other.parent.mkdir()
+    match name:
+        case "same":
+            other = path
+        case "symlink":
+            other.symlink_to(path)
+        case _:
+            other.hardlink_to(path)
     script = (
         "import asyncio, sys\n"
         "from gigafactory.store.sqlite.store import SqliteStore\n"
@@ -106,7 +117,7 @@ async def test_a_second_coordinator_on_the_same_file_is_refused(tmp_path: Path) 
     )
 
     def second() -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", script, str(path)]
+        command = [sys.executable, "-c", script, str(other)]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     async with SqliteStore.open(path) as store:

@@ -1,12 +1,17 @@
 """SQLite connections: settings, ownership, migrations and error messages."""
 
+import os
 import sqlite3
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from gigafactory.domain.errors import Unavailable
 from gigafactory.store.sqlite.queries import MIGRATIONS
+
+if sys.platform != "win32":
+    import fcntl
 
 WRITER_CACHE_KIB = 64 * 1024
 READER_CACHE_KIB = 16 * 1024
@@ -58,6 +63,11 @@ def _describe(path: Path, fault: sqlite3.Error) -> str:
     return f"the store {path} is unavailable: {advice or fault}"
 
 
+def _cannot_open(path: Path, fault: OSError) -> Unavailable:
+    advice = f"{_ADVICE['SQLITE_CANTOPEN']} ({fault.strerror})"
+    return Unavailable(f"the store {path} is unavailable: {advice}")
+
+
 def create_file(path: Path) -> None:
     """Create the file, readable by its owner only, unless it exists.
 
@@ -67,8 +77,7 @@ def create_file(path: Path) -> None:
         # Do not open an existing file: closing it would release the locks of this process.
         path.touch(mode=0o600)
     except OSError as fault:
-        advice = f"{_ADVICE['SQLITE_CANTOPEN']} ({fault.strerror})"
-        raise Unavailable(f"the store {path} is unavailable: {advice}") from fault
+        raise _cannot_open(path, fault) from fault
 
 
 def connect(path: Path, *, cache_kib: int) -> sqlite3.Connection:
@@ -102,11 +111,47 @@ def open_transaction(connection: sqlite3.Connection) -> Iterator[None]:
             connection.execute("ROLLBACK")
 
 
-def take_ownership(path: Path) -> sqlite3.Connection:
-    """Take ownership of the store; closing the returned connection releases it.
+@contextmanager
+def ownership(path: Path) -> Iterator[None]:
+    """Own the store for the block, under every name that its file has.
 
     Raises Unavailable if another coordinator owns the store.
     """
+    # A symbolic link is only another name of the file.
+    path = path.resolve()
+    with closing(_lock_name(path)):
+        create_file(path)
+        with _locked_file(path):
+            yield
+
+
+def _owned_by_another(path: Path) -> Unavailable:
+    return Unavailable(
+        f"the store {path} belongs to a running coordinator; stop that coordinator,"
+        " or give this one its own data folder (AQ_DATA)"
+    )
+
+
+@contextmanager
+def _locked_file(path: Path) -> Iterator[None]:
+    """Lock the file itself: a hard link or a mount gives it a second name, and a second log."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError as fault:
+        raise _cannot_open(path, fault) from fault
+    try:
+        if sys.platform != "win32":
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise _owned_by_another(path) from None
+        yield
+    finally:
+        # This also releases SQLite's own locks of this process, so it comes last.
+        os.close(handle)
+
+
+def _lock_name(path: Path) -> sqlite3.Connection:
     # Every system releases a SQLite lock when its process ends, even after a crash.
     file = path.with_name(path.name + ".owner")
     create_file(file)
@@ -118,11 +163,7 @@ def take_ownership(path: Path) -> sqlite3.Connection:
         owner.close()
         if getattr(fault, "sqlite_errorname", "") != "SQLITE_BUSY":
             raise
-        message = (
-            f"the store {path} belongs to a running coordinator; stop that coordinator,"
-            " or give this one its own data folder (AQ_DATA)"
-        )
-        raise Unavailable(message) from fault
+        raise _owned_by_another(path) from fault
     return owner
 
 

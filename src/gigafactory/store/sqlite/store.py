@@ -18,11 +18,10 @@ from gigafactory.store.sqlite.commit_sync import CommitSync
 from gigafactory.store.sqlite.connection import (
     WRITER_CACHE_KIB,
     connect,
-    create_file,
     map_db_errors,
     migrate,
     open_transaction,
-    take_ownership,
+    ownership,
 )
 from gigafactory.store.sqlite.job_query import find_rows
 from gigafactory.store.sqlite.queries import SQL
@@ -67,8 +66,7 @@ class SqliteStore:
         path = Path(path)
         with ExitStack() as stack:
             with map_db_errors(path):
-                stack.callback(take_ownership(path).close)
-                create_file(path)
+                stack.enter_context(ownership(path))
                 writer = connect(path, cache_kib=WRITER_CACHE_KIB)
                 stack.callback(writer.close)
                 migrate(writer, path)
