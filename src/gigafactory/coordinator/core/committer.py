@@ -9,7 +9,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, nullcontext
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
 import msgspec
@@ -54,6 +54,8 @@ class Plan(msgspec.Struct, Generic[Value], frozen=True):
 
     value: Value
     writes: tuple[Write, ...] = ()
+    answer_until: datetime | None = None
+    """How long the answer is kept for repetitions; None: for `ANSWER_TTL`."""
     retry_if_held: bool = False
     """If a unique key is taken, decide again with another key instead of refusing."""
 
@@ -154,7 +156,9 @@ class Committer:
                 plan = await decide()
                 if not plan.writes and key is None:
                     return plan.value
-                answer_writes = self._answer_write(key, digest, plan.value, stale)
+                answer_writes = self._answer_write(
+                    key, digest, plan.value, stale, plan.answer_until
+                )
                 writes = _with_token_guard(caller, (*plan.writes, *answer_writes))
                 verdict = await self.commit(caller.actor, what, *writes, epoch=epoch)
             match verdict:
@@ -190,7 +194,7 @@ class Committer:
     ) -> tuple[RecordChange, ...]:
         """Return the write that records one partial answer, to be stored with its change."""
         key, digest = _idempotency_key(caller, what, request)
-        return self._answer_write(key and f"{key}#{name}", digest, value, None)
+        return self._answer_write(key and f"{key}#{name}", digest, value, None, None)
 
     async def require_valid_token(self, caller: Caller) -> None:
         """Raise if the caller's token has changed since it was looked up.
@@ -202,7 +206,12 @@ class Committer:
             raise Unauthenticated("the token was revoked or rotated; get a new one")
 
     def _answer_write(
-        self, key: str | None, digest: str, value: object, stale: IdempotencyRecord | None
+        self,
+        key: str | None,
+        digest: str,
+        value: object,
+        stale: IdempotencyRecord | None,
+        until: datetime | None,
     ) -> tuple[RecordChange, ...]:
         if key is None:
             return ()
@@ -210,7 +219,7 @@ class Committer:
             key=key,
             request_hash=digest,
             value=msgspec.Raw(msgspec.json.encode(value)),
-            expires_at=self._clock.now() + ANSWER_TTL,
+            expires_at=until or self._clock.now() + ANSWER_TTL,
             rev=stale.rev + 1 if stale else 1,
         )
         return (RecordChange(before=stale, after=answer),)

@@ -7,13 +7,13 @@ from itertools import islice
 
 from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock, Store
+from gigafactory.coordinator.core.recent_keys import RecentKeys
 from gigafactory.coordinator.dispatch.grants import Grant, GrantRequest, Grants
 from gigafactory.coordinator.index.index import Index, SeatReservation
 from gigafactory.coordinator.runs.fencing import WorkerWrites
-from gigafactory.domain.errors import BudgetPaused, Fenced, Halted, OfferGone
+from gigafactory.domain.errors import BudgetPaused, Halted, OfferGone
 from gigafactory.domain.fleet.factory import Factory
 from gigafactory.domain.job import lease as leases
-from gigafactory.domain.job.change import Stored
 from gigafactory.domain.job.job import Job, Result, Step
 from gigafactory.domain.job.offer import require_offer, withdraw
 from gigafactory.domain.job.run_outcome import NO_PROGRESS, fail
@@ -24,6 +24,8 @@ from gigafactory.wire.limits import CLAIM_WAIT_MAX_S, GRANTS_MAX
 
 ACCEPT_TRIES_MAX = 5
 """Tries to accept an offer: each one sees what the last lost; a lock can be held for hours."""
+EMPTY_ANSWER_TTL = timedelta(minutes=10)
+EMPTY_ANSWERS_MAX = 20_000
 RECHECK_S = 1.0
 """How often a waiting claim checks again: back-offs and exclusions end without an event."""
 
@@ -48,6 +50,8 @@ class Claims:
         self._workers = workers
         self._grants = Grants(store, committer, clock, index, workers, lease_ttl=lease_ttl)
         self._ttl = lease_ttl
+        self._empty_answers = RecentKeys(clock, kept_for=EMPTY_ANSWER_TTL, most=EMPTY_ANSWERS_MAX)
+        """Claims that got nothing: a repetition must get nothing too, and costs no write."""
 
     async def claim(
         self,
@@ -66,9 +70,10 @@ class Claims:
         factory = await self._workers.require_factory(caller, factory_id)
         if earlier := await self._earlier_grants(caller, factory_id):
             return earlier
+        key = (factory_id, caller.request_key)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + min(wait_s, CLAIM_WAIT_MAX_S)
-        while True:
+        while not self._empty_answers.contains(key):
             await self._index.catch_up()
             picks = self._pick_jobs(factory, min(most, GRANTS_MAX))
             results = await self._grants.grant_picks(
@@ -77,11 +82,16 @@ class Claims:
             if None in results and (earlier := await self._earlier_grants(caller, factory_id)):
                 return earlier
             grants = [grant for grant in results if grant is not None]
-            if grants or (not picks and loop.time() >= deadline):
+            if grants:
                 return grants
+            if not picks and loop.time() >= deadline:
+                break
             if not picks:
                 await self._wait_for_update(min(RECHECK_S, deadline - loop.time()))
             factory = await self._workers.require_factory(caller, factory_id)
+        if caller.request_key is not None:
+            self._empty_answers.add(key)
+        return []
 
     async def _earlier_grants(self, caller: Caller, factory_id: str) -> Sequence[Grant]:
         # The same request may have been granted before, or concurrently by another coordinator.
@@ -188,15 +198,18 @@ class Claims:
 
         Raises Fenced.
         """
-        async with self._workers.fenced(caller, job_id, epoch):
+
+        async def decide() -> Plan[datetime]:
             job = await self._workers.require_job(caller, job_id)
-            renewal = leases.renew(
-                job, caller.factory_id or "", epoch, now=self._clock.now(), ttl=self._ttl
+            now, factory_id = self._clock.now(), caller.factory_id or ""
+            renewal = leases.renew(job, factory_id, epoch, now=now, ttl=self._ttl)
+            until = renewal.expires_at
+            return Plan(until, (renewal,), answer_until=until)
+
+        async with self._workers.fenced(caller, job_id, epoch):
+            return await self._committer.execute(
+                caller, "renew", decide, datetime, request=(job_id, epoch), epoch=epoch
             )
-            verdict = await self._committer.commit(caller.actor, "renew", renewal, epoch=epoch)
-            if not isinstance(verdict, Stored):
-                raise Fenced(job_id, presented=epoch, current=job.lease_epoch + 1)
-        return renewal.expires_at
 
     async def release(self, caller: Caller, job_id: str, epoch: int, reason: str) -> Job:
         """Return a job unfinished, or confirm that work under a revoked lease has stopped.

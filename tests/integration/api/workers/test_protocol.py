@@ -1,6 +1,7 @@
 """The worker's protocol over HTTP, as any other program may speak it."""
 
 import asyncio
+import itertools
 
 import httpx
 import pytest
@@ -96,6 +97,42 @@ async def test_a_worker_takes_a_job_from_claim_to_shipped(
 async def test_there_is_nothing_to_claim_when_nothing_is_queued(worker: Worker) -> None:
     answer = await worker.claim()
     assert (answer.status_code, answer.content) == (204, b"")
+
+
+async def test_a_repeated_claim_that_got_nothing_gets_nothing(
+    admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    async def claim(key: str) -> httpx.Response:
+        asked = {"factoryId": worker.id}
+        return await worker.http.post("/claim", json=asked, headers={"Idempotency-Key": key})
+
+    assert (await claim("first")).status_code == 204
+    await submit(admin)
+    assert (await claim("first")).status_code == 204
+    granted = await claim("second")
+    assert granted.status_code == 200
+    assert (await claim("second")).content == granted.content
+
+
+async def test_a_repeated_renewal_gets_the_same_answer(
+    admin: httpx.AsyncClient, worker: Worker
+) -> None:
+    await submit(admin)
+    grant = await worker.granted()
+    path, asked = f"/jobs/{grant['job']['id']}/lease/renew", {"leaseEpoch": grant["leaseEpoch"]}
+
+    async def renew(key: str) -> httpx.Response:
+        return await worker.http.post(path, json=asked, headers={"Idempotency-Key": key})
+
+    first = await renew("first")
+    assert first.status_code == 200
+    later = (await renew(f"later-{n}") for n in itertools.count())
+    assert (await anext(each async for each in later if each.json() != first.json())).is_success
+    assert (await renew("first")).content == first.content
+    ended = await worker.report(grant, stage="failed", result="crash", reason="it crashed")
+    assert ended.status_code == 200, ended.text
+    assert (await renew("first")).content == first.content
+    assert (await renew("another")).status_code == 409
 
 
 async def test_a_waiting_claim_gets_the_job_that_comes(
