@@ -24,6 +24,8 @@ ANSWERED = {"report", "release"}
 GAP_MIN = timedelta(seconds=21)
 """Shorter ones are hidden by what a lease lasts longer than it takes to renew it."""
 CLOCKS_APART = timedelta(seconds=1)
+TIME_APART_MAX = timedelta(seconds=10)
+"""Generous: a slow store delays the commit of a decision."""
 ENDS_A_TOKEN = {"rotate", "revoke", "deregister"}
 
 
@@ -57,6 +59,7 @@ class Judge:
         yield from self._workers()
         yield from self._renewals()
         yield from self._gaps(until)
+        yield from self._stretched()
         yield from self._keys()
         yield from self._names()
         yield from self._answers()
@@ -121,6 +124,8 @@ class Judge:
         for made in sorted(self._exchanges, key=lambda m: m.asked):
             if made.verb not in {"renew", "log"} or not made.accepted or made.served is None:
                 continue
+            if made.key and self._first[made.who, made.key] is not made:
+                continue
             tale = self._tales[made.request["job"]]
             who, epoch = made.who.removeprefix("factory:"), made.request["epoch"]
             if not tale.live_between(who, epoch, made.asked, made.served):
@@ -150,6 +155,19 @@ class Judge:
                     early = ended < event.at < told + gap - CLOCKS_APART
                     if mine and early and event.actor == "system:reaper":
                         yield f"3.3: {job_id} is taken away at {event.at:%X}, after a gap of {gap}"
+
+    def _stretched(self) -> Iterator[str]:
+        """15.2: the server's time goes on evenly, so no step of a wall clock stretches a lease.
+
+        Only where no coordinator stands still between a decision and its commit.
+        """
+        weather = self._world.weather
+        if weather.outages or weather.coordinator_crashes or weather.stalls or weather.hang_ups:
+            return
+        for event, at in self._world.history.times:
+            apart = self._world.time_of(at) - event.at
+            if abs(apart) > TIME_APART_MAX:
+                yield f"15.2: the server's time is {apart} late at {event.type} of {event.job_id}"
 
     def _names(self) -> Iterator[str]:
         """3.5: a name has one unfinished job."""

@@ -1,5 +1,6 @@
 """What clients asked and were told, and when the store took what in: all that the judge may see."""
 
+import asyncio
 import itertools
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -7,6 +8,7 @@ from typing import Any
 
 from gigafactory.domain.errors import Refused
 from gigafactory.domain.job.change import RecordChange, Write, events_of
+from gigafactory.domain.job.job import Event
 from gigafactory.domain.tenancy.leader import Leader
 
 
@@ -47,6 +49,8 @@ class History:
         """Begin with nothing."""
         self._moments = itertools.count(1)
         self.exchanges: list[Exchange] = []
+        self.times: list[tuple[Event, float]] = []
+        """Every event, and the second of the loop at which it was stored."""
         self.commits: list[tuple[int, int]] = []
         """For each commit with events: the position of its last event, and the moment."""
         self.broken: list[str] = []
@@ -69,6 +73,8 @@ class History:
         """Note that the store has taken in what a coordinator wrote, up to a position."""
         if position:
             self.commits.append((position, self.moment()))
+        now = asyncio.get_running_loop().time()
+        self.times += ((event, now) for event in events_of(writes))
         for write in writes:
             if isinstance(write, RecordChange) and isinstance(write.after, Leader):
                 self.leader = write.after.holder

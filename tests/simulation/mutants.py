@@ -283,6 +283,13 @@ MUTANTS: tuple[Mutant, ...] = (
         1,
     ),
     Mutant(
+        "no-steady",
+        "the time since boot in the coordinator's clock",
+        swaps.clock_stands_still,
+        "pauses",
+        0,
+    ),
+    Mutant(
         "no-ceiling",
         "the budget ceiling",
         swaps.ceiling_ignored,

@@ -6,12 +6,13 @@ from collections.abc import Coroutine
 from typing import Any
 
 from gigafactory.coordinator.coordinator import Coordinator, CoordinatorSettings
+from gigafactory.coordinator.core.stored_time import newest_stored_time
 from gigafactory.dispatch.local import LocalDispatch
 from gigafactory.domain.errors import Refused
 from gigafactory.store.memory import MemoryStore
 from tests.simulation.faulty_store import FaultyStore
 from tests.simulation.history import History
-from tests.simulation.ports import MemoryBlobs, SeededIds, SimulatedClock
+from tests.simulation.ports import MemoryBlobs, SeededIds, simulated_clock
 from tests.simulation.weather import Weather
 
 
@@ -60,11 +61,14 @@ class Node:
                 self.name, self._inner, self._rng, self._history, self._weather
             )
             self._store.away_until = self._away_until
+            clock = simulated_clock(
+                lambda: self._offset + self._ahead.seconds, await newest_stored_time(self._inner)
+            )
             coordinator = Coordinator(
                 self._store,
                 LocalDispatch(),
                 self._blobs,
-                SimulatedClock(lambda: self._offset + self._ahead.seconds),
+                clock,
                 self._ids,
                 settings=self._settings,
                 builtin_profiles={},
@@ -130,8 +134,9 @@ class Node:
 
 
 class Ahead:
-    """How far the clocks of all coordinators have jumped."""
+    """How far the wall clocks of all coordinators are ahead of the loop."""
 
     def __init__(self, seconds: float) -> None:
         """Begin so far ahead of the loop."""
+        self.at_first = seconds
         self.seconds = seconds

@@ -6,23 +6,25 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import datetime, timedelta
 
 from gigafactory.domain.errors import NotFound
+from gigafactory.system.clock import EPOCH, MILLISECOND_NS, SystemClock
 from tests.support.builders import NOON
 
 MILLISECOND = timedelta(milliseconds=1)
 
 
-class SimulatedClock:
-    """The loop's time as one coordinator sees it: set apart, jumping forward, never going back."""
+def simulated_clock(ahead: Callable[[], float], not_before: datetime) -> SystemClock:
+    """The real clock on a machine whose wall clock is ahead of the loop by so many seconds."""
+    loop = asyncio.get_running_loop()
 
-    def __init__(self, ahead: Callable[[], float]) -> None:
-        """Be ahead of the loop's time by so many seconds, whatever that is at the moment."""
-        self._ahead = ahead
-        self._last = NOON
+    def wall() -> int:
+        # In whole milliseconds, so that the arithmetic of times is exact.
+        since_noon = NOON + int((loop.time() + ahead()) * 1000) * MILLISECOND
+        return (since_noon - EPOCH) // MILLISECOND * MILLISECOND_NS
 
-    def now(self) -> datetime:
-        seconds = asyncio.get_running_loop().time() + self._ahead()
-        self._last = max(self._last, NOON + int(seconds * 1000) * MILLISECOND)
-        return self._last
+    def steady() -> int:
+        return int(loop.time() * 1000) * MILLISECOND_NS
+
+    return SystemClock(not_before=not_before, wall=wall, steady=steady)
 
 
 class SeededIds:

@@ -140,6 +140,7 @@ class Run:
                     "renew",
                     lambda c, by: c.claims.renew(by, self.job_id, self.epoch),
                     tries=2,
+                    key=machine.new_key(),
                     job=self.job_id,
                     epoch=self.epoch,
                 )

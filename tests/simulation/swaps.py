@@ -41,6 +41,7 @@ from gigafactory.domain.tenancy import budget_reservation as spending
 from gigafactory.domain.tenancy.access import Caller
 from gigafactory.domain.tenancy.budget import Budget
 from gigafactory.store.memory import MemoryStore
+from gigafactory.system.clock import SystemClock
 
 Patch = AbstractContextManager[None]
 
@@ -328,3 +329,12 @@ def ceiling_ignored() -> Patch:
         (spending, "reservation_refusal", willing),
         (fleet, "reservation_refusal", willing),
     )
+
+
+def clock_stands_still() -> Patch:
+    """The coordinator's clock follows the wall clock, and waits for it after a step back."""
+
+    def advance(self: SystemClock) -> None:
+        self._now = max(self._now, self._wall())
+
+    return swapped((SystemClock, "_advance", advance))

@@ -54,7 +54,7 @@ SCENARIOS: dict[str, Weather] = {
     "crashes": Weather(
         coordinator_crashes=2, machine_crashes=3, lost_commits=0.02, slow_store=0.1, twins=True
     ),
-    "pauses": Weather(pauses=8, clock_jumps=1, slow_store=0.4, late_messages=0.05),
+    "pauses": Weather(pauses=8, clock_jumps=4, slow_store=0.4, late_messages=0.05),
     "meddling": Weather(coordinators=2, slow_store=0.2, meddling=12, late_messages=0.05, stalls=2),
     "storm": Weather(
         coordinators=2,

@@ -258,15 +258,17 @@ class World:
             self.history.gaps.append((moment, begun, self._now()))
 
     async def _clock_jump(self) -> None:
-        by = self.rng.choice((0.5, 8.0, 60.0)) * self.rng.random()
-        self.note(f"the clocks jump by {by:.1f} s")
-        moment, begun = self.history.moment(), self._now()
+        by = self.rng.choice((0.5, 8.0, 60.0)) * self.rng.uniform(-1.0, 1.0)
+        self.note(f"the wall clocks are set by {by:.1f} s")
         self.ahead.seconds += by
-        self.history.gaps.append((moment, begun, self._now()))
         await asyncio.sleep(0)
 
     def _now(self) -> datetime:
-        return NOON + timedelta(seconds=asyncio.get_running_loop().time() + self.ahead.seconds)
+        return self.time_of(asyncio.get_running_loop().time())
+
+    def time_of(self, at: float) -> datetime:
+        """The server's time at a second of the loop: no step of a wall clock changes it."""
+        return NOON + timedelta(seconds=at + self.ahead.at_first)
 
     async def _settle(self) -> None:
         """No more faults; everybody comes back, and work goes on until nothing is left to do."""

@@ -1,24 +1,81 @@
-"""The system clock."""
+"""Clocks that run at an even speed, whatever happens to the wall clock."""
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+import structlog
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-NANOSECONDS = 1_000_000
+MILLISECOND_NS = 1_000_000
+SECOND_NS = 1_000_000_000
+SLEW = 100
+"""One part in so many: how much faster or slower the time may run to approach the wall clock."""
+STEP_MIN_NS = SECOND_NS
+"""A step of the wall clock that is worth a message."""
+JUMP_MIN_NS = 300 * SECOND_NS
+"""A wall clock that is further ahead is followed at once: the machine was asleep, or set."""
+
+Nanoseconds = Callable[[], int]
+
+log = structlog.get_logger()
+
+
+def since_boot_ns() -> int:
+    """Return the nanoseconds since boot, by a clock that is never set and counts during sleep."""
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+    return time.monotonic_ns()
 
 
 class SystemClock:
-    """The machine's time in UTC, to the millisecond; it stands still if that steps back."""
+    """The time in UTC, to the millisecond: it starts at the wall clock and never goes back.
 
-    def __init__(self) -> None:
-        self._millis = 0
+    It advances with the time since boot, so that no step of the wall clock can stretch a lease or
+    a back-off, and approaches the wall clock slowly.
+    """
+
+    def __init__(
+        self,
+        *,
+        not_before: datetime = EPOCH,
+        wall: Nanoseconds = time.time_ns,
+        steady: Nanoseconds = since_boot_ns,
+    ) -> None:
+        """Start at `not_before`, the last known time, if the wall clock is behind it."""
+        self._wall = wall
+        self._steady = steady
+        self._steady_at = steady()
+        self._offset = wall() - self._steady_at
+        self._now = max(wall(), (not_before - EPOCH) // timedelta(microseconds=1) * 1000)
+        self._millis = -1
         self._last = EPOCH
+        if self._now - wall() >= STEP_MIN_NS:
+            log.warning(
+                "the wall clock is behind the last stored time; going on from that: set the clock",
+                behind_s=(self._now - wall()) / SECOND_NS,
+            )
 
     def now(self) -> datetime:
         """Return the time."""
-        millis = time.time_ns() // NANOSECONDS
+        self._advance()
+        millis = self._now // MILLISECOND_NS
         # Calls within one millisecond share one datetime.
-        if millis > self._millis:
+        if millis != self._millis:
             self._millis = millis
             self._last = EPOCH + timedelta(milliseconds=millis)
         return self._last
+
+    def _advance(self) -> None:
+        steady, wall = self._steady(), self._wall()
+        elapsed, self._steady_at = steady - self._steady_at, steady
+        step, self._offset = wall - steady - self._offset, wall - steady
+        if abs(step) >= STEP_MIN_NS:
+            log.warning("the wall clock was set; no lease is affected", by_s=step / SECOND_NS)
+        self._now += elapsed
+        ahead = wall - self._now
+        if ahead > JUMP_MIN_NS:
+            self._now = wall
+        else:
+            limit = elapsed // SLEW
+            self._now += max(-limit, min(ahead, limit))

@@ -14,6 +14,7 @@ from gigafactory.config.settings import Config
 from gigafactory.coordinator.coordinator import Coordinator, CoordinatorSettings
 from gigafactory.coordinator.core.history import history_file
 from gigafactory.coordinator.core.ports import Clock, Store, TrackerBinding
+from gigafactory.coordinator.core.stored_time import newest_stored_time
 from gigafactory.dispatch.local import LocalDispatch
 from gigafactory.domain.errors import Fault, Invalid, Unavailable
 from gigafactory.profiles import shipped
@@ -27,7 +28,7 @@ from gigafactory.wiring.trackers import open_trackers
 STORES = "sqlite:///…, postgresql://… or memory:"
 EMBEDDED = frozenset({"sqlite", "memory"})
 """Stores that only one coordinator can use."""
-CLOCK_EVERY_S = 60.0
+CLOCK_EVERY_S = 15.0
 
 
 @asynccontextmanager
@@ -101,7 +102,7 @@ async def _store(url: str) -> AsyncIterator[tuple[Store, Clock]]:
             from gigafactory.store.sqlite.store import SqliteStore
 
             async with SqliteStore.open(url_path(url)) as store:
-                yield store, SystemClock()
+                yield store, SystemClock(not_before=await newest_stored_time(store))
         case "postgresql" | "postgres":
             async with _postgres(url) as (shared, clock):
                 yield shared, clock
@@ -126,7 +127,8 @@ async def _postgres(url: str) -> AsyncIterator[tuple[Store, Clock]]:
             "a PostgreSQL store needs an extra: pip install 'gigafactory[postgres]'"
         ) from None
     async with PostgresStore.open(url) as store:
-        clock = await DatabaseClock.start(store.measure_offset)
+        last = await newest_stored_time(store)
+        clock = await DatabaseClock.start(store.measure_offset, not_before=last)
         syncing = asyncio.create_task(run_every(CLOCK_EVERY_S, clock.measure_offset, name="clock"))
         try:
             yield store, clock

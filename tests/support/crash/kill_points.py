@@ -139,7 +139,7 @@ def run(typed: Sequence[str], *, at: str | None = None, ahead: float = 0.0) -> i
         points = [KillPoint.read(written) for written in at.split(",")]
         vars(wiring)["history_file"] = _killing_file(points)
     if ahead:
-        vars(wiring)["SystemClock"] = lambda: FastClock(timedelta(seconds=ahead))
+        vars(wiring)["SystemClock"] = lambda **_: FastClock(timedelta(seconds=ahead))
     sys.argv = ["aq", *typed]
     return aq()
 
