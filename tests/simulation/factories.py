@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.coordinator.core.ports import Message
 from gigafactory.coordinator.dispatch.grants import Grant
-from gigafactory.domain.errors import Refused, Unauthenticated, Unavailable
+from gigafactory.domain.errors import Refused, TwinFactory, Unauthenticated, Unavailable
 from gigafactory.domain.fleet.factory import EngineSeats, Factory, Pressure
 from gigafactory.domain.tenancy.access import Caller
 from gigafactory.wire.fleet import Command
@@ -21,6 +21,7 @@ from tests.support.builders import NOON
 
 Value = TypeVar("Value")
 
+RESTART_S = 1.0
 HEARTBEAT_S = 10.0
 SAFETY_CLAIM_S = 15.0
 TRIES_MAX = 30
@@ -153,6 +154,12 @@ class Machine:
         self.spawn(self._heartbeats())
         self.spawn(ways[self.make.mode]())
 
+    def _restart(self, boots: int) -> None:
+        """End, and be started again by what watches over the process."""
+        if self.running and self.boots == boots:
+            self.crash()
+            self.boot()
+
     async def _heartbeats(self) -> None:
         while not self.lost_token:
             await asyncio.sleep(HEARTBEAT_S * self.rng.uniform(0.8, 1.1))
@@ -188,6 +195,9 @@ class Machine:
                 tries=2,
                 factory=self.id,
             )
+        except TwinFactory:
+            asyncio.get_running_loop().call_later(RESTART_S, self._restart, self.boots)
+            return
         except (Lost, Refused):
             return
         self.draining = any(command.type == "drain" for command in commands)

@@ -195,6 +195,7 @@ NotificationKind = Literal[
     "unroutable",
     "late",
     "factory_offline",
+    "factory_twin",
     "engine_unavailable",
     "budget",
     "routing_tripped",

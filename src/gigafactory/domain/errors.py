@@ -153,6 +153,12 @@ class IdempotencyConflict(Conflict):
     code = "idempotency_conflict"
 
 
+class TwinFactory(Conflict):
+    """Another process with the identity of this factory is running."""
+
+    code = "twin_factory"
+
+
 class OfferGone(Conflict):
     """The offer was withdrawn, or the job went to another factory."""
 

@@ -124,6 +124,8 @@ class HeartbeatDoc(RequestDoc, frozen=True, kw_only=True, forbid_unknown_fields=
 
     factory_id: FactoryId
     instance_id: Word
+    place: Line | None = None
+    """Host and data folder; tells a restarted factory from a copy of its data folder."""
     capabilities: Annotated[tuple[str, ...], Meta(max_length=500)] = ()
     engines: Annotated[dict[EngineName, EngineDoc], Meta(max_length=100)] = msgspec.field(
         default_factory=dict
@@ -160,6 +162,7 @@ class HeartbeatDoc(RequestDoc, frozen=True, kw_only=True, forbid_unknown_fields=
             id=self.factory_id,
             token_id="",
             instance_id=self.instance_id,
+            place=self.place,
             os=self.os,
             labels=self.labels,
             capabilities=self.capabilities,

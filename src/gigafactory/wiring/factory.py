@@ -1,6 +1,7 @@
 """Build the factory agent: detect the machine and assemble the parts."""
 
 import os
+import socket
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -267,6 +268,8 @@ class _HeartbeatBuilder:
         self._machine = machine
         self._clock = clock
         self._before: health.MachineHealth | None = None
+        folder = equipment.data_dir.root.resolve()
+        self._place = f"{socket.gethostname()}:{folder} (inode {folder.stat().st_ino})"[:200]
         self.agent: Agent | None = None
 
     @property
@@ -285,6 +288,7 @@ class _HeartbeatBuilder:
         return HeartbeatDoc(
             factory_id=self._membership.factory_id,
             instance_id=self._instance_id,
+            place=self._place,
             capabilities=tuple(self._detected.capabilities),
             engines={name: self._engine(name, seats[name]) for name in seats},
             slots=0 if self.agent and self.agent.draining else slots,

@@ -12,7 +12,7 @@ from gigafactory.coordinator.dispatch.grants import Grant, GrantRequest, Grants
 from gigafactory.coordinator.index.index import Index, SeatReservation
 from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.errors import BudgetPaused, Halted, OfferGone
-from gigafactory.domain.fleet.factory import Factory
+from gigafactory.domain.fleet.factory import Factory, require_only_instance
 from gigafactory.domain.job import lease as leases
 from gigafactory.domain.job.job import Job, Result, Step
 from gigafactory.domain.job.offer import require_offer, withdraw
@@ -65,9 +65,11 @@ class Claims:
         """Lease up to `most` of the best jobs for this factory, waiting up to `wait_s` for one.
 
         The leases belong to `instance_id`, or else to the instance that sent the last heartbeat.
-        A halted fleet grants nothing. Raises Forbidden for another factory's id.
+        A halted fleet grants nothing. Raises Forbidden for another factory's id,
+        TwinFactory for an instance that was replaced.
         """
         factory = await self._workers.require_factory(caller, factory_id)
+        self._require_not_replaced(factory, instance_id)
         if earlier := await self._earlier_grants(caller, factory_id):
             return earlier
         key = (factory_id, caller.request_key)
@@ -92,6 +94,11 @@ class Claims:
         if caller.request_key is not None:
             self._empty_answers.add(key)
         return []
+
+    def _require_not_replaced(self, factory: Factory, instance_id: str | None) -> None:
+        if instance_id is not None:
+            now = self._clock.now()
+            require_only_instance(factory, instance_id, None, vitals=None, now=now)
 
     async def _earlier_grants(self, caller: Caller, factory_id: str) -> Sequence[Grant]:
         # The same request may have been granted before, or concurrently by another coordinator.
@@ -126,11 +133,12 @@ class Claims:
     ) -> Grant:
         """Accept a standing offer: lease the job.
 
-        Raises OfferGone, Forbidden, NotFound, Halted, BudgetPaused.
+        Raises OfferGone, Forbidden, NotFound, Halted, BudgetPaused, TwinFactory.
         """
         for _ in range(ACCEPT_TRIES_MAX):
             await self._index.catch_up()
             factory = await self._workers.require_factory(caller, factory_id)
+            self._require_not_replaced(factory, instance_id)
             if earlier := await self._earlier_grants(caller, factory_id):
                 return earlier[0]
             job = await self._workers.require_job(caller, job_id)

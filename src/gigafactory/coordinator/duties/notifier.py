@@ -42,6 +42,7 @@ WORDS = {
     "unroutable": "can be run by no factory",
     "late": "waits longer than it should",
     "factory_offline": "is offline",
+    "factory_twin": "runs twice",
     "engine_unavailable": "has lost an engine",
     "budget": "needs a look",
     "routing_tripped": "was switched back",

@@ -1,7 +1,9 @@
 """Enrolled factories: heartbeats, commands, draining and last-seen times."""
 
 from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
 
+import structlog
 from msgspec.structs import replace
 
 from gigafactory.coordinator.core.audit import audit_event
@@ -10,14 +12,24 @@ from gigafactory.coordinator.core.ports import Clock, JobQuery, Store, all_recor
 from gigafactory.coordinator.index.index import Index
 from gigafactory.coordinator.index.past_capabilities import departure_data
 from gigafactory.coordinator.runs.fencing import WorkerWrites
-from gigafactory.domain.errors import NotFound
-from gigafactory.domain.fleet.factory import Factory, Pressure, Vitals, merge_heartbeat
+from gigafactory.domain.errors import NotFound, TwinFactory
+from gigafactory.domain.fleet.factory import (
+    Factory,
+    Pressure,
+    Vitals,
+    merge_heartbeat,
+    require_only_instance,
+)
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job import lease as leases
 from gigafactory.domain.job.change import FactoriesSeen, RecordChange, Write
 from gigafactory.domain.job.job import Job, Result
 from gigafactory.domain.tenancy.access import Caller
 from gigafactory.wire.fleet import Command
+
+TWIN_SHOWN_FOR = timedelta(minutes=5)
+
+log = structlog.get_logger()
 
 
 class Factories:
@@ -31,16 +43,25 @@ class Factories:
         self._clock = clock
         self._index = index
         self._workers = workers
+        self._twins: dict[str, tuple[datetime, datetime, str]] = {}
+        """By factory: when a second process was last and first refused, and why."""
 
     async def heartbeat(
         self, caller: Caller, report: Factory, pressure: Pressure, running: Collection[str]
     ) -> Sequence[Command]:
         """Record a heartbeat, and return the commands for the factory.
 
-        Raises Forbidden for the factory of another token, NotFound.
+        Raises Forbidden for the factory of another token, NotFound, TwinFactory.
         """
         known = await self._workers.find_factory(caller, report.id)
         now = self._clock.now()
+        try:
+            self._require_only_instance(known, report, now)
+        except TwinFactory as twin:
+            since, _ = self.twin(report.id) or (now, "")
+            self._twins[report.id] = (now, since, twin.detail)
+            log.warning("heartbeat of a twin refused", factory=report.id, reason=twin.detail)
+            raise
         self._index.record_heartbeat(
             report.id,
             Vitals(
@@ -60,10 +81,27 @@ class Factories:
         await self._index.catch_up()
         return self.commands(report.id)
 
+    def _require_only_instance(self, known: Factory, report: Factory, now: datetime) -> None:
+        vitals = self._index.vitals.get(report.id)
+        require_only_instance(known, report.instance_id, report.place, vitals=vitals, now=now)
+
+    def twin(self, factory_id: str) -> tuple[datetime, str] | None:
+        """Return since when a second process is refused, and why; None if none was lately."""
+        last, since, why = self._twins.get(factory_id, (None, None, ""))
+        if last is None or since is None or self._clock.now() - last >= TWIN_SHOWN_FOR:
+            return None
+        return since, why
+
     async def _save_announcement(self, caller: Caller, report: Factory) -> None:
         async def decide() -> Plan[None]:
             known = await self._store.record(Factory, report.id)
-            if known is None or (after := merge_heartbeat(known, report)) == known:
+            if known is None:
+                return Plan(None)
+            # Another coordinator may have replaced this instance meanwhile.
+            require_only_instance(
+                known, report.instance_id, None, vitals=None, now=self._clock.now()
+            )
+            if (after := merge_heartbeat(known, report)) == known:
                 return Plan(None)
             event = audit_event(
                 event_types.FACTORY_CHANGED,

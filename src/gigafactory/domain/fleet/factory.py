@@ -5,7 +5,12 @@ from typing import ClassVar
 
 import msgspec
 
+from gigafactory.domain.errors import TwinFactory
+
 OFFLINE_AFTER = timedelta(seconds=90)
+TWIN_SILENCE = timedelta(seconds=45)
+"""A process that was silent for so long is taken for dead by another with the same identity."""
+EARLIER_INSTANCES_MAX = 8
 HEALTH_FLOOR = 0.3
 COOL_DOWN_MIN = timedelta(seconds=60)
 COOL_DOWN_MAX = timedelta(hours=1)
@@ -52,6 +57,10 @@ class Factory(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     capabilities_allowed: tuple[str, ...] | None = None
     """The advertised capabilities that count (the scope of its token); None for all."""
     instance_id: str = ""
+    place: str | None = None
+    """The host and data folder of the instance; None if it did not tell."""
+    earlier_instances: tuple[str, ...] = ()
+    """Instances that were replaced, newest first; a message of theirs is late, or of a twin."""
     os: str | None = None
     labels: tuple[str, ...] = ()
     capabilities: tuple[str, ...] = ()
@@ -145,6 +154,27 @@ def _with_engine(factory: Factory, engine: str, seats: EngineSeats) -> Factory:
     )
 
 
+def require_only_instance(
+    known: Factory, instance_id: str, place: str | None, *, vitals: Vitals | None, now: datetime
+) -> None:
+    """Check that a message comes from the factory's only process, or from its successor.
+
+    A process in the same data folder is the successor at once: a lock keeps two from running there.
+    Raises TwinFactory.
+    """
+    if instance_id == known.instance_id or not known.instance_id:
+        return
+    silence = now - vitals.last_seen if vitals is not None else TWIN_SILENCE
+    elsewhere = None not in {place, known.place} and place != known.place
+    if instance_id in known.earlier_instances or (elsewhere and silence < TWIN_SILENCE):
+        raise TwinFactory(
+            f"factory {known.id} is already running at {known.place or 'another place'};"
+            f" the process at {place or 'an unnamed place'} has the same identity."
+            " Is its data folder a copy? Enroll it under its own name with `aq factory enroll`."
+            " Has the factory moved? Stop the other process, and start this one a minute later"
+        )
+
+
 def merge_heartbeat(known: Factory, reported: Factory) -> Factory:
     """Return the factory after a heartbeat: the reported state plus the coordinator's own fields.
 
@@ -171,7 +201,14 @@ def merge_heartbeat(known: Factory, reported: Factory) -> Factory:
         streaming=known.streaming,
         enrolled_at=known.enrolled_at,
         os=reported.os or known.os,
+        earlier_instances=_earlier_instances(known, reported),
         engines=engines,
         rev=known.rev,
     )
     return fresh if fresh == known else msgspec.structs.replace(fresh, rev=known.rev + 1)
+
+
+def _earlier_instances(known: Factory, reported: Factory) -> tuple[str, ...]:
+    if not known.instance_id or reported.instance_id == known.instance_id:
+        return known.earlier_instances
+    return (known.instance_id, *known.earlier_instances)[:EARLIER_INSTANCES_MAX]

@@ -7,7 +7,7 @@ import structlog
 
 from gigafactory.client import workers
 from gigafactory.client.transport.async_client import AsyncClient
-from gigafactory.domain.errors import Invalid, NotFound, Refused, Unauthenticated
+from gigafactory.domain.errors import Invalid, NotFound, Refused, TwinFactory, Unauthenticated
 from gigafactory.wire.fleet import Command, HeartbeatDoc
 
 EVERY_S = 15.0
@@ -50,7 +50,8 @@ class Heartbeats:
     async def run(self, execute: Callable[[Sequence[Command]], None]) -> None:
         """Send heartbeats forever; pass the commands of each response to `execute`.
 
-        Raises Unauthenticated, NotFound and Invalid, which a later heartbeat cannot repair.
+        Raises Unauthenticated, NotFound, Invalid and TwinFactory: a later heartbeat cannot repair
+        them.
         """
         while True:
             pause = RETRY_S
@@ -60,7 +61,7 @@ class Heartbeats:
                 self.disconnected = False
                 execute(response.commands)
                 pause = response.settings.heartbeat_sec
-            except (Unauthenticated, NotFound, Invalid):
+            except (Unauthenticated, NotFound, Invalid, TwinFactory):
                 raise
             except Refused as refused:
                 self.disconnected = True

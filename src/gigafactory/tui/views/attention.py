@@ -8,11 +8,15 @@ from gigafactory.tui.widgets.text import AMBER, DIM, RED, TextCell
 from gigafactory.wire.admin import AttentionItemView
 
 PROBLEM_KINDS = frozenset(
-    {"failed", "factory_offline", "engine_unavailable", "unroutable", "dep_failed", "invalid"}
+    {
+        *("failed", "factory_offline", "factory_twin", "engine_unavailable"),
+        *("unroutable", "dep_failed", "invalid"),
+    }
 )
 """Kinds of problems; all other kinds need a decision."""
 KIND_LABELS = {
     "factory_offline": "offline",
+    "factory_twin": "twin",
     "engine_unavailable": "engine",
     "budget_paused": "paused",
     "routing_tripped": "routing",

@@ -19,7 +19,7 @@ from gigafactory.web.site.rendering import render, render_page
 from gigafactory.web.site.session import WebSession, require_session
 
 EACH_MAX = 30
-FAULTS = frozenset({"failed", "factory_offline", "engine_unavailable"})
+FAULTS = frozenset({"failed", "factory_offline", "factory_twin", "engine_unavailable"})
 
 
 class AttentionLink(NamedTuple):
@@ -35,6 +35,7 @@ LINKS = {
     "budget": AttentionLink("/budget", "Set the limit"),
     "routing_tripped": AttentionLink("/insights#routing", "Show the evidence"),
     "factory_offline": AttentionLink("/fleet#", "Show the machine", anchored=True),
+    "factory_twin": AttentionLink("/fleet#", "Show the machine", anchored=True),
     "engine_unavailable": AttentionLink("/fleet#", "Show the machine", anchored=True),
 }
 

@@ -7,13 +7,13 @@ from msgspec.structs import replace
 
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.coordinator.dispatch.grants import Grant
-from gigafactory.domain.errors import Fenced, NotFound
+from gigafactory.domain.errors import Fenced, NotFound, TwinFactory
 from gigafactory.domain.fleet.factory import OFFLINE_AFTER, Pressure, Vitals, is_online
 from gigafactory.domain.job.job import Stage
 from gigafactory.domain.job.worker_report import Report
 from gigafactory.domain.manifest.job_file import parse_json_job
 from tests.support.api_server import SYSTEM
-from tests.support.builders import after
+from tests.support.builders import a_factory, after
 from tests.support.memory_coordinator import MAC, House
 
 ANN = replace(SYSTEM, product="notes")
@@ -121,3 +121,26 @@ async def test_a_factory_that_was_deregistered_is_not_brought_back(house: House)
     await fleet.factories.save_last_seen()
     assert "mac-1" not in fleet.index.factories
     assert await house.store.last_seen() == {"mac-1": after(0)}
+
+
+async def test_a_copied_data_folder_ends_no_lease_and_is_named(house: House) -> None:
+    fleet = await house.with_factory()
+    here, there = a_factory(place="one:/data"), a_factory(place="two:/data", instance_id="copy")
+    await fleet.factories.heartbeat(MAC, here, Pressure(), ())
+    grant = await granted(fleet)
+    with pytest.raises(TwinFactory, match="already running at one:/data"):
+        await fleet.factories.heartbeat(MAC, there, Pressure(), ())
+    job = await house.store.job(grant.job.id)
+    assert job is not None
+    assert job.lease == grant.lease
+    await fleet.claims.renew(MAC, grant.job.id, grant.lease.epoch)
+    (item,) = [i for i in await fleet.attention.list(ANN) if i.kind == "factory_twin"]
+    assert (item.subject, "two:/data" in item.reason) == ("mac-1", True)
+    house.clock.seconds += LONG_S
+    await fleet.factories.heartbeat(MAC, there, Pressure(), ())
+    with pytest.raises(TwinFactory):
+        await fleet.factories.heartbeat(MAC, here, Pressure(), ())
+    with pytest.raises(TwinFactory):
+        await fleet.claims.claim(MAC, "mac-1", instance_id=here.instance_id)
+    house.clock.seconds += LONG_S * 2
+    assert not [i for i in await fleet.attention.list(ANN) if i.kind == "factory_twin"]

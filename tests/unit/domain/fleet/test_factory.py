@@ -7,10 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from gigafactory.domain.errors import TwinFactory
 from gigafactory.domain.fleet.factory import (
     COOL_DOWN_MAX,
     COOL_DOWN_MIN,
+    EARLIER_INSTANCES_MAX,
     OFFLINE_AFTER,
+    TWIN_SILENCE,
     EngineSeats,
     Pressure,
     Vitals,
@@ -18,6 +21,7 @@ from gigafactory.domain.fleet.factory import (
     health_score,
     is_online,
     merge_heartbeat,
+    require_only_instance,
     start_cool_down,
 )
 from tests.support.builders import NOON, a_factory, after
@@ -144,3 +148,50 @@ def test_an_engine_s_own_word_on_its_rest_comes_first() -> None:
     engines = merge_heartbeat(known, told).engines
     assert engines["claude"] == replace(own, strikes=2)
     assert engines["codex"] == EngineSeats()
+
+
+HERE, THERE = "one:/data", "two:/data"
+ALIVE, DEAD = Vitals(last_seen=NOON), Vitals(last_seen=NOON - TWIN_SILENCE)
+
+
+@pytest.mark.parametrize(
+    ("instance", "place", "vitals"),
+    [
+        ("mac-1-a", THERE, ALIVE),
+        ("mac-1-b", HERE, ALIVE),
+        ("mac-1-b", None, ALIVE),
+        ("mac-1-b", THERE, DEAD),
+        ("mac-1-b", THERE, None),
+    ],
+    ids=["the same", "restarted", "of unknown place", "moved", "moved, never seen"],
+)
+def test_a_factory_may_be_restarted_or_moved(
+    instance: str, place: str | None, vitals: Vitals | None
+) -> None:
+    known = a_factory(place=HERE)
+    require_only_instance(known, instance, place, vitals=vitals, now=NOON)
+    unknown = replace(known, instance_id="")
+    require_only_instance(unknown, instance, THERE, vitals=ALIVE, now=NOON)
+
+
+def test_a_second_live_process_is_refused_by_name() -> None:
+    known = a_factory(place=HERE)
+    with pytest.raises(TwinFactory, match=r"already running at one:/data.*at two:/data"):
+        require_only_instance(known, "mac-1-b", THERE, vitals=ALIVE, now=NOON)
+
+
+def test_a_process_that_was_replaced_does_not_come_back() -> None:
+    known = a_factory()
+    after_restart = merge_heartbeat(known, replace(known, instance_id="mac-1-b"))
+    assert after_restart.earlier_instances == ("mac-1-a",)
+    assert merge_heartbeat(after_restart, after_restart) == after_restart
+    with pytest.raises(TwinFactory, match=r"another place.*an unnamed place"):
+        require_only_instance(after_restart, "mac-1-a", None, vitals=None, now=NOON)
+    for number in range(EARLIER_INSTANCES_MAX * 2):
+        known = merge_heartbeat(known, replace(known, instance_id=f"mac-1-{number}"))
+    assert len(known.earlier_instances) == EARLIER_INSTANCES_MAX
+
+
+def test_the_first_process_of_a_factory_replaces_none() -> None:
+    enrolled = a_factory(instance_id="")
+    assert merge_heartbeat(enrolled, a_factory()).earlier_instances == ()
