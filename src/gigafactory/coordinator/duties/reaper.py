@@ -68,7 +68,7 @@ class Reaper:
         """Return the writes that end one expired lease of a job; others wait for the next step."""
         lease = job.lease
         if lease is not None and lease.expires_at <= now:
-            change = leases.expire(job, now=now)
+            change = leases.expire(job, now=now, live_instances=self._workers.live_instances(now))
             ended = await self._workers.end_run_writes(lease, Result.LOST, change.after.reason)
             return (change, *ended)
         epoch = next(ending.epoch for ending in job.ending if ending.expires_at <= now)

@@ -152,7 +152,13 @@ class Factories:
             return ()
         if job.id in running:
             return (leases.resume_lease(job, report.instance_id, now=now),)
-        change = leases.expire(job, now=now, actor=f"factory:{report.id}", restarted=True)
+        change = leases.expire(
+            job,
+            now=now,
+            actor=f"factory:{report.id}",
+            restarted=True,
+            live_instances=self._workers.live_instances(now),
+        )
         ended = await self._workers.end_run_writes(lease, Result.LOST, change.after.reason)
         return (change, *ended)
 

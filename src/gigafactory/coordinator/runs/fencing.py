@@ -11,7 +11,7 @@ from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.coordinator.index.index import Index
 from gigafactory.coordinator.runs.budget_booking import BudgetBooking
 from gigafactory.domain.errors import Fenced, Forbidden, NotFound
-from gigafactory.domain.fleet.factory import Factory
+from gigafactory.domain.fleet.factory import Factory, is_online
 from gigafactory.domain.job.change import RecordChange, StaleRevision, Stored, Write
 from gigafactory.domain.job.job import Job, Lease, Result
 from gigafactory.domain.job.lease import record_fenced, run_id
@@ -67,6 +67,12 @@ class WorkerWrites:
         if factory_id in self._index.factories:
             self._index.record_sign_of_life(factory_id, now)
             self.unsaved_last_seen[factory_id] = now
+
+    def live_instances(self, now: datetime) -> frozenset[str]:
+        """Return the factory processes that are online."""
+        vitals = self._index.vitals
+        online = (f for f in self._index.factories.values() if is_online(vitals.get(f.id), now))
+        return frozenset(factory.instance_id for factory in online if factory.instance_id)
 
     async def stored_factory(self, factory_id: str) -> Factory | None:
         """Return a factory from the store, or None."""

@@ -260,6 +260,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     engine: str | None = None
     """The engine of the latest run."""
     attempts: int = 0
+    lost_instances: tuple[str, ...] = ()
+    """The factory processes that lost the last `lost` leases, oldest first."""
     lost: int = 0
     """Leases lost in a row without a new checkpoint."""
     runs: int = 0

@@ -1,5 +1,6 @@
 """Leases: grant, renew, fence, expire, hand back, preempt."""
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -24,7 +25,7 @@ from gigafactory.domain.job.lifecycle import (
     require_ready,
     transition,
 )
-from gigafactory.domain.job.retry import LOST_LEASES_MAX
+from gigafactory.domain.job.retry import is_poison
 
 EXCLUSION_TTL = timedelta(seconds=30)
 PREEMPTION_GRACE = timedelta(seconds=60)
@@ -209,17 +210,26 @@ def hand_back(
 
 
 def expire(
-    job: Job, *, now: datetime, actor: str = "system:reaper", restarted: bool = False
+    job: Job,
+    *,
+    now: datetime,
+    actor: str = "system:reaper",
+    restarted: bool = False,
+    live_instances: Collection[str] = (),
 ) -> JobChange:
-    """End the lease of a silent factory: epoch + 1, checkpoint kept; the third in a row is poison.
+    """End the lease of a silent factory: epoch + 1, checkpoint kept; too many in a row are poison.
 
     `restarted`: the factory restarted without this run, so the lease ends before it expires.
+    `live_instances`: the factory processes that are online now.
     """
     lease = job.lease
     assert lease is not None, "only a leased job expires"
     guards = () if restarted else (LeaseExpiredGuard(job.id, lease.epoch, now),)
     evicted = job.preemption is not None
     lost = 0 if evicted else job.lost + 1
+    # Jobs of an older program have lost leases without names.
+    known = (("",) * job.lost + job.lost_instances)[-job.lost :] if job.lost else ()
+    instances = (*known, lease.instance_id)
     reason = "the factory restarted without this run" if restarted else "the lease ran out"
     note = {"factoryId": lease.factory_id, "epoch": lease.epoch, "reason": reason, "lost": lost}
     if job.preemption is not None:
@@ -235,17 +245,19 @@ def expire(
     notes: list[tuple[str, dict[str, Any]]] = [(event_types.LEASE_EXPIRED, note)]
     if lease.step is Step.SHIP:
         to = None
-    elif lost >= LOST_LEASES_MAX:
+    elif not evicted and is_poison(instances, live_instances):
         why = (
-            f"{LOST_LEASES_MAX} leases in a row were lost without a newer checkpoint;"
+            f"{lost} leases in a row were lost without a newer checkpoint;"
             " look at the log before requeueing"
         )
         to = Stage.DEAD_LETTER
         notes.append((event_types.DEAD_LETTERED, {"result": Result.POISON, "reason": why}))
-        fields |= {"lost": lost, "result": Result.POISON, "reason": why}
+        fields |= {"lost": lost, "lost_instances": instances}
+        fields |= {"result": Result.POISON, "reason": why}
     else:
         fields |= {
             "lost": lost,
+            "lost_instances": () if evicted else instances,
             "result": Result.PREEMPTED if evicted else Result.LOST,
             "reason": reason,
         }

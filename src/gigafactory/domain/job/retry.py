@@ -1,6 +1,7 @@
 """Retry rules: which results are retried, which count as attempts, and the back-off between."""
 
 import hashlib
+from collections.abc import Collection, Sequence
 from datetime import timedelta
 
 from gigafactory.domain.job.job import Job, Result
@@ -22,8 +23,10 @@ UNCOUNTED_RESULTS = frozenset(
     }
 )
 """Results that queue the job again without counting an attempt."""
-LOST_LEASES_MAX = 3
-"""Leases lost in a row without a new checkpoint until a job is dead-lettered as poison."""
+LOST_INSTANCES_MAX = 3
+"""Factory processes that were lost in a row with a run, and are not back, until it is poison."""
+LOST_LEASES_MAX = 10
+"""Leases lost in a row without a new checkpoint until a job is dead-lettered in any case."""
 BACKOFF_MAX = timedelta(hours=1)
 OVERLOAD_BACKOFF = timedelta(seconds=30)
 
@@ -42,6 +45,16 @@ def backoff(job: Job, attempt: int) -> timedelta:
     digest = hashlib.sha256(f"{job.id}.{attempt}".encode()).digest()
     spread = 1 + int.from_bytes(digest[:4], "big") / 2**32 / 4
     return timedelta(milliseconds=int(min(base * spread, most) * 1000))
+
+
+def is_poison(lost_instances: Sequence[str], live_instances: Collection[str]) -> bool:
+    """Return whether a job has lost so many leases in a row that it may kill its hosts.
+
+    A process that is alive again was only cut off from the coordinator: that is not the job's
+    doing, and counts only towards the larger limit.
+    """
+    gone = [instance for instance in lost_instances if instance not in live_instances]
+    return len(gone) >= LOST_INSTANCES_MAX or len(lost_instances) >= LOST_LEASES_MAX
 
 
 def hand_back_delay(result: Result, retry_after: timedelta | None) -> timedelta:

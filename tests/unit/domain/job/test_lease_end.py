@@ -1,6 +1,7 @@
 """How leases end: handed back, expired, taken away, preempted."""
 
 import pytest
+from msgspec.structs import replace
 
 from gigafactory.domain.errors import Conflict, IllegalTransition
 from gigafactory.domain.job.change import LeaseExpiredGuard
@@ -22,6 +23,7 @@ from gigafactory.domain.job.lease import (
     request_preemption,
     revoke_lease,
 )
+from gigafactory.domain.job.retry import LOST_LEASES_MAX
 from tests.support.builders import (
     NOON,
     TTL,
@@ -108,6 +110,30 @@ def test_the_third_lease_lost_in_a_row_without_a_newer_checkpoint_is_poison() ->
     assert "3 leases in a row" in (change.after.reason or "")
     assert [event.type for event in change.events] == ["lease_expired", "dead_lettered"]
     assert change.free == ("seat", "name/notes/fix-login")
+
+
+def lose(job: Job, instance: str, *alive: str) -> Job:
+    granted = grant(job, "mac-1", instance, None, now=NOON, ttl=TTL).after
+    return expire(granted, now=after(91), live_instances=alive).after
+
+
+def test_leases_that_partitions_took_do_not_make_a_job_poison() -> None:
+    job = a_job()
+    for lost in range(1, LOST_LEASES_MAX):
+        job = lose(job, "a", "a", "b")
+        assert (job.stage, job.lost) == (Stage.QUEUED, lost)
+    assert lose(job, "a", "a", "b").result is Result.POISON
+
+
+def test_a_job_whose_hosts_do_not_come_back_is_poison_in_spite_of_a_partition() -> None:
+    job = lose(lose(lose(a_job(), "a", "d"), "d", "d"), "b", "d")
+    assert (job.stage, job.lost) == (Stage.QUEUED, 3)
+    assert lose(job, "c", "d").result is Result.POISON
+
+
+def test_a_handed_back_job_starts_counting_its_losses_again() -> None:
+    job = lose(replace(lose(lose(a_job(), "a"), "b"), lost=0), "c")
+    assert (job.stage, job.lost, job.lost_instances) == (Stage.QUEUED, 1, ("c",))
 
 
 def test_an_eviction_that_was_not_answered_is_no_lost_lease() -> None:

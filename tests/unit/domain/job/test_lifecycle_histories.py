@@ -17,7 +17,7 @@ from gigafactory.domain.job import run_outcome as outcome
 from gigafactory.domain.job.change import JobChange, Renewal
 from gigafactory.domain.job.job import Job, Result, Stage, Step, Terms
 from gigafactory.domain.job.lifecycle import actions_of
-from gigafactory.domain.job.retry import LOST_LEASES_MAX
+from gigafactory.domain.job.retry import LOST_INSTANCES_MAX
 from gigafactory.domain.job.run_outcome import WORKER_RESULTS, Progress
 from tests.support.builders import NOON, TTL, a_checkpoint, a_job
 from tests.support.one_job_store import Shelf
@@ -172,7 +172,7 @@ class History:
             self.lost = 0
         if "lease_expired" in kinds:
             self.lost = 0 if before.preemption else self.lost + 1
-            assert ("dead_lettered" in kinds) == (self.lost == LOST_LEASES_MAX)
+            assert ("dead_lettered" in kinds) == (self.lost == LOST_INSTANCES_MAX)
         elif after.lease is None and after.ending == before.ending:
             self.lost = 0
 
