@@ -4,6 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+import structlog
 from litestar.types import HTTPResponseBodyEvent, Receive, Scope, Send
 
 from gigafactory.api.http.response import encode
@@ -15,7 +16,11 @@ MEDIA_TYPE = "text/event-stream"
 PING_S = 15.0
 SEND_MAX_S = 60.0
 """A client that reads nothing for this long is disconnected."""
+END_MAX_S = 60.0
+"""How long a client that reads too slowly has to read the end of its stream."""
 FRAMES_KEPT = 2000
+
+log = structlog.get_logger()
 
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -124,8 +129,11 @@ class EventStream:
                 await self._then()
         for task in (pump, *others):
             if not task.cancelled() and (fault := task.exception()):
+                if isinstance(fault, TooSlow):
+                    await _end_slow_stream(send)
+                    return
                 raise fault
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        await send(_LAST_PIECE)
 
     async def _pump(self, send: Send) -> None:
         clock = asyncio.get_running_loop().time
@@ -137,16 +145,41 @@ class EventStream:
     async def _ping(self, send: Send) -> None:
         """Send keep-alive comments, and detect a client that reads nothing.
 
-        Raises TimeoutError in that case: a timeout around each send would cost more than the send.
+        Raises TooSlow in that case: a timeout around each send would cost more than the send.
         """
         clock = asyncio.get_running_loop().time
         while True:
             await asyncio.sleep(self._ping_s)
             if self._sending_since is None:
-                async with asyncio.timeout(SEND_MAX_S):
-                    await send(_piece(b":\n\n"))
+                try:
+                    async with asyncio.timeout(SEND_MAX_S):
+                        await send(_piece(b":\n\n"))
+                except TimeoutError:
+                    raise TooSlow from None
             elif clock() - self._sending_since > SEND_MAX_S:
-                raise TimeoutError
+                raise TooSlow
+
+
+class TooSlow(Exception):  # noqa: N818 - named after what happened
+    """The client does not read what is sent."""
+
+
+async def _end_slow_stream(send: Send) -> None:
+    """End the stream with a mark for a client that still reads, and give up on any other."""
+    log.info("stream ended: the client reads too slowly", reads_nothing_for_s=SEND_MAX_S)
+    try:
+        async with asyncio.timeout(END_MAX_S):
+            await send(_piece(frame({"reason": "slow"}, event="slow")))
+            await send(_LAST_PIECE)
+    except TimeoutError:
+        return
+
+
+_LAST_PIECE: HTTPResponseBodyEvent = {
+    "type": "http.response.body",
+    "body": b"",
+    "more_body": False,
+}
 
 
 def _piece(body: bytes) -> HTTPResponseBodyEvent:

@@ -80,6 +80,7 @@ async def test_a_client_that_takes_nothing_is_let_go(
     piece: bytes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sse, "SEND_MAX_S", 0.01)
+    monkeypatch.setattr(sse, "END_MAX_S", 0.01)
 
     async def pieces() -> AsyncIterator[bytes]:
         if piece is not None:
@@ -96,9 +97,34 @@ async def test_a_client_that_takes_nothing_is_let_go(
 
     open_streams = OpenStreams()
     stream = EventStream(pieces(), open_streams, ping_s=0.001)
-    with pytest.raises(TimeoutError):
-        await stream({}, receive, send)  # type: ignore[arg-type]
+    await stream({}, receive, send)  # type: ignore[arg-type]
     assert len(open_streams) == 0
+
+
+async def test_the_stream_of_a_slow_client_ends_with_a_mark(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sse, "SEND_MAX_S", 0.01)
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"data: 1\n\n"
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        if message.get("body") == b"data: 1\n\n":
+            await asyncio.Event().wait()
+        sent.append(message)
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.Event().wait()
+        return {}
+
+    stream = EventStream(pieces(), OpenStreams(), ping_s=0.001)
+    await stream({}, receive, send)  # type: ignore[arg-type]
+    assert [(message["body"], message["more_body"]) for message in sent[1:]] == [
+        (b'event: slow\ndata: {"reason":"slow"}\n\n', True),
+        (b"", False),
+    ]
 
 
 async def test_a_token_that_expires_without_an_event_still_ends_its_streams(
