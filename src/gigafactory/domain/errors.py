@@ -253,6 +253,12 @@ class Unavailable(Refused):
     code = "unavailable"
 
 
+class DiskFull(Unavailable):
+    """The disk of the store is full."""
+
+    code = "disk_full"
+
+
 class TrackerUnavailable(Unavailable):
     """The tracker does not answer or denies access; the call is retried later."""
 

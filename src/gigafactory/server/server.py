@@ -27,7 +27,7 @@ from gigafactory.server.app import create_application
 from gigafactory.server.uvicorn_protocol import SingleWriteProtocol
 from gigafactory.system import logging as log
 from gigafactory.system.atomic_file import write_atomically
-from gigafactory.wiring.coordinator import open_coordinator
+from gigafactory.wiring.coordinator import open_coordinator, wait_for_disk
 
 GARBAGE_AFTER = 20_000
 """Net new objects that trigger a garbage collection."""
@@ -73,10 +73,11 @@ async def _serve(
     stop_with_companion: bool,
 ) -> None:
     async with open_coordinator(config) as coordinator:
-        token_file = await ensure_admin_token(coordinator, config.data)
+        token_file = await wait_for_disk(lambda: ensure_admin_token(coordinator, config.data))
         with _listen(config.server.host, config.server.port) as listener:
             url = _url(config.server.host, listener)
-            ready = ServerReady(url, token_file, await _login_url(coordinator, token_file, url))
+            login_url = await wait_for_disk(lambda: _login_url(coordinator, token_file, url))
+            ready = ServerReady(url, token_file, login_url)
             with _publish_url(config.data, ready.url) as advertise:
                 app = _app(config, coordinator)
                 tune_garbage_collection()

@@ -1,14 +1,18 @@
 """Build the coordinator: open the configured store, blobs, trackers and channels."""
 
 import asyncio
+import errno
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import urlsplit
+
+import structlog
 
 from gigafactory.config.settings import Config
 from gigafactory.coordinator.coordinator import Coordinator, CoordinatorSettings
@@ -16,7 +20,7 @@ from gigafactory.coordinator.core.history import history_file
 from gigafactory.coordinator.core.ports import Clock, Store, TrackerBinding
 from gigafactory.coordinator.core.stored_time import newest_stored_time
 from gigafactory.dispatch.local import LocalDispatch
-from gigafactory.domain.errors import Fault, Invalid, Unavailable
+from gigafactory.domain.errors import DiskFull, Fault, Invalid, Unavailable
 from gigafactory.profiles import shipped
 from gigafactory.system.clock import SystemClock
 from gigafactory.system.ids import RandomIds
@@ -28,15 +32,42 @@ from gigafactory.wiring.trackers import open_trackers
 STORES = "sqlite:///…, postgresql://… or memory:"
 EMBEDDED = frozenset({"sqlite", "memory"})
 """Stores that only one coordinator can use."""
+DISK_CHECK_S = 5.0
+
+Value = TypeVar("Value")
+
+log = structlog.get_logger()
+
 CLOCK_EVERY_S = 15.0
 
 
 @asynccontextmanager
 async def open_coordinator(config: Config) -> AsyncIterator[Coordinator]:
-    """Yield the configured coordinator with its duties running.
+    """Yield the configured coordinator with its duties running; wait while the disk is full.
 
     Raise Unavailable if store or blobs cannot be used, Invalid for an unsupported URL.
     """
+    coordinator, stack = await wait_for_disk(lambda: _start(config))
+    async with stack:
+        yield coordinator
+
+
+async def wait_for_disk(start: Callable[[], Awaitable[Value]]) -> Value:
+    """Return the result of `start`; try again while the disk is full."""
+    while True:
+        try:
+            return await start()
+        except DiskFull as full:
+            log.warning("cannot start; trying again", reason=full.detail, every_s=DISK_CHECK_S)
+        except OSError as fault:
+            if fault.errno not in {errno.ENOSPC, errno.EDQUOT}:
+                raise
+            log.warning("cannot start; trying again", reason=str(fault), every_s=DISK_CHECK_S)
+        await asyncio.sleep(DISK_CHECK_S)
+
+
+async def _start(config: Config) -> tuple[Coordinator, AsyncExitStack]:
+    """Start the coordinator; return it with what has to be closed after it."""
     create_data_dir(config.data)
     instance = f"{socket.gethostname()}-{secrets.token_hex(4)}"
     async with AsyncExitStack() as stack:
@@ -60,7 +91,8 @@ async def open_coordinator(config: Config) -> AsyncIterator[Coordinator]:
             messenger = open_messenger(config.notify, os.environ)
             coordinator.notify_through(messenger, build_channels(config.notify))
         await stack.enter_async_context(coordinator.running())
-        yield coordinator
+        return coordinator, stack.pop_all()
+    raise AssertionError("an exit stack suppresses no error of ours")
 
 
 def create_data_dir(folder: Path) -> None:
@@ -68,6 +100,8 @@ def create_data_dir(folder: Path) -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise
         raise Unavailable(
             f"cannot create the data folder {folder}: {error.strerror}; choose another with --data"
         ) from None

@@ -1,13 +1,15 @@
 """SQLite connections: settings, ownership, migrations and error messages."""
 
+import errno
 import os
+import shutil
 import sqlite3
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from gigafactory.domain.errors import Unavailable
+from gigafactory.domain.errors import DiskFull, Unavailable
 from gigafactory.store.sqlite.queries import MIGRATIONS
 
 if sys.platform != "win32":
@@ -18,6 +20,8 @@ READER_CACHE_KIB = 16 * 1024
 CHECKPOINT_PAGES = 16_000
 """Large bodies can grow the log faster than the number of writes suggests: limit its size too."""
 STATEMENTS_KEPT = 512
+FREE_MIN = 1 << 16
+"""A disk with fewer free bytes is full: SQLite needs several pages at once."""
 BUSY_S = 1.0
 """How long to wait for another program's lock; the event loop blocks meanwhile."""
 
@@ -50,20 +54,32 @@ def map_db_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.OperationalError as fault:
-        raise Unavailable(_describe(path, fault)) from fault
+        raise _unavailable(path, fault) from fault
     except sqlite3.DatabaseError as fault:
         if type(fault) is not sqlite3.DatabaseError:
             raise
-        raise Unavailable(_describe(path, fault)) from fault
+        raise _unavailable(path, fault) from fault
 
 
-def _describe(path: Path, fault: sqlite3.Error) -> str:
+def _unavailable(path: Path, fault: sqlite3.Error) -> Unavailable:
     name = getattr(fault, "sqlite_errorname", "")
+    # On a full disk, SQLite cannot make its other files, and calls that an I/O error.
+    if name.startswith(("SQLITE_IOERR", "SQLITE_CANTOPEN")) and _is_full(path):
+        name = "SQLITE_FULL"
     advice = next((text for start, text in _ADVICE.items() if name.startswith(start)), None)
-    return f"the store {path} is unavailable: {advice or fault}"
+    kind = DiskFull if name.startswith("SQLITE_FULL") else Unavailable
+    return kind(f"the store {path} is unavailable: {advice or fault}")
+
+
+def _is_full(path: Path) -> bool:
+    with suppress(OSError):
+        return shutil.disk_usage(path.parent).free < FREE_MIN
+    return False
 
 
 def _cannot_open(path: Path, fault: OSError) -> Unavailable:
+    if fault.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return DiskFull(f"the store {path} is unavailable: {_ADVICE['SQLITE_FULL']}")
     advice = f"{_ADVICE['SQLITE_CANTOPEN']} ({fault.strerror})"
     return Unavailable(f"the store {path} is unavailable: {advice}")
 
