@@ -42,6 +42,10 @@ class FaultyStore:
         self._rng = rng
         self._history = history
 
+    @property
+    def rollbacks(self) -> int:
+        return self.inner.rollbacks
+
     async def _ask(self, call: Call[Value]) -> Value:
         await self._way()
         answer = await call()

@@ -232,6 +232,7 @@ class Coordinator:
             kept_for=self.settings.retention,
             archived=self.settings.archive_finished,
         )
+        index.on_reload(self._recover_from_rollback)
         index.subscribe(self.unblocker.notice)
         index.subscribe(self.composites.notice)
         index.subscribe(self.cron.notice)
@@ -260,6 +261,15 @@ class Coordinator:
     async def load(self) -> None:
         """Fill the index, and catch up on events that happened while no coordinator ran."""
         await self.index.load()
+        await self._load_duties()
+
+    async def _recover_from_rollback(self) -> None:
+        self._committer.counters.store_rollbacks += 1
+        await self._load_duties()
+
+    async def _load_duties(self) -> None:
+        """Have the duties catch up on events that the feed did not bring."""
+        self.tokens.clear_cache()
         await self.unblocker.sweep()
         await self.composites.load()
         await self.cron.load()

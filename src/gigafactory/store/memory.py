@@ -44,6 +44,8 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 class MemoryStore:
     """A store in dictionaries; a commit runs without awaiting, so it is atomic."""
 
+    rollbacks = 0
+
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
         self._specs: dict[str, JobSpec] = {}

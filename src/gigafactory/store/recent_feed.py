@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from gigafactory.domain.job.change import FeedEntry
+from gigafactory.domain.job.job import Event
 
 RECENT_MAX = 10_000
 WAIT_S = 1.0
@@ -18,6 +19,8 @@ class RecentFeed:
         self._recent: deque[FeedEntry] = deque(maxlen=RECENT_MAX)
         self._position = position
         self._advanced = asyncio.Event()
+        self.newest: Event | None = None
+        """The newest event that was seen, to recognise the history by."""
 
     @property
     def position(self) -> int:
@@ -35,10 +38,23 @@ class RecentFeed:
             if entries[0].event.position != last + 1:
                 self._recent.clear()
             self._recent.extend(entries)
+            self.note(entries)
         if job_deleted:
             self._recent.clear()
         if entries:
             self.advance(entries[-1].event.position)
+
+    def note(self, entries: Sequence[FeedEntry]) -> None:
+        """Note the newest of these entries."""
+        if entries and (self.newest is None or entries[-1].event.position > self.newest.position):
+            self.newest = entries[-1].event
+
+    def reset(self, position: int) -> None:
+        """Start again at a lower position, and wake all waiters."""
+        self._recent.clear()
+        self.newest = None
+        self._position = -1
+        self.advance(position)
 
     def advance(self, position: int) -> None:
         """Advance to this position, and wake all waiters."""

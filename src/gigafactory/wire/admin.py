@@ -140,6 +140,8 @@ class ReadyView(ResponseView, frozen=True, kw_only=True):
 
     status: Literal["ready"] = "ready"
     position: int
+    rollbacks: int = 0
+    """How often the database was found to have lost stored history since the start."""
 
 
 class AuditQuery(RequestDoc, frozen=True, kw_only=True):

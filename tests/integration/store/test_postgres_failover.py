@@ -65,9 +65,16 @@ async def test_the_listener_survives_every_failure(
     monkeypatch.setattr(where, "connect", connect)
     async with (
         PostgresStore.open(database),
-        run_in_background(Listener(where, lambda _, position: heard.put_nowait(position)).run()),
+        run_in_background(listening(where, heard).run()),
     ):
         assert await heard.get() == 0
+
+
+def listening(where: Database, heard: asyncio.Queue[int]) -> Listener:
+    async def connected() -> None:
+        return
+
+    return Listener(where, lambda _, position: heard.put_nowait(position), connected)
 
 
 class Proxy:
@@ -148,9 +155,7 @@ async def test_a_silent_listening_connection_is_replaced(
     heard: asyncio.Queue[int] = asyncio.Queue()
     async with proxy.running() as through, PostgresStore.open(database) as other:
         where = Database(through, "gigafactory")
-        async with run_in_background(
-            Listener(where, lambda _, position: heard.put_nowait(position)).run()
-        ):
+        async with run_in_background(listening(where, heard).run()):
             assert await heard.get() == 0
             proxy.silence_listeners()
             await other.commit(a_submission(a_job()))

@@ -23,7 +23,9 @@ async def healthz() -> ASGIApp:
 @get("/readyz", opt=operation(TAG, responses={200: Body(of=ReadyView)}, token=False))
 async def readyz(request: ApiRequest) -> ASGIApp:
     """Report that the store answers too; 503 while it does not."""
-    return json_response(ReadyView(position=await request.coordinator.store.position()))
+    store = request.coordinator.store
+    position = await store.position()
+    return json_response(ReadyView(position=position, rollbacks=store.rollbacks))
 
 
 ROUTES = (healthz, readyz)

@@ -164,6 +164,9 @@ def _counters(counters: Counters) -> Iterator[Metric]:
     yield _counter("tokens", "Tokens used by runs.", ("engine", "kind"), counters.tokens.items())
     failures = {(): counters.store_failures}
     yield _counter("store_failures", "Failed accesses to the store.", (), failures.items())
+    rollbacks = {(): counters.store_rollbacks}
+    text = "Times that the database was found to have lost stored history."
+    yield _counter("store_rollbacks", text, (), rollbacks.items())
 
 
 def _histograms(counters: Counters) -> Iterable[Metric]:

@@ -99,6 +99,7 @@ class Counters:
         self.violations: Counter[str] = Counter()
         self.fencing_rejections = 0
         self.store_failures = 0
+        self.store_rollbacks = 0
         self.assign_s = Histogram(QUICK_S)
         self.wait_s = Histogram(WAITS_S)
         self.waits: dict[Labels, tuple[int, float]] = {}

@@ -53,6 +53,10 @@ class Store(Protocol):
     Every read sees everything that `commit` reported as `Stored` before the read began.
     """
 
+    @property
+    def rollbacks(self) -> int:
+        """How often the store was found to have lost stored history since it was opened."""
+
     async def commit(self, *writes: Write) -> CommitResult:
         """Store all of these writes with their events, or none; `Stored` survives a power cut.
 

@@ -7,7 +7,7 @@ docs/architecture.md, section "The index", describes the protocol.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import date, datetime
 from typing import Any
@@ -82,15 +82,27 @@ class Index:
         """
         self._store = store
         self._clock = clock
+        self._fleet_seats = fleet_seats
+        self._default_mode = default_mode
+        self.rollbacks = store.rollbacks
+        """The losses of history in the store that the index knows of."""
+        self.vitals: dict[str, Vitals] = {}
+        self._listeners: list[Listener] = []
+        self._update_hooks: list[Callable[[], None]] = []
+        self._reload_hooks: list[Callable[[], Awaitable[None]]] = []
+        self._next_update = asyncio.Event()
+        self._catching_up = asyncio.Lock()
+        self._clear()
+
+    def _clear(self) -> None:
         self.queue = ReadyQueue()
-        self.fleet = FleetState(fleet_seats=fleet_seats)
-        self.dispatch_modes = DispatchModes(default_mode)
+        self.fleet = FleetState(fleet_seats=self._fleet_seats)
+        self.dispatch_modes = DispatchModes(self._default_mode)
         self.assignments = Assignments()
         self.fault_rates = FactoryFaultRates()
         self.factories: dict[str, Factory] = {}
         self.streaming_factories: set[str] = set()
         """Factories with an open offer stream, at any coordinator."""
-        self.vitals: dict[str, Vitals] = {}
         self.switches: dict[str, HaltSwitch] = {}
         self.budgets: dict[str, Budget] = {}
         self.position = 0
@@ -105,10 +117,6 @@ class Index:
         self._own_commits: dict[str, Job] = {}
         """Versions written by this coordinator that the feed has not delivered yet."""
         self._today: date | None = None
-        self._listeners: list[Listener] = []
-        self._update_hooks: list[Callable[[], None]] = []
-        self._next_update = asyncio.Event()
-        self._catching_up = asyncio.Lock()
 
     def subscribe(self, listener: Listener) -> None:
         """Call `listener` with every feed entry, in order, after the index has applied it."""
@@ -117,6 +125,22 @@ class Index:
     def on_update(self, hook: Callable[[], None]) -> None:
         """Call `hook` after each applied batch of entries, before any waiter wakes."""
         self._update_hooks.append(hook)
+
+    def on_reload(self, hook: Callable[[], Awaitable[None]]) -> None:
+        """Call `hook` after everything was read again, because the store had lost history."""
+        self._reload_hooks.append(hook)
+
+    async def _reload(self) -> None:
+        async with self._catching_up:
+            rollbacks = self._store.rollbacks
+            if rollbacks == self.rollbacks:
+                return
+            self._clear()
+            await self.load()
+            self.rollbacks = rollbacks
+        for hook in self._reload_hooks:
+            await hook()
+        self._announce_update()
 
     async def load(self) -> None:
         """Read the fleet and all unfinished jobs from the store."""
@@ -152,6 +176,8 @@ class Index:
 
     async def catch_up(self) -> None:
         """Apply all feed entries above `position`, then read stale jobs again."""
+        if self._store.rollbacks != self.rollbacks:
+            await self._reload()
         async with self._catching_up:
             self._start_day()
             while entries := await self._store.feed(after=self.position):

@@ -79,7 +79,9 @@ class EventStreams:
         self, caller: Caller, *, after: int | None = None
     ) -> AsyncIterator[EventBatch]:
         """Stream all events that the caller may see after a position, by default from now on."""
-        position = await self._store.position() if after is None else after
+        newest = await self._store.position()
+        # A store that lost history may be behind what the follower has seen.
+        position = newest if after is None else min(after, newest)
         return self._product_batches(caller, position)
 
     async def _product_batches(self, caller: Caller, position: int) -> AsyncIterator[EventBatch]:
@@ -100,7 +102,10 @@ class EventStreams:
         self, caller: Caller, position: int
     ) -> AsyncIterator[list[FeedEntry] | Literal["dropped", "revoked"]]:
         woken_at: int | None = None
+        rollbacks = self._index.rollbacks
         while await self._tokens.is_valid(caller):
+            if self._index.rollbacks != rollbacks:
+                rollbacks, position = self._index.rollbacks, min(position, self._index.position)
             # No await between this check and the wait, so that no wake-up is missed.
             if self._index.position <= position:
                 await self._wait_for_news(caller)

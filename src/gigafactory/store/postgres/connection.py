@@ -19,6 +19,10 @@ PORT = 5432
 CONNECT_MAX_S = 10.0
 ANSWER_MAX_S = 30.0
 """A database that does not answer within this time counts as unavailable."""
+DIRECT = (
+    "notifications and prepared statements need a connection to PostgreSQL itself: give its own"
+    " address and port, not the pooler's"
+)
 MIGRATION_LOCK = 0x6769_6761
 """An arbitrary number that other programs in the same database are unlikely to lock."""
 
@@ -36,6 +40,12 @@ def is_unavailable(fault: BaseException) -> bool:
     if isinstance(fault, asyncpg.PostgresError):
         return str(fault.sqlstate or "").startswith(_UNAVAILABLE)
     return isinstance(fault, _CONNECTION_ERRORS)
+
+
+def _is_pooler(fault: BaseException) -> bool:
+    """Return whether the error is one that only a pooler such as PgBouncer causes."""
+    lost = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)
+    return isinstance(fault, lost) or "unsupported startup parameter" in str(fault)
 
 
 def is_unstorable(fault: BaseException) -> bool:
@@ -70,7 +80,10 @@ class Database:
         return ",".join(map(_with_port, hosts.split(","))) + parts.path
 
     async def connect(self, **settings: str) -> Connection:
-        """Open a connection with our schema as search path; call it inside `map_db_errors`."""
+        """Open a connection with our schema as search path; call it inside `map_db_errors`.
+
+        Raises Unavailable through a pooler that does not keep the session of a connection.
+        """
         defaults = {"search_path": self.schema, "application_name": "gigafactory", "jit": "off"}
         connection: Connection = await asyncpg.connect(
             self._dsn,
@@ -79,7 +92,18 @@ class Database:
             command_timeout=ANSWER_MAX_S,
             server_settings={**defaults, **settings},
         )
+        try:
+            found = await connection.fetchval("SHOW search_path")
+            if found != self.schema:
+                raise Unavailable(f"{self._pooled} its search path is {found!r}; {DIRECT}")
+        except BaseException:
+            connection.terminate()
+            raise
         return connection
+
+    @property
+    def _pooled(self) -> str:
+        return f"the database at {self} is behind a pooler that keeps no sessions:"
 
     @contextmanager
     def map_db_errors(self) -> Iterator[None]:
@@ -90,6 +114,8 @@ class Database:
         try:
             yield
         except (asyncpg.PostgresError, *_CONNECTION_ERRORS) as fault:
+            if _is_pooler(fault):
+                raise Unavailable(f"{self._pooled} {fault}; {DIRECT}") from fault
             if is_unavailable(fault):
                 cause = str(fault) or type(fault).__name__
                 message = (

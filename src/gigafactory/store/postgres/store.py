@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from typing import Any, TypeVar
 
+import structlog
 from asyncpg import Record as Row
 
 from gigafactory.coordinator.core.ports import PAGE_MAX, JobQuery
@@ -25,6 +26,8 @@ from gigafactory.store.recent_feed import RecentFeed
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
+log = structlog.get_logger()
+
 LANES = 2
 """Concurrent batches: the next one is prepared while the database writes one."""
 READERS = 4
@@ -40,6 +43,8 @@ FINDER_SETTINGS = {
 """A page is short, so reading along an index beats every plan that reads a whole table."""
 LAST_POSITION = 2**63 - 1
 OFFSET_SAMPLES = 5
+IDENTIFYING_COLUMNS = 7
+"""The first columns of an event, from its position to its actor, tell one history from another."""
 
 
 class PostgresStore:
@@ -57,7 +62,8 @@ class PostgresStore:
             for writer in self._writers
         ]
         self._turn = itertools.cycle(self._lanes)
-        self._listener = Listener(database, self._on_position)
+        self._listener = Listener(database, self._on_position, self._check_history)
+        self.rollbacks = 0
         self._single_jobs = CoalescedReads(self.jobs)
         self._single_records = CoalescedReads(self._records)
 
@@ -148,12 +154,42 @@ class PostgresStore:
 
     async def feed(self, *, after: int, limit: int = PAGE_MAX) -> Sequence[FeedEntry]:
         recent = self._feed.entries_after(after, limit)
-        return _entries(await self._fetch("feed", after, limit)) if recent is None else recent
+        if recent is not None:
+            return recent
+        found = _entries(await self._fetch("feed", after, limit))
+        self._feed.note(found)
+        return found
 
     async def position(self) -> int:
+        known = self._feed.position
         [(position,)] = await self._fetch("position")
+        if position < known:
+            self._lose_history(position)
         self._feed.advance(position)
         return self._feed.position
+
+    async def _check_history(self) -> None:
+        """Check that the database, which may be another server now, has the events seen before."""
+        newest = self._feed.newest
+        await self.position()
+        if newest is None or newest is not self._feed.newest:
+            return
+        found = await self._fetch("feed", newest.position - 1, 1)
+        known = rows.event_row(newest, newest.position)[:IDENTIFYING_COLUMNS]
+        stored = tuple(found[0])[:IDENTIFYING_COLUMNS] if found else known
+        # A deleted job has no events left, and then the next one is found.
+        if stored[0] == newest.position and stored != known:
+            self._lose_history(await self.position())
+
+    def _lose_history(self, position: int) -> None:
+        log.error(
+            "the database has lost stored history: an older standby or backup serves now;"
+            " reading everything again",
+            known_position=self._feed.position,
+            position=position,
+        )
+        self.rollbacks += 1
+        self._feed.reset(position)
 
     async def wait_for_change(self, after: int) -> None:
         await self._feed.wait(after)

@@ -43,6 +43,8 @@ FEW = 100
 class SqliteStore:
     """A store in one SQLite file: one sync per batch of commits, separate reader connections."""
 
+    rollbacks = 0
+
     def __init__(self, path: Path, writer: sqlite3.Connection) -> None:
         """Use a migrated connection; call `open` instead."""
         self._path = path
