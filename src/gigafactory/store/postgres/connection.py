@@ -92,13 +92,14 @@ class Database:
             command_timeout=ANSWER_MAX_S,
             server_settings={**defaults, **settings},
         )
+        found = None
         try:
             found = await connection.fetchval("SHOW search_path")
+        finally:
             if found != self.schema:
-                raise Unavailable(f"{self._pooled} its search path is {found!r}; {DIRECT}")
-        except BaseException:
-            connection.terminate()
-            raise
+                connection.terminate()
+        if found != self.schema:
+            raise Unavailable(f"{self._pooled} the search path is {found!r}; {DIRECT}")
         return connection
 
     @property
