@@ -90,7 +90,7 @@ async def test_the_file_is_for_its_owner_s_eyes(tmp_path: Path) -> None:
         await store.commit(a_submission(a_job()))
         files = await asyncio.to_thread(lambda: list(tmp_path.iterdir()))
         assert {file.name for file in files if file.stat().st_mode & 0o077} == set()
-        names = {"fleet.db", "fleet.db-wal", "fleet.db-shm", "fleet.db.owner"}
+        names = {"fleet.db", "fleet.db-wal", "fleet.db-shm", "fleet.db.owner", "fleet.db.mark"}
         assert {file.name for file in files} == names
 
 

@@ -24,6 +24,7 @@ from gigafactory.store.sqlite.connection import (
     ownership,
 )
 from gigafactory.store.sqlite.job_query import find_rows
+from gigafactory.store.sqlite.position_mark import PositionMark
 from gigafactory.store.sqlite.queries import SQL
 from gigafactory.store.sqlite.readers import SqliteReaders
 from gigafactory.store.sqlite.row_cache import RowCache
@@ -43,8 +44,6 @@ FEW = 100
 class SqliteStore:
     """A store in one SQLite file: one sync per batch of commits, separate reader connections."""
 
-    rollbacks = 0
-
     def __init__(self, path: Path, writer: sqlite3.Connection) -> None:
         """Use a migrated connection; call `open` instead."""
         self._path = path
@@ -55,6 +54,8 @@ class SqliteStore:
         self._finders = SqliteReaders(path, FINDERS)
         (position,) = writer.execute(SQL["position"]).fetchone()
         self._feed = RecentFeed(position)
+        self._mark = PositionMark(path)
+        self.rollbacks = int(self._mark.is_ahead_of(position, path))
         self._cache = RowCache()
         self._group = GroupCommit(self._apply, self._feed.append)
 
@@ -81,6 +82,7 @@ class SqliteStore:
     async def _close(self) -> None:
         await self._group.close()
         self._syncs.close()
+        self._mark.close(self._feed.position)
         self._readers.close()
         self._finders.close()
 
@@ -98,6 +100,8 @@ class SqliteStore:
             if not stored:
                 # The outcome is unknown.
                 self._cache = RowCache()
+        if applied.entries:
+            self._mark.write(applied.entries[-1].event.position)
         for writes, verdict in zip(groups, applied.verdicts, strict=True):
             if isinstance(verdict, Stored):
                 self._cache.apply(writes)
