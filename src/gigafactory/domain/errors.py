@@ -253,7 +253,7 @@ class Unavailable(Refused):
     code = "unavailable"
 
 
-class DiskFull(Unavailable):
+class StoreDiskFull(Unavailable):
     """The disk of the store is full."""
 
     code = "disk_full"

@@ -20,7 +20,7 @@ from gigafactory.coordinator.core.history import history_file
 from gigafactory.coordinator.core.ports import Clock, Store, TrackerBinding
 from gigafactory.coordinator.core.stored_time import newest_stored_time
 from gigafactory.dispatch.local import LocalDispatch
-from gigafactory.domain.errors import DiskFull, Fault, Invalid, Unavailable
+from gigafactory.domain.errors import Fault, Invalid, StoreDiskFull, Unavailable
 from gigafactory.profiles import shipped
 from gigafactory.system.clock import SystemClock
 from gigafactory.system.ids import RandomIds
@@ -57,7 +57,7 @@ async def wait_for_disk(start: Callable[[], Awaitable[Value]]) -> Value:
     while True:
         try:
             return await start()
-        except DiskFull as full:
+        except StoreDiskFull as full:
             log.warning("cannot start; trying again", reason=full.detail, every_s=DISK_CHECK_S)
         except OSError as fault:
             if fault.errno not in {errno.ENOSPC, errno.EDQUOT}:

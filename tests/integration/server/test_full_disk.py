@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gigafactory.domain.errors import DiskFull
+from gigafactory.domain.errors import StoreDiskFull
 from gigafactory.wiring import coordinator as wiring
 from gigafactory.wiring.coordinator import wait_for_disk
 
@@ -13,7 +13,7 @@ from gigafactory.wiring.coordinator import wait_for_disk
 async def test_a_start_on_a_full_disk_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wiring, "DISK_CHECK_S", 0.0)
     faults: Iterator[Exception] = iter(
-        [DiskFull("the disk is full"), OSError(errno.ENOSPC, "No space left on device")]
+        [StoreDiskFull("the disk is full"), OSError(errno.ENOSPC, "No space left on device")]
     )
 
     async def start() -> str:

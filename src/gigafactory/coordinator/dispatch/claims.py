@@ -9,7 +9,8 @@ from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock, Store
 from gigafactory.coordinator.core.recent_keys import RecentKeys
 from gigafactory.coordinator.dispatch.grants import Grant, GrantRequest, Grants
-from gigafactory.coordinator.index.index import Index, SeatReservation
+from gigafactory.coordinator.index.index import Index
+from gigafactory.coordinator.index.seat_reservation import SeatReservation
 from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.errors import BudgetPaused, Halted, OfferGone
 from gigafactory.domain.fleet.factory import Factory, require_only_instance

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Clock, Store
-from gigafactory.coordinator.index.index import Index, SeatReservation
+from gigafactory.coordinator.index.index import Index
+from gigafactory.coordinator.index.seat_reservation import SeatReservation
 from gigafactory.coordinator.runs.budget_booking import BudgetReservation
 from gigafactory.coordinator.runs.fencing import WorkerWrites
 from gigafactory.domain.errors import BudgetPaused

@@ -10,9 +10,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import date, datetime
-from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from gigafactory.coordinator.core.ports import PAGE_MAX, Clock, JobQuery, Store, all_records
@@ -21,6 +19,7 @@ from gigafactory.coordinator.index.composite_gate import CompositeGate
 from gigafactory.coordinator.index.dispatch_modes import DispatchModes
 from gigafactory.coordinator.index.factory_faults import FactoryFaultRates
 from gigafactory.coordinator.index.past_capabilities import restore_past_capabilities
+from gigafactory.coordinator.index.seat_reservation import SeatReservation
 from gigafactory.domain.fleet.factory import Factory, Vitals
 from gigafactory.domain.fleet.fleet_state import FleetState
 from gigafactory.domain.insights.routing_rollout import RoutingRollout
@@ -39,17 +38,6 @@ CANDIDATE_STAGES = (Stage.QUEUED, Stage.TESTING)
 
 RECHECKED: dict[str, type[Record]] = {of.kind: of for of in (Budget, Factory, HaltSwitch)}
 """Records that are read again when a commit was refused because they had changed."""
-
-
-class SeatReservation(msgspec.Struct, frozen=True, kw_only=True):
-    """The seats on one factory that an accepted offer takes: the unique keys of its lease."""
-
-    job_id: str
-    factory_id: str
-    engine: str | None
-    seats: tuple[str, ...]
-    decision: dict[str, Any]
-    """The scheduling decision, as it was recorded with the offer."""
 
 
 Listener = Callable[[FeedEntry], None]
@@ -132,8 +120,7 @@ class Index:
 
     async def _reload(self) -> None:
         async with self._catching_up:
-            rollbacks = self._store.rollbacks
-            if rollbacks == self.rollbacks:
+            if (rollbacks := self._store.rollbacks) == self.rollbacks:
                 return
             self._clear()
             await self.load()

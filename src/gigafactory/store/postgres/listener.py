@@ -9,6 +9,7 @@ import structlog
 from gigafactory.domain.errors import Unavailable
 from gigafactory.store.postgres.connection import Database
 from gigafactory.store.postgres.queries import SQL
+from gigafactory.system.loops import run_every
 
 RETRY_S = 0.5
 CHECK_EVERY_S = 5.0
@@ -34,15 +35,14 @@ class Listener:
 
     async def run(self) -> None:
         """Listen until cancelled; reconnect after every failure."""
-        while True:
-            try:
-                with self._database.map_db_errors():
-                    await self._listen()
-            except Unavailable as away:
-                log.warning("not listening to other coordinators; polling", reason=away.detail)
-            except Exception:
-                log.exception("not listening to other coordinators; polling")
-            await asyncio.sleep(RETRY_S)
+        await run_every(RETRY_S, self._listen_once, name="listener")
+
+    async def _listen_once(self) -> None:
+        try:
+            with self._database.map_db_errors():
+                await self._listen()
+        except Unavailable as away:
+            log.warning("not listening to other coordinators; polling", reason=away.detail)
 
     async def _listen(self) -> None:
         connection = await self._database.connect()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from gigafactory.domain.errors import DiskFull, Unavailable
+from gigafactory.domain.errors import StoreDiskFull, Unavailable
 from gigafactory.store.sqlite.queries import MIGRATIONS
 
 if sys.platform != "win32":
@@ -67,7 +67,7 @@ def _unavailable(path: Path, fault: sqlite3.Error) -> Unavailable:
     if name.startswith(("SQLITE_IOERR", "SQLITE_CANTOPEN")) and _is_full(path):
         name = "SQLITE_FULL"
     advice = next((text for start, text in _ADVICE.items() if name.startswith(start)), None)
-    kind = DiskFull if name.startswith("SQLITE_FULL") else Unavailable
+    kind = StoreDiskFull if name.startswith("SQLITE_FULL") else Unavailable
     return kind(f"the store {path} is unavailable: {advice or fault}")
 
 
@@ -79,7 +79,7 @@ def _is_full(path: Path) -> bool:
 
 def _cannot_open(path: Path, fault: OSError) -> Unavailable:
     if fault.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return DiskFull(f"the store {path} is unavailable: {_ADVICE['SQLITE_FULL']}")
+        return StoreDiskFull(f"the store {path} is unavailable: {_ADVICE['SQLITE_FULL']}")
     advice = f"{_ADVICE['SQLITE_CANTOPEN']} ({fault.strerror})"
     return Unavailable(f"the store {path} is unavailable: {advice}")
 

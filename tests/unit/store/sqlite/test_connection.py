@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gigafactory.domain.errors import DiskFull, Unavailable
+from gigafactory.domain.errors import StoreDiskFull, Unavailable
 from gigafactory.store.sqlite import connection
 from gigafactory.store.sqlite.connection import create_file, map_db_errors
 
@@ -16,7 +16,7 @@ def test_a_full_disk_is_told_from_other_failures(tmp_path: Path) -> None:
     with sqlite3.connect(path) as database:
         database.execute("CREATE TABLE big (value)")
         database.execute("PRAGMA max_page_count = 2")
-        with pytest.raises(DiskFull, match="the disk is full"), map_db_errors(path):
+        with pytest.raises(StoreDiskFull, match="the disk is full"), map_db_errors(path):
             database.execute("INSERT INTO big VALUES (zeroblob(100000))")
         with pytest.raises(Unavailable) as other, map_db_errors(path):
             database.execute("SELECT * FROM nothing")
@@ -31,7 +31,7 @@ def test_an_io_error_on_a_full_disk_is_a_full_disk(
     with pytest.raises(Unavailable, match="the disk failed"), map_db_errors(tmp_path / "fleet.db"):
         raise failed
     monkeypatch.setattr(connection, "FREE_MIN", 1 << 62)
-    with pytest.raises(DiskFull), map_db_errors(tmp_path / "fleet.db"):
+    with pytest.raises(StoreDiskFull), map_db_errors(tmp_path / "fleet.db"):
         raise failed
     with pytest.raises(Unavailable), map_db_errors(tmp_path / "nowhere" / "fleet.db"):
         raise failed
@@ -44,5 +44,5 @@ def test_a_file_that_cannot_be_made_on_a_full_disk_is_a_full_disk(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(Path, "touch", touch)
-    with pytest.raises(DiskFull):
+    with pytest.raises(StoreDiskFull):
         create_file(tmp_path / "fleet.db")
