@@ -39,6 +39,7 @@ from gigafactory.wiring.trackers import open_trackers
 
 JOBS_MAX = "AGENT_QUEUE_MAX"
 JOBS_AT_ONCE = 3
+_JOBS = re.compile(r"[1-9][0-9]{0,3}")
 
 log = structlog.get_logger()
 
@@ -64,7 +65,7 @@ def run_folder(config: Config, folder: Path, *, once: bool, only: str | None = N
 def max_concurrent_jobs(environ: Mapping[str, str]) -> int:
     """Return the maximum number of concurrent jobs of a folder; raise Invalid."""
     written = environ.get(JOBS_MAX) or str(JOBS_AT_ONCE)
-    if not re.fullmatch(r"[1-9][0-9]{0,3}", written):
+    if not _JOBS.fullmatch(written):
         fault = Fault(JOBS_MAX, f"found {written!r}; expected a whole number from 1 to 9999")
         raise Invalid("the environment", [fault])
     return int(written)
