@@ -123,7 +123,7 @@ class Records:
                 self._read[path.name] = (mark, decode(path.read_bytes()))
         except FileNotFoundError:
             return None
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             path.replace(path.with_suffix(".json.broken"))
             return None
         return self._read[path.name][1]
