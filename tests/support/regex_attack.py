@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Iterator
-from re import _parser  # type: ignore[attr-defined]
+from re import _parser
 from typing import Any
 
 REPEATS = {"MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"}

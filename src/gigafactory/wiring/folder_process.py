@@ -32,6 +32,7 @@ from gigafactory.profiles import shipped
 from gigafactory.system import logging
 from gigafactory.system.clock import SystemClock
 from gigafactory.system.ids import RandomIds
+from gigafactory.system.loop_watchdog import watch_loop
 from gigafactory.wiring.factory import build_equipment
 from gigafactory.wiring.gc import build_folder_gc
 from gigafactory.wiring.git import build_git
@@ -90,7 +91,8 @@ async def _work(
             git = build_git(settings, queue.board.data_dir, os.environ)
             collector = build_folder_gc(queue, git.mirrors, git.repos)
             await stack.enter_async_context(running_gc(collector, settings.gc_every))
-        return await runner.run(once=once)
+        with watch_loop():
+            return await runner.run(once=once)
 
 
 async def open_runner(

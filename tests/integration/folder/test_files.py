@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from gigafactory.domain.manifest.job_file import parse_job_file
 from gigafactory.domain.manifest.manifest import JobFile
 from gigafactory.folder.queue import intake
 from gigafactory.folder.queue.board import Board
@@ -242,12 +243,10 @@ async def test_one_hostile_file_never_stops_the_others(place: Place) -> None:
 async def test_an_error_that_nobody_expected_concerns_one_file(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parse = intake.parse_job_file
-
     def fails(data: bytes, *, stem: str | None = None) -> JobFile:
         if stem == "odd":
             raise IndexError("list index out of range")
-        return parse(data, stem=stem)
+        return parse_job_file(data, stem=stem)
 
     monkeypatch.setattr(intake, "parse_job_file", fails)
     place.drop("odd", "true")

@@ -164,6 +164,10 @@ def _counters(counters: Counters) -> Iterator[Metric]:
     yield _counter("tokens", "Tokens used by runs.", ("engine", "kind"), counters.tokens.items())
     failures = {(): counters.store_failures}
     yield _counter("store_failures", "Failed accesses to the store.", (), failures.items())
+    text = "Times in which the event loop was blocked for more than 250 ms; the log says by what."
+    yield _counter("loop_blocks", text, (), [((), counters.loop_blocks)])
+    text = "Total of these times."
+    yield _counter("loop_blocked_seconds", text, (), [((), counters.loop_blocked_s)])
 
 
 def _histograms(counters: Counters) -> Iterable[Metric]:
