@@ -109,7 +109,7 @@ class Calls(RuleBasedStateMachine):
                 await coordinator.enrolment.enroll(invited.secret, factory)
             ).token
         self._tokens["nobody"] = "gfo_wrong"
-        app = create_application(coordinator)
+        app: Any = create_application(coordinator)
         transport = httpx.ASGITransport(app=app)
         self._http = httpx.AsyncClient(transport=transport, base_url=f"http://localhost{API}")
 
