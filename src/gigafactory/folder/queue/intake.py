@@ -52,7 +52,7 @@ def _look_at_edits(desk: LockedQueue, record: JobRecord, rules: FolderProfiles) 
         if path is None or (stamp := stamp_of(path)) == record.stamp:
             return
         same = digest_of(path.read_bytes()) == record.digest
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         return
     if same:
         # It was copied, or checked out again.

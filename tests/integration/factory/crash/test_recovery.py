@@ -48,8 +48,8 @@ async def test_a_run_that_kills_each_recovery_is_set_aside_and_reported(
     outbox = Outbox(data_dir.outbox)
     (report,) = (outbox.read(file) for file in outbox.pending())
     assert (report.job_id, report.epoch, report.last) == ("a", 1, True)
-    assert report.told["stage"] == "failed"
-    assert "died 2 times" in report.told["reason"]
+    assert report.fields["stage"] == "failed"
+    assert "died 2 times" in report.fields["reason"]
 
 
 async def test_a_recovery_that_only_fails_is_tried_again_at_every_start(
