@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.fuzz.budget import examples
+from tests.fuzz.budget import FACTOR, examples
 from tests.support.parsers import PARSERS, PUMPS, REFUSALS, SEEDS
 
 WORDS = (
@@ -60,6 +60,7 @@ hostile = st.lists(pieces, max_size=30).map(b"".join)
 """Fragments in any order reach more of a parser than random bytes do."""
 
 
+@pytest.mark.timeout(120 * FACTOR)
 @pytest.mark.parametrize("place", PARSERS)
 def test_a_parser_returns_or_refuses(place: str) -> None:
     @settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
