@@ -1,11 +1,12 @@
 # Each target installs what it needs; a machine needs Python 3.11 or newer, git and make.
 .DEFAULT_GOAL := help
-.PHONY: help up test test-fast check bench simulate docs screenshots lock clean
+.PHONY: help up test test-fast check bench fuzz simulate docs screenshots lock clean
 MAKEFLAGS += --no-print-directory
 # Without byte code, every process that a test starts would compile all modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
 SEEDS ?= 20000
+SECONDS ?= 300
 # Tests of real processes wait half of their time: two workers keep one core busy.
 WORKERS ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))
 LOCK_FLAGS ?=
@@ -46,6 +47,9 @@ bench: $(BENCH) ## measure beside the peers (BENCH_FLAGS=…)
 
 simulate: $(DEV) ## play SEEDS=20000 simulated histories of crashes and races
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
+
+fuzz: $(DEV) ## fuzz every parser and the API for SECONDS=300
+	$(BIN)/python -m tests.fuzz --seconds $(SECONDS)
 
 docs: $(DEV) ## regenerate docs/reference and docs/lifecycle.md from the code
 	$(BIN)/python -m tools.reference

@@ -172,10 +172,12 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel("Behind the feed", (("max(gigafactory_feed_behind_events)", "events"),)),
         Panel("Commits, p95", ((_p95("gigafactory_commit_seconds"), "commit"),), "s"),
         Panel(
-            "Store",
+            "Store and event loop",
             (
                 ("min(gigafactory_store_up)", "up"),
                 (_rate("gigafactory_store_failures_total"), "failures"),
+                (_rate("gigafactory_loop_blocks_total"), "loop blocks"),
+                (_rate("gigafactory_loop_blocked_seconds_total"), "seconds blocked per second"),
             ),
         ),
         Panel("Open streams", (("sum(gigafactory_streams_open)", "streams"),)),

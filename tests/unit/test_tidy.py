@@ -28,6 +28,10 @@ CATCH_ALLS = frozenset(
     {
         "system/loops.py",
         "cli/main.py",
+        "coordinator/tracker/ticket_importer.py",
+        "folder/queue/intake.py",
+        "folder/tickets.py",
+        "server/inbox.py",
         "store/group_commit.py",
         "store/sqlite/commit_sync.py",
         "factory/executor.py",

@@ -19,6 +19,7 @@ Layer = dict[str, object]
 """Raw values by dotted key, such as `server.port`."""
 
 SECRETS = frozenset({"client.token"})
+_PASSWORD = re.compile(r"(?<=://)([^/@:]*):[^/@]*@")
 PATHS = frozenset({"data", "history", "factory.inbox", "factory.repos", "factory.roots"})
 
 
@@ -117,7 +118,7 @@ def mask(key: str, value: object) -> object:
         # A user may have written the token itself instead of the name of its variable.
         return {k: "***" if k == "token" else mask(key, v) for k, v in value.items()}
     if isinstance(value, str):
-        return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1:***@", value)
+        return _PASSWORD.sub(r"\1:***@", value)
     return value
 
 

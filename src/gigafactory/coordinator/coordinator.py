@@ -204,7 +204,7 @@ class Coordinator:
         self.log_readers = LogReader(store, self.index, self.jobs, self.logs, self.tokens)
         self.reviews = ReviewQueries(self.jobs)
         self.audit = AuditLog(store)
-        counters = self._committer.counters
+        self.counters = counters = self._committer.counters
         self.metrics = MetricsCollector(store, clock, index, self.jobs, self.factories, counters)
         self.scaling = Scaling(index, clock)
         self.insights = InsightQueries(store, clock, self.jobs)

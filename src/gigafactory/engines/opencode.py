@@ -42,7 +42,9 @@ WAIT_MAX_S = 30 * 24 * 3600
 """No limit lasts longer: ignore larger values."""
 
 # While it retries, this log line is its only output.
-_RETRY = re.compile(r'message="stream error".* error\.error="(?:\w+: )?([^"]*)"')
+_RETRY = 'message="stream error"'
+_REASON = ' error.error="'
+_ERROR_NAME = re.compile(r"\w+: ")
 _PATTERNS = failure_patterns((r"Session not found", FailureKind.UNKNOWN_SESSION))
 
 
@@ -115,8 +117,8 @@ class OpenCodeReader(LineReader):
 
     def _stderr_line(self, line: str) -> Iterator[EngineEvent]:
         self._stderr.add(line)
-        if found := _RETRY.search(line):
-            message = shorten(found[1])
+        if (reason := _retry_reason(line)) is not None:
+            message = shorten(reason)
             yield Retrying(Failure(classify_refusal(message) or FailureKind.SERVER, message))
 
     def _count(self, step: Record) -> None:
@@ -132,6 +134,17 @@ class OpenCodeReader(LineReader):
             add(self._usage, used),
             cost_nano_usd=sum_costs(self._usage.cost_nano_usd, nano_usd(step, "cost")),
         )
+
+
+def _retry_reason(line: str) -> str | None:
+    """Return why it retries, without the error's name; None for another line."""
+    _, _, retry = line.partition(_RETRY)
+    _, given, rest = retry.rpartition(_REASON)
+    reason, closed, _ = rest.partition('"')
+    if not given or not closed:
+        return None
+    name = _ERROR_NAME.match(reason)
+    return reason[name.end() :] if name else reason
 
 
 def _failure(record: Record) -> Failure:

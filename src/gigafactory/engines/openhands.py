@@ -50,7 +50,7 @@ _RETRY = re.compile(r"\blitellm\.(\w+Error|Timeout)\b")
 _PATTERNS = failure_patterns(
     (r"Missing required environment variable|LLM_API_KEY", FailureKind.AUTH),
     (r"MaxIterations|maximum iterations", FailureKind.TURN_LIMIT),
-    (r"conversation .*(?:not found|does not exist)", FailureKind.UNKNOWN_SESSION),
+    (r"conversation .{0,200}(?:not found|does not exist)", FailureKind.UNKNOWN_SESSION),
 )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+import structlog
 
 from gigafactory.coordinator.core.ports import Tracker
 from gigafactory.coordinator.tracker.ticket_updater import (
@@ -48,6 +49,9 @@ from gigafactory.system.atomic_file import write_atomically
 WHO = "system:tracker"
 
 
+log = structlog.get_logger()
+
+
 class TakenIn(msgspec.Struct, frozen=True):
     """The result of importing tickets."""
 
@@ -69,6 +73,12 @@ def put(queue: FolderQueue, items: Sequence[Ticket], *, repo: str | None) -> Tak
                 path = _put(desk, item, repo)
             except Refused as no:
                 refused[item.id] = no.detail
+            except OSError:
+                raise
+            except Exception as error:
+                # One ticket never stops the others.
+                log.exception("ticket failed", item=item.id)
+                refused[item.id] = f"an unexpected error occurred: {type(error).__name__}: {error}"
             else:
                 (added.append(path) if path is not None else known.append(item.id))
     return TakenIn(tuple(added), tuple(known), refused)

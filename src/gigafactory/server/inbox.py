@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import os
 import time
 from pathlib import Path
 
@@ -49,7 +50,7 @@ class InboxWatcher:
     def _complete_files(self) -> list[Path]:
         # Skip broken links and folders.
         files = (path for path in self._folder.glob("*.md") if path.is_file())
-        ages = sorted((path.stat().st_mtime, path) for path in files)
+        ages = sorted((at, path) for path in files if (at := _changed_at(path)) is not None)
         return [path for at, path in ages if at <= time.time() - SETTLED_S]
 
     async def _submit(self, path: Path) -> None:
@@ -61,16 +62,30 @@ class InboxWatcher:
         except (Unavailable, TooManyRequests):
             raise
         except Refused as refused:
-            put = _move(path, self._refused)
-            put.with_suffix(".errors.txt").write_text(_error_text(refused), encoding="utf-8")
-            log.warning("refused", file=str(put), reason=refused.detail)
+            self._refuse(path, refused)
+        except FileNotFoundError:
+            log.info("inbox file is gone", file=path.name)
+        except Exception as error:
+            # One file never stops the others.
+            log.exception("inbox file failed", file=path.name)
+            fault = Fault("", f"an unexpected error occurred: {type(error).__name__}: {error}")
+            self._refuse(path, Invalid("the job file", [fault]))
         else:
             _move(path, self._taken)
             log.info("submitted", file=path.name, job=job.name, id=job.id)
 
+    def _refuse(self, path: Path, refused: Refused) -> None:
+        put = _move(path, self._refused)
+        text = _error_text(refused)
+        put.with_suffix(".errors.txt").write_text(text, encoding="utf-8", errors="replace")
+        log.warning("refused", file=str(put), reason=refused.detail)
+
 
 def _read(path: Path) -> tuple[bytes, str]:
     """Return the content of a file and an idempotency key for it."""
+    name = os.fsencode(path.name)
+    if name.decode(errors="replace") != path.name:
+        raise Invalid("the job file", [Fault("", "its name is not in UTF-8; rename it")])
     found = path.stat()
     if found.st_size > BYTES_MAX:
         fault = Fault("", f"has {found.st_size} bytes; the maximum is {BYTES_MAX}")
@@ -80,8 +95,15 @@ def _read(path: Path) -> tuple[bytes, str]:
     except PermissionError as error:
         fault = Fault("", f"cannot be read: {error.strerror}; fix its permissions")
         raise Invalid("the job file", [fault]) from None
-    digest = hashlib.sha256(f"{path}\0{found.st_mtime_ns}\0".encode() + data)
+    digest = hashlib.sha256(os.fsencode(path) + f"\0{found.st_mtime_ns}\0".encode() + data)
     return data, f"drop-{digest.hexdigest()}"
+
+
+def _changed_at(path: Path) -> float | None:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return None
 
 
 def _error_text(refused: Refused) -> str:

@@ -27,6 +27,7 @@ from gigafactory.server.app import create_application
 from gigafactory.server.uvicorn_protocol import SingleWriteProtocol
 from gigafactory.system import logging as log
 from gigafactory.system.atomic_file import write_atomically
+from gigafactory.system.loop_watchdog import watch_loop
 from gigafactory.wiring.coordinator import open_coordinator, wait_for_disk
 
 GARBAGE_AFTER = 20_000
@@ -92,7 +93,8 @@ async def _serve(
 
                 server.when_ready(advertise, lambda: announce(ready), start_companion)
                 server.before_stop(lambda: _cancel_all(companions))
-                await server.serve(sockets=[listener])
+                with watch_loop(coordinator.counters.count_loop_block):
+                    await server.serve(sockets=[listener])
 
 
 async def _cancel_all(tasks: Sequence[asyncio.Task[None]]) -> None:

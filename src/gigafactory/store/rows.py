@@ -53,7 +53,7 @@ from gigafactory.domain.tracker.webhook_delivery import WebhookDelivery
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 EPOCH, MILLISECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
-
+_WORD = re.compile(r"\w+")
 _RECORDS: tuple[type[Record], ...] = (
     ArchivedJob,
     Artifact,
@@ -180,7 +180,7 @@ def from_millis(at: int) -> datetime:
 
 def split_words(text: str) -> list[str]:
     """Split a text into lower-case words for the search."""
-    return re.findall(r"\w+", text.lower())
+    return _WORD.findall(text.lower())
 
 
 def search_words(job: Job) -> str:

@@ -6,6 +6,8 @@ from typing import Literal
 
 import structlog
 
+from gigafactory.system.terminal_escapes import keep_colours_only
+
 Format = Literal["text", "json"]
 
 
@@ -35,7 +37,7 @@ def configure(level: str, form: Format) -> None:
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
+        _SafeFormatter(
             foreign_pre_chain=shared,
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, last],
         )
@@ -44,6 +46,13 @@ def configure(level: str, form: Format) -> None:
     # Libraries log only warnings and errors.
     for library in ("uvicorn", "httpx"):
         logging.getLogger(library).setLevel(max(logging.WARNING, logging.getLogger().level))
+
+
+class _SafeFormatter(structlog.stdlib.ProcessorFormatter):
+    """Removes escape sequences from log lines: values and tracebacks quote names from others."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return keep_colours_only(super().format(record))
 
 
 def silence() -> None:

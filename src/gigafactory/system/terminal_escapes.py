@@ -14,14 +14,6 @@ def strip_escapes(text: str) -> str:
     return CONTROL.sub("", ESCAPES.sub("", text))
 
 
-_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-
-
-def strip_colours(text: str) -> str:
-    """Return one of our own texts without its colours, for output that is no terminal."""
-    return _SEQUENCE.sub("", text)
-
-
 _SGR = re.compile(r"\x1b\[[0-9;:]*m")
 
 

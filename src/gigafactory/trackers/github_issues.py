@@ -25,6 +25,7 @@ _HEADERS = {
     "Accept": "application/vnd.github+json",
     "X-GitHub-Api-Version": "2022-11-28",
 }
+_ITEM = re.compile(r"(?:(?P<repo>[^#]+)?#)?(?P<number>[0-9]{1,12})")
 _UNPROCESSABLE = 422
 _CLOSED_AS: dict[str | None, TicketStatus] = {"not_planned": "wont_fix", "duplicate": "closed"}
 _TYPES = frozenset({"bug", "feature", "task"})
@@ -187,7 +188,7 @@ class GithubIssues:
             yield answer.content
 
     def _path(self, item_id: str) -> str:
-        match = re.fullmatch(r"(?:(?P<repo>[^#]+)?#)?(?P<number>[0-9]{1,12})", item_id)
+        match = _ITEM.fullmatch(item_id)
         if match is None or (match["repo"] or self._repo).lower() != self._repo.lower():
             raise NotFound("issue", item_id[:100], f"write {self._repo}#7, #7 or 7")
         return f"/repos/{self._repo}/issues/{match['number']}"

@@ -33,7 +33,7 @@ class RunRollupView(ResponseView, frozen=True, kw_only=True):
     """Sum over runs with known cost."""
     cost_nano_usd: int
     estimated: int
-    """Runs whose cost was estimated from prices."""
+    """Runs whose cost was estimated from prices, or read from files that the agent can edit."""
     unmetered: int
     """Ended runs with unknown cost."""
     wall_sec: float

@@ -18,6 +18,7 @@ from gigafactory.factory.agent.membership import FleetMembership, load_membershi
 from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.machine.engines import parse_seats
 from gigafactory.system import logging
+from gigafactory.system.loop_watchdog import watch_loop
 from gigafactory.wiring.factory import open_agent
 
 log = structlog.get_logger()
@@ -60,7 +61,8 @@ async def _work(
 ) -> None:
     async with open_agent(settings, membership, data_dir, ends=ends) as agent:
         drain_on_signals(agent)
-        await agent.run()
+        with watch_loop():
+            await agent.run()
     log.info("done")
 
 

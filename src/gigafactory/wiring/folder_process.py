@@ -32,6 +32,7 @@ from gigafactory.profiles import shipped
 from gigafactory.system import logging
 from gigafactory.system.clock import SystemClock
 from gigafactory.system.ids import RandomIds
+from gigafactory.system.loop_watchdog import watch_loop
 from gigafactory.wiring.factory import build_equipment
 from gigafactory.wiring.gc import build_folder_gc
 from gigafactory.wiring.git import build_git
@@ -39,6 +40,7 @@ from gigafactory.wiring.trackers import open_trackers
 
 JOBS_MAX = "AGENT_QUEUE_MAX"
 JOBS_AT_ONCE = 3
+_JOBS = re.compile(r"[1-9][0-9]{0,3}")
 
 log = structlog.get_logger()
 
@@ -64,7 +66,7 @@ def run_folder(config: Config, folder: Path, *, once: bool, only: str | None = N
 def max_concurrent_jobs(environ: Mapping[str, str]) -> int:
     """Return the maximum number of concurrent jobs of a folder; raise Invalid."""
     written = environ.get(JOBS_MAX) or str(JOBS_AT_ONCE)
-    if not re.fullmatch(r"[1-9][0-9]{0,3}", written):
+    if not _JOBS.fullmatch(written):
         fault = Fault(JOBS_MAX, f"found {written!r}; expected a whole number from 1 to 9999")
         raise Invalid("the environment", [fault])
     return int(written)
@@ -89,7 +91,8 @@ async def _work(
             git = build_git(settings, queue.board.data_dir, os.environ)
             collector = build_folder_gc(queue, git.mirrors, git.repos)
             await stack.enter_async_context(running_gc(collector, settings.gc_every))
-        return await runner.run(once=once)
+        with watch_loop():
+            return await runner.run(once=once)
 
 
 async def open_runner(

@@ -1,7 +1,13 @@
 """What is dropped into the inbox: wrong files, odd orders, the same again, and no state at all."""
 
+import os
 import shutil
 
+import pytest
+
+from gigafactory.domain.manifest.job_file import parse_job_file
+from gigafactory.domain.manifest.manifest import JobFile
+from gigafactory.folder.queue import intake
 from gigafactory.folder.queue.board import Board
 from tests.support.folder_queue import Place
 
@@ -214,3 +220,38 @@ async def test_a_move_that_a_process_did_not_live_to_make_is_made_up_for(place: 
 def test_a_folder_is_a_queue_when_it_has_an_inbox_and_its_state(place: Place) -> None:
     assert place.board.exists
     assert not Board(place.folder).exists
+
+
+async def test_one_hostile_file_never_stops_the_others(place: Place) -> None:
+    inbox = place.board.column("inbox")
+    (inbox / "yaml.md").write_bytes(b'---\nx: "\r\r\r" y: [\n---\nb')
+    (inbox / os.fsdecode(b"caf\xe9.md")).write_text("not in UTF-8")
+    (inbox / "osc\x1b]52;c;aGk=\x07.md").write_text("---\npriority: [\n---\nx")
+    place.drop("good", "true", verify="true")
+    done = await place.run()
+    assert place.where("good") == ["testing"]
+    assert len(done.invalid) == 3
+    assert "not readable as YAML" in place.board.errors("yaml.md").read_text()
+    assert "not in UTF-8" in place.board.errors("caf\ufffd.md").read_text()
+    for options in ((), ("--json",)):
+        shown = place.shell.aq("status", *options)
+        assert shown.code == 0, shown.err
+        assert "\x1b]" not in shown.out + shown.err
+        assert "caf\ufffd.md" in shown.out + shown.err
+
+
+async def test_an_error_that_nobody_expected_concerns_one_file(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(data: bytes, *, stem: str | None = None) -> JobFile:
+        if stem == "odd":
+            raise IndexError("list index out of range")
+        return parse_job_file(data, stem=stem)
+
+    monkeypatch.setattr(intake, "parse_job_file", fails)
+    place.drop("odd", "true")
+    place.drop("good", "true", verify="true")
+    await place.run()
+    assert place.where("odd") == ["failed"]
+    assert "IndexError: list index" in place.board.errors("odd.md").read_text()
+    assert place.where("good") == ["testing"]

@@ -4,9 +4,12 @@ import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
 import pytest_asyncio
 
 from gigafactory.client.transport.async_client import AsyncClient
+from gigafactory.domain.manifest.job_file import parse_job_file
+from gigafactory.domain.manifest.manifest import JobFile
 from gigafactory.server.inbox import BYTES_MAX, InboxWatcher
 from tests.support.api_server import Server, a_server
 
@@ -80,3 +83,32 @@ async def test_an_entry_that_is_no_file_does_not_block_the_inbox(
     await inbox.submit_files()
     assert await names(server) == ["fix"]
     assert sorted(path.name for path in folder.glob("*.md")) == ["dangling.md", "folder.md"]
+
+
+async def test_one_hostile_file_never_stops_the_others(
+    tmp_path: Path, server: Server, inbox: InboxWatcher
+) -> None:
+    folder = tmp_path / "inbox"
+    drop(folder, "a-yaml.md", '---\nx: "\u2028\u2028\u2028" y: [\n---\nb')
+    drop(folder, os.fsdecode(b"b-caf\xe9.md"), "not in UTF-8")
+    drop(folder, "good.md", "# Fine\n")
+    await inbox.submit_files()
+    assert await names(server) == ["good"]
+    assert "not readable as YAML" in (folder / "refused" / "a-yaml.errors.txt").read_text()
+    assert len(list((folder / "refused").glob("b-caf*.errors.txt"))) == 1
+
+
+async def test_an_error_that_nobody_expected_concerns_one_file(
+    tmp_path: Path, server: Server, inbox: InboxWatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(data: bytes, *, stem: str | None = None) -> JobFile:
+        if stem == "a-odd":
+            raise IndexError("list index out of range")
+        return parse_job_file(data, stem=stem)
+
+    monkeypatch.setattr("gigafactory.server.inbox.parse_job_file", fails)
+    drop(tmp_path / "inbox", "a-odd.md", "# Odd\n")
+    drop(tmp_path / "inbox", "good.md", "# Fine\n")
+    await inbox.submit_files()
+    assert await names(server) == ["good"]
+    assert "IndexError" in (tmp_path / "inbox" / "refused" / "a-odd.errors.txt").read_text()

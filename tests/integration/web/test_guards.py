@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import httpx
+import pytest
 import pytest_asyncio
 
 from gigafactory.coordinator.core.ports import PAGE_MAX, AnyRecord, JobQuery
@@ -237,3 +238,16 @@ async def test_pages_report_a_store_outage(tmp_path: Path) -> None:
             assert "the store is unavailable" in text, place
         store.away = False
         await ann.page(job)
+
+
+@pytest.mark.parametrize(
+    "back", ["/jobs\r\nset-cookie: x=y", "/jobs?q=€", "/jobs?q=\x00", "//evil"]
+)
+async def test_a_form_returns_to_whatever_page_it_names_or_to_the_list(
+    ann: Visitor, admin: httpx.AsyncClient, back: str
+) -> None:
+    job = (await admin.post("/jobs", json={"manifest": {"name": "one"}, "body": "x"})).json()
+    answer = await ann.send("/jobs/actions", back=back, action="cancel", jobs=job["id"])
+    assert answer.status_code in {303, 422}, answer.text
+    assert "set-cookie" not in answer.headers
+    assert not answer.headers.get("location", "").startswith("//")

@@ -88,7 +88,7 @@ async def get_budget(request: ApiRequest) -> ASGIApp:
 )
 async def put_budget(request: ApiRequest) -> ASGIApp:
     """Set a product's budget; a ceiling below the current spending is refused."""
-    caller = await request.caller()
+    caller = await request.caller("budgets")
     product_id = path_product(request)
     terms = (await request.json_body(BudgetDoc)).to_domain()
     return json_response(
@@ -109,7 +109,7 @@ async def put_budget(request: ApiRequest) -> ASGIApp:
 )
 async def pause_budget(request: ApiRequest) -> ASGIApp:
     """Pause a product: no new work until it is resumed; running work continues."""
-    caller = await request.caller()
+    caller = await request.caller("pause")
     product_id = path_product(request)
     reason = (await request.json_body(PauseDoc)).reason
     return json_response(

@@ -100,7 +100,7 @@ async def put_shadow(request: ApiRequest) -> ASGIApp:
     Switching to `push` requires enough agreeing shadow decisions, or `force`. Switch back to `pull`
     or `shadow` at any time.
     """
-    caller = await request.caller()
+    caller = await request.caller("dispatch")
     doc = await request.json_body(DispatchModeDoc)
     dispatch = await request.coordinator.dispatch_control.set_mode(
         caller, path_product(request), doc.mode, force=doc.force

@@ -83,7 +83,7 @@ async def halt(request: ApiRequest) -> ASGIApp:
 
     Running work continues, unless `stop` is set: then workers are asked to release their jobs.
     """
-    caller = await request.caller()
+    caller = await request.caller("halt")
     doc = await request.json_body(HaltDoc)
     switches = request.coordinator.halt_switches
     switch = await switches.set_halted(caller, doc.product, halted=True, reason=doc.reason)
@@ -103,7 +103,7 @@ async def halt(request: ApiRequest) -> ASGIApp:
 )
 async def resume(request: ApiRequest) -> ASGIApp:
     """Resume offers and grants."""
-    caller = await request.caller()
+    caller = await request.caller("halt")
     doc = await request.json_body(ResumeDoc)
     switch = await request.coordinator.halt_switches.set_halted(
         caller, doc.product, halted=False, reason=doc.reason

@@ -167,6 +167,10 @@ def _counters(counters: Counters) -> Iterator[Metric]:
     rollbacks = {(): counters.store_rollbacks}
     text = "Times that the database was found to have lost stored history."
     yield _counter("store_rollbacks", text, (), rollbacks.items())
+    text = "Times in which the event loop was blocked for more than 250 ms; the log says by what."
+    yield _counter("loop_blocks", text, (), [((), counters.loop_blocks)])
+    text = "Total of these times."
+    yield _counter("loop_blocked_seconds", text, (), [((), counters.loop_blocked_s)])
 
 
 def _histograms(counters: Counters) -> Iterable[Metric]:

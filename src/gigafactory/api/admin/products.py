@@ -55,7 +55,7 @@ async def get_product(request: ApiRequest) -> ASGIApp:
 )
 async def put_product(request: ApiRequest) -> ASGIApp:
     """Configure a product: its repos, share of the fleet, weights."""
-    caller = await request.caller()
+    caller = await request.caller("products")
     product = (await request.json_body(ProductDoc)).to_domain(path_product(request))
     return json_response(
         views.render_product(await request.coordinator.products.put(caller, product))

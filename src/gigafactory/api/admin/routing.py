@@ -118,7 +118,7 @@ async def put_routing(request: ApiRequest) -> ASGIApp:
 
     Use `off` to switch back; the learned model is kept.
     """
-    caller = await request.caller()
+    caller = await request.caller("routing")
     doc = await request.json_body(RolloutDoc)
     rollout = await request.coordinator.routing.set_mode(
         caller, path_product(request), doc.mode, share=doc.share, explore=doc.explore

@@ -27,7 +27,7 @@ TAG = "Tokens"
 )
 async def issue_token(request: ApiRequest) -> ASGIApp:
     """Create a token for a person; its secret is shown once."""
-    caller = await request.caller()
+    caller = await request.caller("tokens")
     doc = await request.json_body(TokenDoc)
     lifetime = None if doc.expires_in is None else timedelta(seconds=int(doc.expires_in))
     issued = await request.coordinator.tokens.issue(
@@ -73,7 +73,7 @@ async def issue_job_token(request: ApiRequest) -> ASGIApp:
     Valid until the lease ends, and only for the job's composite: to read its jobs and their logs,
     and to add children to it.
     """
-    caller = await request.caller()
+    caller = await request.factory()
     epoch = (await request.json_body(JobTokenDoc)).lease_epoch
     issued = await request.coordinator.job_tokens.issue(
         caller, request.path_name("job_id", "job"), epoch

@@ -11,11 +11,14 @@ from gigafactory.domain.errors import Fault, Invalid, Malformed
 Value = TypeVar("Value")
 
 QUERY_FIELDS_MAX = 50
+VALUES_MAX = 500_000
+"""Values in a document of jobs; the largest plan has some 300,000."""
 
 _ESCAPED_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _KEY = "key` in `"
 """Prefix in msgspec's messages about an invalid key."""
-_WRONG = re.compile(r"(?P<message>.*?)(?: - at `(?P<place>.+)`)?", re.DOTALL)
+_PLACE = " - at `"
+"""What separates message and place in msgspec's messages."""
 _NAMED = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<field>.+)`")
 
 
@@ -37,6 +40,26 @@ def decode_json(data: bytes, of: type[Value], what: str = "the request") -> Valu
         raise Malformed(f"{what} is not readable as JSON: {found}") from None
     except RecursionError:
         raise Malformed(f"{what} is nested too deeply; expected flatter JSON") from None
+
+
+def decode_document(data: bytes, what: str = "the request") -> dict[str, Any]:
+    """Decode a JSON object whose fields are decoded later, one by one.
+
+    Raises Malformed, Invalid; also for more than VALUES_MAX values, which would take long.
+    """
+    document = decode_json(data, dict[str, Any], what)
+    count, unseen = 0, [iter(document.values())]
+    while unseen:
+        for value in unseen.pop():
+            count += 1
+            if isinstance(value, dict):
+                unseen.append(iter(value.values()))
+            elif isinstance(value, list):
+                unseen.append(iter(value))
+            if count > VALUES_MAX:
+                message = f"found more than {VALUES_MAX} values; send several requests"
+                raise Invalid(what, [Fault("", message)])
+    return document
 
 
 def _decoder(of: type[Value]) -> msgspec.json.Decoder[Value]:
@@ -78,10 +101,8 @@ def _repeated(parameters: list[tuple[str, str]]) -> list[str]:
 
 def parse_fault(wrong: str) -> Fault:
     """Parse an error message of msgspec into field and message."""
-    match = _WRONG.fullmatch(wrong)
-    assert match is not None, "the pattern matches everything"
-    place = (match["place"] or "").removeprefix(_KEY).removeprefix("$").removeprefix(".")
-    message = match["message"]
+    message, _, place = wrong.partition(_PLACE) if wrong.endswith("`") else (wrong, "", "")
+    place = place.removesuffix("`").removeprefix(_KEY).removeprefix("$").removeprefix(".")
     if named := _NAMED.fullmatch(message):
         inner = f"{place}.{named['field']}" if place else named["field"]
         unknown = named["what"] == "contains unknown"

@@ -19,6 +19,8 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 """Host names of a coordinator that listens on this machine only."""
 
 _SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,100}")
+_UNSENDABLE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+"""Bytes that a header cannot have: the server would drop the connection, or send two headers."""
 _PORT = re.compile(r":\d{1,5}$")
 
 # Request ids are not secret: seeding once saves a system call per request.
@@ -52,7 +54,8 @@ class RequestMiddleware:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], id_header, *_SAFE]
+                given = [(name, _UNSENDABLE.sub(b"", value)) for name, value in message["headers"]]
+                message["headers"] = [*given, id_header, *_SAFE]
             await send(message)
 
         served = self._hosts is None or _host_name(headers.get(b"host")) in self._hosts

@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from litestar import Request
@@ -16,6 +17,9 @@ from gigafactory.domain.errors import Forbidden, Malformed, NotFound, TooLarge
 from gigafactory.domain.tenancy.access import Caller
 
 Value = TypeVar("Value")
+
+PARSED_INLINE_BYTES_MAX = 32 * 1024
+"""A thread takes longer to start than most bodies of this size take to parse."""
 
 _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
@@ -45,9 +49,10 @@ class ApiRequest(Request[Any, Any, State]):
         client = self.scope.get("client")
         return client[0] if client else "unknown"
 
-    async def caller(self) -> Caller:
-        """Return the caller; refuse an agent with a job token.
+    async def caller(self, verb: str | None = None) -> Caller:
+        """Return the caller; refuse an agent with a job token, and a role that lacks the verb.
 
+        A handler with a body passes its verb: what a caller may not do costs no parsing.
         Raises Unauthenticated, Forbidden, TooManyRequests, Malformed, Invalid.
         """
         caller = await self.caller_or_agent()
@@ -55,6 +60,20 @@ class ApiRequest(Request[Any, Any, State]):
             raise Forbidden(
                 f"{caller.actor} has a job token, which is limited to the job's composite:"
                 " it can read its jobs and their logs, and add children to it"
+            )
+        if verb is not None:
+            caller.require(verb)
+        return caller
+
+    async def factory(self) -> Caller:
+        """Return the factory that sends a worker's request; refuse everybody else.
+
+        Raises Unauthenticated, Forbidden, TooManyRequests, Malformed, Invalid.
+        """
+        caller = await self.caller()
+        if caller.factory_id is None:
+            raise Forbidden(
+                f"{caller.actor} is not a factory; this is for the worker that holds the lease"
             )
         return caller
 
@@ -129,7 +148,17 @@ class ApiRequest(Request[Any, Any, State]):
 
         Raises Malformed, Invalid, TooLarge.
         """
-        return decode_json(await self.read_body(bytes_max), of)
+        return await self.parse_body(partial(decode_json, of=of), bytes_max=bytes_max)
+
+    async def parse_body(self, parse: Callable[[bytes], Value], *, bytes_max: int) -> Value:
+        """Read and parse the body, a large one in a thread: other requests are served meanwhile.
+
+        Raises TooLarge, Malformed, and what `parse` raises.
+        """
+        body = await self.read_body(bytes_max)
+        if len(body) <= PARSED_INLINE_BYTES_MAX:
+            return parse(body)
+        return await asyncio.to_thread(parse, body)
 
     async def until_disconnect(self, work: Awaitable[Value]) -> Value:
         """Return the result of long work; cancel it when the client disconnects.

@@ -1,6 +1,7 @@
 """Artifact endpoints: upload with hash check, download, diff, links."""
 
 from datetime import timedelta
+from urllib.parse import quote
 
 from litestar import delete, get, post
 from litestar.types import ASGIApp
@@ -123,7 +124,7 @@ async def read_diff(request: ApiRequest) -> ASGIApp:
     if JSON in (request.header(b"accept") or b""):
         return json_response(diff)
     headers = (
-        (b"etag", f'"{diff.commit}"'.encode("ascii", "replace")),
+        (b"etag", f'"{quote(diff.commit)}"'.encode()),
         (b"x-content-type-options", b"nosniff"),
     )
     media_type = f"{TEXT}; charset=utf-8".encode()
@@ -220,7 +221,7 @@ async def link_artifact(request: ApiRequest) -> ASGIApp:
 
     `expiresIn` sets its lifetime, at most a day. It also ends with the token of its creator.
     """
-    caller = await request.caller()
+    caller = await request.caller("read")
     doc = await request.json_body(LinkDoc)
     created = await request.coordinator.artifact_links.create(
         caller,

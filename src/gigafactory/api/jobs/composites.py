@@ -3,7 +3,7 @@
 from litestar import get, post
 from litestar.types import ASGIApp
 
-from gigafactory.api.http.decoding import decode_json
+from gigafactory.api.http.decoding import decode_document
 from gigafactory.api.http.examples import MANIFEST
 from gigafactory.api.http.limits import BATCH_BYTES_MAX
 from gigafactory.api.http.operation import Body, operation
@@ -15,6 +15,7 @@ from gigafactory.coordinator.jobs.dag import JobDag
 from gigafactory.domain.composite.rollup import CompositeRollup
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.manifest.job_file import CHILDREN_MAX
+from gigafactory.domain.manifest.manifest import JobFile
 from gigafactory.domain.manifest.units import format_usd
 from gigafactory.wire.composites import DagView, NodeView, RollupView
 from gigafactory.wire.jobs import JobsView
@@ -43,8 +44,9 @@ async def add_children(request: ApiRequest) -> ASGIApp:
     replaced.
     """
     caller = await request.caller_or_agent()
-    document = decode_json(await request.read_body(BATCH_BYTES_MAX), dict[str, object])
-    files = parse_batch(document, CHILDREN_MAX)
+    if caller.agent_scope is None:
+        caller.require("submit")
+    files = await request.parse_body(_parse_children, bytes_max=BATCH_BYTES_MAX)
     coordinator = request.coordinator
     reference = request.path_name("job_id", "job")
     submitted = await coordinator.submissions.add_children(caller, reference, files)
@@ -52,6 +54,10 @@ async def add_children(request: ApiRequest) -> ASGIApp:
         views.render_job(coordinator.jobs.with_fleet_flags(job)) for job in submitted.jobs
     )
     return json_response(JobsView(jobs=job_views), 201 if submitted.created else 200)
+
+
+def _parse_children(body: bytes) -> list[JobFile]:
+    return parse_batch(decode_document(body), CHILDREN_MAX)
 
 
 @get(

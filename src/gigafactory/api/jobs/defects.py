@@ -32,6 +32,8 @@ async def report_defect(request: ApiRequest) -> ASGIApp:
     It counts in the insights and against the service level objective for escaped defects.
     """
     caller = await request.caller()
+    if caller.factory_id is None:
+        caller.require("defect")
     doc = await request.json_body(DefectDoc)
     job = await request.coordinator.defects.report(
         caller,

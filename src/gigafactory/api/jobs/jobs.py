@@ -1,14 +1,14 @@
 """Job endpoints: submit, list, read, act."""
 
 from collections.abc import Mapping
-from typing import Any
+from functools import partial
 
 import msgspec
 from litestar import get, post
 from litestar.types import ASGIApp
 
 from gigafactory.api.http.cursor import decode_cursor, encode_cursor
-from gigafactory.api.http.decoding import decode_json
+from gigafactory.api.http.decoding import decode_document
 from gigafactory.api.http.examples import FILE, JOB, MANIFEST
 from gigafactory.api.http.limits import BATCH_BYTES_MAX, FILE_BYTES_MAX
 from gigafactory.api.http.operation import Body, operation
@@ -19,6 +19,7 @@ from gigafactory.coordinator.core.ports import JobQuery
 from gigafactory.coordinator.lifecycle.actions import ActionRequest
 from gigafactory.domain.errors import Fault, Invalid, Malformed
 from gigafactory.domain.job.job import Stage
+from gigafactory.domain.job.lifecycle import ACTIONS
 from gigafactory.domain.manifest.job_file import parse_job_file, parse_json_job
 from gigafactory.domain.manifest.manifest import JobFile
 from gigafactory.wire.jobs import ActionDoc, JobFilter, JobIncludes, JobsView, JobView
@@ -54,7 +55,7 @@ async def submit_job(request: ApiRequest) -> ASGIApp:
     `{"jobs": […]}`, which are all stored or none. A job that was submitted before with the same
     idempotency key is returned instead.
     """
-    caller = await request.caller()
+    caller = await request.caller("submit")
     files, many = await _read_submission(request)
     submitted = await request.coordinator.submissions.submit(caller, files)
     jobs = request.coordinator.jobs
@@ -70,11 +71,16 @@ async def _read_submission(request: ApiRequest) -> tuple[list[JobFile], bool]:
             "latin-1"
         )
         stem = name.rpartition("/")[2].removesuffix(".md")
-        return [parse_job_file(await request.read_body(FILE_BYTES_MAX), stem=stem or None)], False
+        parse = partial(parse_job_file, stem=stem or None)
+        return [await request.parse_body(parse, bytes_max=FILE_BYTES_MAX)], False
     if media_type != b"application/json":
         found = media_type.decode("latin-1") or "none"
         raise Malformed(f"the content type is {found}; send text/markdown or application/json")
-    document = decode_json(await request.read_body(BATCH_BYTES_MAX), dict[str, Any])
+    return await request.parse_body(_parse_json, bytes_max=BATCH_BYTES_MAX)
+
+
+def _parse_json(body: bytes) -> tuple[list[JobFile], bool]:
+    document = decode_document(body)
     if "jobs" not in document:
         return [parse_json_job(document)], False
     return parse_batch(document, BATCH_MAX), True
@@ -93,6 +99,8 @@ def parse_batch(document: Mapping[str, object], most: int) -> list[JobFile]:
         given = []
     files = []
     for number, each in enumerate(given):
+        if len(faults) >= FAULTS_MAX:
+            break
         try:
             files.append(_job(each))
         except Invalid as wrong:
@@ -199,11 +207,12 @@ async def act_on_job(request: ApiRequest) -> ASGIApp:
     Actions: ship, requeue, reject, approve, cancel, request-changes, request-review, promote,
     preempt, release, override-scope; 409 when the job's stage does not allow it.
     """
-    caller = await request.caller()
+    action = request.path_name("action", "action")
+    caller = await request.caller(action if action in ACTIONS else None)
     doc = await request.json_body(ActionDoc)
     details = ActionRequest(reason=doc.reason or doc.comment, commit=doc.commit, fresh=doc.fresh)
     job = await request.coordinator.actions.act(
-        caller, request.path_name("job_id", "job"), request.path_name("action", "action"), details
+        caller, request.path_name("job_id", "job"), action, details
     )
     return json_response(views.render_job(request.coordinator.jobs.with_fleet_flags(job)))
 

@@ -38,7 +38,7 @@ async def append_log(request: ApiRequest) -> ASGIApp:
 
     Repeating a chunk has no effect. 409 `log_gap` with the `expectedOffset` after a gap.
     """
-    caller = await request.caller()
+    caller = await request.factory()
     chunk = request.query(LogChunkQuery)
     data = await request.read_body(CHUNK_BYTES_MAX)
     end = await request.coordinator.logs.append(

@@ -5,7 +5,7 @@ from typing import Any
 from litestar import get, post
 from litestar.types import ASGIApp
 
-from gigafactory.api.http.decoding import decode_json
+from gigafactory.api.http.decoding import decode_document
 from gigafactory.api.http.limits import REQUEST_BYTES_MAX
 from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import ApiRequest
@@ -60,16 +60,19 @@ async def save_profile(request: ApiRequest) -> ASGIApp:
 
     An unchanged profile keeps its version; existing versions never change.
     """
-    caller = await request.caller()
+    caller = await request.caller("profiles")
     saved = await request.coordinator.profiles.save(caller, await _read_profile(request))
     return json_response(profile_to_json(saved), 201)
 
 
 async def _read_profile(request: ApiRequest) -> Profile:
-    data = await request.read_body(REQUEST_BYTES_MAX)
-    if (request.header(b"content-type") or b"").startswith(b"text/"):
-        return parse_profile_file(data)
-    document = decode_json(data, dict[str, Any], "the profile")
+    file = (request.header(b"content-type") or b"").startswith(b"text/")
+    parse = parse_profile_file if file else _parse_json
+    return await request.parse_body(parse, bytes_max=REQUEST_BYTES_MAX)
+
+
+def _parse_json(data: bytes) -> Profile:
+    document = decode_document(data, "the profile")
     ours = {"version", "productId"}
     return parse_profile_json({key: value for key, value in document.items() if key not in ours})
 

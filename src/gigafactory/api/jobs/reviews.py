@@ -70,7 +70,7 @@ async def request_review(request: ApiRequest) -> ASGIApp:
     A running job is then reviewed when it is done, whatever its policy. A request cannot weaken the
     job's own review rules: it can only narrow its reviewers and raise its quorum.
     """
-    caller = await request.caller()
+    caller = await request.caller("request-review")
     doc = await request.json_body(ReviewRequestDoc)
     job = await request.coordinator.actions.act(
         caller,

@@ -43,7 +43,7 @@ async def ingest(request: ApiRequest) -> ASGIApp:
     Importing a ticket again returns its job (200). A changed ticket replaces its job while the job
     waits; 409 once it runs. 503 while the tracker is unavailable.
     """
-    caller = await request.caller()
+    caller = await request.caller("submit")
     doc = await request.json_body(IngestDoc, bytes_max=BATCH_BYTES_MAX)
     tickets = request.coordinator.ticket_importer
     if doc.item_id is not None and doc.item is not None:
@@ -73,7 +73,7 @@ async def echo(request: ApiRequest) -> ASGIApp:
 
     503 while the tracker is unavailable.
     """
-    caller = await request.caller()
+    caller = await request.caller("echo")
     doc = await request.json_body(TicketUpdateDoc)
     update = await request.coordinator.ticket_updater.update_now(caller, doc.job_id)
     return json_response(

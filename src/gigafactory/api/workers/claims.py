@@ -50,7 +50,7 @@ async def claim(request: ApiRequest) -> ASGIApp:
     204 when there is none within `wait` seconds, or while the fleet is halted. `max` leases up to
     that many jobs and returns `{"grants": […]}`.
     """
-    caller = await request.caller()
+    caller = await request.factory()
     doc = await request.json_body(ClaimDoc)
     claiming = request.coordinator.claims.claim(
         caller,
@@ -85,7 +85,7 @@ async def accept(request: ApiRequest) -> ASGIApp:
     409 `offer_gone` when it was withdrawn or another factory has the job. A decline returns the
     job, and the factory gets no offer of it for a while.
     """
-    caller = await request.caller()
+    caller = await request.factory()
     doc = await request.json_body(AcceptDoc)
     claims = request.coordinator.claims
     if doc.decline is not None:
@@ -114,7 +114,7 @@ async def report(request: ApiRequest) -> ASGIApp:
 
     409 `fenced` when the factory has lost the lease: stop, and quarantine the result.
     """
-    caller = await request.caller()
+    caller = await request.factory()
     doc = await request.json_body(ReportDoc)
     job = await request.coordinator.reports.report(
         caller, doc.to_domain(request.path_name("job_id", "job"))
@@ -144,7 +144,7 @@ async def fail(request: ApiRequest) -> ASGIApp:
 
     The job is then retried, failed or dead-lettered, depending on the result and its retries.
     """
-    caller = await request.caller()
+    caller = await request.factory()
     doc = await request.json_body(FailDoc)
     return json_response(
         views.render_job(await request.coordinator.reports.report(caller, doc.to_domain()))
@@ -169,7 +169,7 @@ async def report_many(request: ApiRequest) -> ASGIApp:
 
     The response is 200 even if some are refused: check the `status` of each result.
     """
-    caller = await request.caller()
+    caller = await request.factory()
     doc = await request.json_body(ReportsDoc, bytes_max=BATCH_BYTES_MAX)
     reports = [each.to_domain(each.job_id) for each in doc.reports]
     results = await request.coordinator.reports.report_many(caller, reports)
@@ -196,7 +196,7 @@ def _report_result(result: Job | Refused, request_id: str | None) -> ReportResul
 )
 async def renew(request: ApiRequest) -> ASGIApp:
     """Renew a lease; also an expired one, until it is reaped."""
-    caller = await request.caller()
+    caller = await request.factory()
     epoch = (await request.json_body(RenewDoc)).lease_epoch
     until = await request.coordinator.claims.renew(
         caller, request.path_name("job_id", "job"), epoch
@@ -218,7 +218,7 @@ async def release(request: ApiRequest) -> ASGIApp:
 
     After a cancellation it confirms that the work has stopped, and frees the seat.
     """
-    caller = await request.caller()
+    caller = await request.factory()
     doc = await request.json_body(ReleaseDoc)
     job = await request.coordinator.claims.release(
         caller, request.path_name("job_id", "job"), doc.lease_epoch, doc.reason

@@ -32,7 +32,7 @@ TAG = "Enrollments"
 )
 async def invite(request: ApiRequest) -> ASGIApp:
     """Create a one-time secret to enroll one machine; it is shown once."""
-    caller = await request.caller()
+    caller = await request.caller("enroll")
     doc = await request.json_body(InviteDoc)
     capabilities = doc.capabilities
     if capabilities is not None:

@@ -109,6 +109,8 @@ async def deregister_factory(request: ApiRequest) -> ASGIApp:
 async def drain_factory(request: ApiRequest) -> ASGIApp:
     """Drain a factory; with `"draining": false`, let it take work again."""
     caller = await request.caller()
+    if caller.factory_id is None:
+        caller.require("drain")
     doc = await request.json_body(DrainDoc)
     factory = await request.coordinator.factories.drain(
         caller, request.path_name("factory_id", "factory"), draining=doc.draining

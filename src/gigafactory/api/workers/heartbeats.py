@@ -52,7 +52,7 @@ HEARTBEAT = {
 )
 async def heartbeat(request: ApiRequest) -> ASGIApp:
     """Send a factory's heartbeat: its state, engines and running jobs; returns commands."""
-    caller = await request.caller()
+    caller = await request.factory()
     doc = await request.json_body(HeartbeatDoc)
     coordinator = request.coordinator
     commands = await coordinator.factories.heartbeat(

@@ -75,13 +75,15 @@ def _say_raw(data: bytes) -> None:
 
 def _say_lines(pieces: Iterator[str]) -> None:
     """Print complete lines as they arrive."""
-    rest = ""
+    unfinished: list[str] = []
     for piece in pieces:
-        *lines, rest = (rest + piece).split("\n")
+        *lines, rest = piece.split("\n")
         for line in lines:
-            say(keep_colours_only(line))
-    if rest:
-        say(keep_colours_only(rest))
+            say(keep_colours_only("".join((*unfinished, line))))
+            unfinished.clear()
+        unfinished.append(rest)
+    if any(unfinished):
+        say(keep_colours_only("".join(unfinished)))
 
 
 def _print_pieces(

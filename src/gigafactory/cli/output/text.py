@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from gigafactory.system.terminal_escapes import strip_colours, strip_escapes
+from gigafactory.system.terminal_escapes import CONTROL, keep_colours_only, strip_escapes
 
 TYPE_CHECKING = False  # typing is slow to import
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ def say_json(body: bytes) -> None:
     """Print a JSON response, indented."""
     import json
 
-    say(json.dumps(json.loads(body), ensure_ascii=False, indent=2))
+    text = json.dumps(json.loads(body), ensure_ascii=False, indent=2)
+    # JSON may contain control characters that a terminal obeys.
+    say(CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def plain(text: object) -> str:
@@ -105,7 +107,10 @@ def _write(stream: "TextIO | None", text: str) -> None:
     if stream is None:  # closed, as under pythonw
         return
     coloured = "NO_COLOR" not in os.environ and stream.isatty()
-    stream.write(f"{text if coloured else strip_colours(text)}\n")
+    # Whatever a caller has missed: names of files and jobs come from others.
+    safe = keep_colours_only(text) if coloured else strip_escapes(text)
+    # A file name may have bytes that are no characters.
+    stream.write(f"{safe.encode(errors='replace').decode()}\n")
     stream.flush()
 
 

@@ -65,7 +65,7 @@ def parse_refusal(status: int, body: bytes) -> Refused:
     try:
         members = msgspec.json.decode(body, type=dict[str, Any])
         problem = msgspec.convert(members, RefusalMembers)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, ValueError, RecursionError):
         members, problem = {}, RefusalMembers()
     kind = BY_CODE.get(problem.code) or BY_STATUS.get(status, ServerFailed)
     detail = problem.detail or problem.title or f"the server answered {status}"

@@ -100,6 +100,8 @@ class Counters:
         self.fencing_rejections = 0
         self.store_failures = 0
         self.store_rollbacks = 0
+        self.loop_blocks = 0
+        self.loop_blocked_s = 0.0
         self.assign_s = Histogram(QUICK_S)
         self.wait_s = Histogram(WAITS_S)
         self.waits: dict[Labels, tuple[int, float]] = {}
@@ -112,6 +114,11 @@ class Counters:
         self._group = {by: LabelLimit(GROUPS_MAX) for by in WAITS_BY}
         self._freed: dict[str, datetime] = {}
         """When a run last ended on a factory."""
+
+    def count_loop_block(self, seconds: float) -> None:
+        """Count a time in which the event loop served nobody."""
+        self.loop_blocks += 1
+        self.loop_blocked_s += seconds
 
     def count_commit(
         self, what: str, writes: Sequence[Write], verdict: CommitResult, took_s: float

@@ -200,6 +200,9 @@ class TicketImporter:
                 raise
             except Refused as no:
                 log.info("ticket refused", item=item.id, reason=no.detail)
+            except Exception:
+                # One ticket never stops the others.
+                log.exception("ticket failed", item=item.id)
             else:
                 self._imported[known] = digest
 

@@ -66,7 +66,7 @@ def read_diff(data: bytes) -> WorkDiff:
     """
     try:
         return msgspec.json.decode(data, type=WorkDiff)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid("the diff", [Fault("body", str(error))]) from None
 
 

@@ -96,7 +96,8 @@ def missing_requirements(
 
 def similar_tokens(token: str, known: Collection[str], *, limit: int = 3) -> tuple[str, ...]:
     """Return existing tokens similar to a misspelled one: the same key first."""
-    key = _COMPARISON.sub(r"\1", token).partition(":")[0]
+    compared = _COMPARISON.fullmatch(token)
+    key = (compared[1] if compared else token).partition(":")[0]
     same_key = [other for other in sorted(known) if other.partition(":")[0] == key]
     found = difflib.get_close_matches(token, same_key, n=limit, cutoff=0.0)
     if len(found) < limit:

@@ -4,7 +4,7 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -22,6 +22,8 @@ from gigafactory.domain.manifest.yaml_node import (
 )
 
 FAULTS_MAX = 100
+SUGGESTIONS_MAX = 10
+"""Each takes about a millisecond."""
 LIST_MAX = 100
 EXTRA_BYTES_MAX = 64 * 1024
 EXTRA_KEY_CHARS_MAX = 100
@@ -40,16 +42,24 @@ class DecodeContext:
         self._camel = camel
         self._faults: list[Fault] = []
         self._unlisted = 0
+        self._unknown = 0
         for fault in faults:
             self.add_fault(fault.field, fault.line, fault.message)
 
-    def add_fault(self, field: str, line: int | None, message: str | Callable[[], str]) -> None:
+    def add_fault(self, field: str, line: int | None, message: str) -> None:
         """Add a fault; beyond FAULTS_MAX they are only counted."""
         if len(self._faults) < FAULTS_MAX:
-            text = message if isinstance(message, str) else message()
-            self._faults.append(Fault(field, text, line))
+            self._faults.append(Fault(field, message, line))
         else:
             self._unlisted += 1
+
+    def add_unknown_key(
+        self, field: str, line: int | None, entry: str, table: "FieldTable"
+    ) -> None:
+        """Add the fault of an unknown key; the first ones come with a suggestion."""
+        self._unknown += 1
+        known = self.decoders_of(table) if self._unknown <= SUGGESTIONS_MAX else ()
+        self.add_fault(field, line, unknown_key_message(entry, known))
 
     def decoders_of(self, table: "FieldTable") -> "Mapping[str, tuple[str, FieldDecoder]]":
         """Return a table's decoders by the keys in this input's spelling."""
@@ -174,7 +184,7 @@ def decode_fields(
         if entry.key.startswith("x-"):
             extra[entry.key] = to_json(entry.node)
         elif entry.key not in spelled:
-            context.add_fault(path, entry.line, partial(unknown_key_message, entry.key, spelled))
+            context.add_unknown_key(path, entry.line, entry.key, table)
         elif not (isinstance(entry.node, Scalar) and entry.node.kind == "null"):
             name, reader = spelled[entry.key]
             value = reader(entry.node, path, context)
@@ -215,24 +225,26 @@ def mapping_from_json(obj: Mapping[str, object], context: DecodeContext) -> Mapp
 
 
 def unknown_key_message(key: str, known: Iterable[str]) -> str:
-    """Return the message for an unknown key, with a suggestion."""
+    """Return the message for an unknown key, with the most similar of the known ones."""
     short = key if len(key) <= EXTRA_KEY_CHARS_MAX else key[:EXTRA_KEY_CHARS_MAX] + "…"
     near = difflib.get_close_matches(short, sorted(known), n=1, cutoff=0.0)
-    return f"found the unknown key {short!r}; did you mean {near[0]!r}? (own keys start with x-)"
+    guess = f"; did you mean {near[0]!r}?" if near else ""
+    return f"found the unknown key {short!r}{guess} (own keys start with x-)"
 
 
 def _check_extra(
     extra: dict[str, object], node: MappingNode, field: str, context: DecodeContext
 ) -> None:
+    if len(extra) > LIST_MAX:
+        message = f"found {len(extra)} keys that start with x-; expected at most {LIST_MAX}"
+        context.add_fault(field, node.line, message)
+        return
     for key in extra:
         if len(key) > EXTRA_KEY_CHARS_MAX:
             most = f"expected at most {EXTRA_KEY_CHARS_MAX}"
             context.add_fault(
                 field, node.line_of(key), f"found a key of {len(key)} characters; {most}"
             )
-    if len(extra) > LIST_MAX:
-        message = f"found {len(extra)} keys that start with x-; expected at most {LIST_MAX}"
-        context.add_fault(field, node.line, message)
     if (size := len(msgspec.json.encode(extra))) > EXTRA_BYTES_MAX:
         message = f"found {size} bytes in x- keys; expected at most {EXTRA_BYTES_MAX}"
         context.add_fault(field, node.line, message)

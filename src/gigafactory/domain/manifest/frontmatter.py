@@ -19,6 +19,8 @@ from gigafactory.domain.manifest.yaml_node import (
 
 BODY_BYTES_MAX = 1024 * 1024
 FRONTMATTER_BYTES_MAX = 64 * 1024
+NODES_MAX = 300_000
+"""Values in a YAML file; they take a second to parse."""
 
 _OPENING = re.compile(r"\ufeff?---[ \t]*\r?\n")
 _CLOSING = re.compile(r"^---[ \t]*\r?(?:\n|\Z)", re.MULTILINE)
@@ -101,7 +103,9 @@ def _fields(text: str) -> tuple[MappingNode, list[Fault]]:
 def _feed(text: str, builder: "_Builder") -> tuple[Fault, ...] | None:
     """Feed the YAML events to the builder; return faults if it is unreadable, else None."""
     try:
-        for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        for count, event in enumerate(yaml.parse(text, Loader=yaml.CSafeLoader)):
+            if count > NODES_MAX:
+                return (Fault("", f"found more than {NODES_MAX} values; expected fewer"),)
             builder.feed(event)
     except _TooDeepError as wrong:
         return (wrong.fault,)
@@ -221,7 +225,8 @@ def _yaml_fault(text: str, wrong: yaml.YAMLError, first_line: int) -> Fault:
 
 
 def _with_hint(text: str, line: int, column: int, problem: str) -> str:
-    char = (*text.split("\n"), "")[line][column : column + 1]
+    # YAML ends lines at more characters than LF: a line of its count may not exist here.
+    char = "".join(text.split("\n")[line : line + 1])[column : column + 1]
     if char == "\t":
         return problem + "; indent with spaces, not with tabs"
     if char and char in "@`%":

@@ -26,7 +26,8 @@ SNAPSHOT_ONLY = ("scope_enforcement", "persona")
 """Fields that a resolved manifest gets from its profile; they are not written in a job."""
 
 _FENCE = re.compile(r"\s{0,3}(?:```|~~~)")
-_HEADING = re.compile(r"\s{0,3}#{1,6}[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*")
+_INDENT_MAX = 3
+_HEADING_LEVELS = range(1, 7)
 
 
 def parse_job_file(text: bytes | str, *, stem: str | None = None) -> JobFile:
@@ -106,8 +107,22 @@ def _headings(body: str) -> Iterator[str]:
     for line in body.splitlines():
         if _FENCE.match(line):
             fenced = not fenced
-        elif not fenced and (match := _HEADING.fullmatch(line)):
-            yield match[1]
+        elif not fenced and (heading := _heading(line)) is not None:
+            yield heading
+
+
+def _heading(line: str) -> str | None:
+    """Return the text of a markdown heading such as `## Text ##`; None for another line."""
+    marked = line.lstrip()
+    text = marked.lstrip("#")
+    level = len(marked) - len(text)
+    if len(line) - len(marked) > _INDENT_MAX or level not in _HEADING_LEVELS:
+        return None
+    if not text.startswith((" ", "\t")):
+        return None
+    text = text.strip(" \t")
+    unclosed = text.rstrip("#")
+    return unclosed.rstrip(" \t") if unclosed.endswith((" ", "\t")) else text
 
 
 def _manifest(node: MappingNode, field: str, context: DecodeContext) -> Manifest:

@@ -11,6 +11,7 @@ _PERSON = re.compile(r"@?([A-Za-z0-9][A-Za-z0-9._+@-]{0,99})")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 _PROFILE = re.compile(rf"({_SLUG.pattern})(?:@([1-9][0-9]{{0,8}}))?")
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:[\\/]")
+_DOTS = re.compile(r"\.{2,}")
 _NOT_SLUG = re.compile(r"[^a-z0-9._]+")
 # Line and paragraph ends, and bidirectional marks that reorder the displayed text.
 _DECEIVING = frozenset("\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -29,7 +30,7 @@ def slug(text: str) -> str:
 def slugify(text: str) -> str | None:
     """Return the slug closest to a text, or None if no character can be kept."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
-    dashed = re.sub(r"\.{2,}", ".", _NOT_SLUG.sub("-", plain))
+    dashed = _DOTS.sub(".", _NOT_SLUG.sub("-", plain))
     return dashed.strip("-._")[:NAME_CHARS_MAX].rstrip("-._") or None
 
 
@@ -107,7 +108,7 @@ def glob(text: str) -> str:
 
 def has_parent_segment(path: str) -> bool:
     """Return whether a path contains `..`."""
-    return ".." in re.split(r"[\\/]", path)
+    return ".." in path.replace("\\", "/").split("/")
 
 
 def _has_control_characters(text: str) -> bool:

@@ -27,7 +27,7 @@ from gigafactory.domain.manifest.manifest import (
     ShipPolicy,
 )
 from gigafactory.domain.manifest.names import script, slug
-from gigafactory.domain.manifest.yaml_node import MappingNode
+from gigafactory.domain.manifest.yaml_node import MappingEntry, MappingNode, Scalar
 
 PERSONA_CHARS_MAX = 64 * 1024
 
@@ -91,10 +91,16 @@ def _profile(node: MappingNode, body: str, context: DecodeContext) -> Profile:
         context.add_fault("persona", None, found)
     elif body:
         values["persona"] = body
-    if not any(entry.key == "name" for entry in node.entries):
-        context.add_fault("name", node.line, "found nothing; expected the profile's name")
+    if "name" not in values and not any(_is_given(e) for e in node.entries if e.key == "name"):
+        context.add_fault(
+            "name", node.line_of("name"), "found nothing; expected the profile's name"
+        )
     context.raise_faults("the profile")
     return msgspec.convert(values, Profile)
+
+
+def _is_given(entry: MappingEntry) -> bool:
+    return not (isinstance(entry.node, Scalar) and entry.node.kind == "null")
 
 
 def _persona(written: str) -> str:

@@ -13,6 +13,8 @@ _WEB = re.compile(rf"(?:https?|git)://{_HOST}(?::[0-9]{{1,5}})?/{_PATH}")
 _SSH = re.compile(rf"ssh://(?:{_USER}@)?{_HOST}(?::[0-9]{{1,5}})?/{_PATH}")
 _SCP = re.compile(rf"{_USER}@{_HOST}:(?!-){_PATH}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9][A-Za-z0-9._-]*)*")
+_SEPARATOR = re.compile(r"[/\\:]")
+_NOT_NAME = re.compile(r"[^A-Za-z0-9._-]+")
 _LOCAL = re.compile(r"/|~/|[A-Za-z]:[\\/]")
 _EXPECTED = "a repo's name, an https, ssh or git URL, or an absolute path"
 _SCHEMES = frozenset({"https", "http", "ssh", "git"})
@@ -47,8 +49,8 @@ def _url(value: str, scheme: str) -> str:
 
 def repo_name(repo: str) -> str:
     """Return the short name used in the capability `repo:<name>`."""
-    last = re.split(r"[/\\:]", repo.rstrip("/\\"))[-1].removesuffix(".git")
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip("-.") or "repo"
+    last = _SEPARATOR.split(repo.rstrip("/\\"))[-1].removesuffix(".git")
+    return _NOT_NAME.sub("-", last).strip("-.") or "repo"
 
 
 def ref(text: str) -> str:

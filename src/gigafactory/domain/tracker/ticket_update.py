@@ -27,7 +27,8 @@ CURSOR_TTL = timedelta(days=90)
 
 _FAILING = frozenset({Stage.FAILED, Stage.DEAD_LETTER, Stage.CANCELLED})
 _SILENT = frozenset({Stage.QUEUED, Stage.ASSIGNED, Stage.BLOCKED})
-_PULL = re.compile(r"https?://[^\s<>()]+/pull/[0-9]+")
+_URL = re.compile(r"https?://[^\s<>()]+")
+_PULL = re.compile(r".+/pull/[0-9]+")
 _COMMIT_CHARS = 12
 
 
@@ -247,7 +248,8 @@ def _headline(job: Job, event: Event) -> str:
 def _pull_requests(event: Event, events: Sequence[Event]) -> list[str]:
     """Return the pull requests named in notes up to this event."""
     notes = (str(each.data.get("note")) for each in events if each.seq <= event.seq)
-    return list(dict.fromkeys(url for note in notes for url in _PULL.findall(note)))
+    pulls = (_PULL.match(url) for note in notes for url in _URL.findall(note))
+    return list(dict.fromkeys(pull[0] for pull in pulls if pull))
 
 
 def _metrics(runs: Sequence[Run]) -> list[str]:

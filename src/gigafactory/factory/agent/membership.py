@@ -7,6 +7,8 @@ import msgspec
 
 from gigafactory.factory.core.data_dir import DataDir, read_secret, write_secret
 
+_NOT_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+
 
 class FleetMembership(msgspec.Struct, frozen=True, rename="camel"):
     """The result of enrolment, kept in a file that only the user can read."""
@@ -18,7 +20,7 @@ class FleetMembership(msgspec.Struct, frozen=True, rename="camel"):
 
 def default_factory_name() -> str:
     """Return the default name of this factory: its host name, as a valid factory id."""
-    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", socket.gethostname()).strip("-.")
+    plain = _NOT_NAME.sub("-", socket.gethostname()).strip("-.")
     return plain[:100] or "this-machine"
 
 

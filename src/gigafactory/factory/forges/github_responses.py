@@ -213,7 +213,7 @@ def decode(content: bytes, kind: type[T], what: str) -> T:
     """
     try:
         return msgspec.json.decode(content, type=kind)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise ForgeRefused(
             f"{what}: the response does not match GitHub's documentation: {error}"
         ) from None

@@ -198,7 +198,7 @@ _SIGNS: tuple[tuple[type[GitFailed], tuple[str, ...]], ...] = (
         RepoNotFound,
         (
             "does not appear to be a git repo",
-            "repository .*not found",
+            "repository .{0,500}not found",
             "returned error: (?:404|410)",
         ),
     ),
@@ -235,11 +235,12 @@ _SIGNS: tuple[tuple[type[GitFailed], tuple[str, ...]], ...] = (
         ),
     ),
 )
+_PATTERNS = tuple((kind, re.compile("|".join(signs), re.IGNORECASE)) for kind, signs in _SIGNS)
 
 
 def error_from_output(args: Sequence[str], exit_code: int, stderr: str) -> GitFailed:
     """Return the error that git's output stands for."""
-    for kind, signs in _SIGNS:
-        if any(re.search(sign, stderr, re.IGNORECASE) for sign in signs):
+    for kind, sign in _PATTERNS:
+        if sign.search(stderr):
             return kind(args, exit_code, stderr)
     return GitFailed(args, exit_code, stderr)

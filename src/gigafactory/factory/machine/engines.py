@@ -19,6 +19,7 @@ SEATS_MAX = 1000
 SEATS_DEFAULT = 1
 COMMAND_SEATS_DEFAULT = 2
 PROBLEM_CHARS_MAX = 500
+_SEATS = re.compile(r"[0-9]{1,4}")
 
 
 class DetectedEngine(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +76,7 @@ def _wrong_seats(name: str, equals: str, count: str, engines: Collection[str]) -
         nearest = difflib.get_close_matches(name, engines, n=1, cutoff=0.6)
         guess = f"did you mean {nearest[0]}?" if nearest else "known are " + ", ".join(engines)
         return f"there is no engine {name!r}; {guess}"
-    if not re.fullmatch(r"[0-9]{1,4}", count) or int(count) > SEATS_MAX:
+    if not _SEATS.fullmatch(count) or int(count) > SEATS_MAX:
         return f"expected a whole number of seats from 0 to {SEATS_MAX}"
     return None
 

@@ -18,6 +18,10 @@ PROC = Path("/proc")
 CGROUP = Path("/sys/fs/cgroup")
 PSEUDO_FILE_BYTES_MAX = 64 * 1024
 
+_MEMINFO = re.compile(r"(?m)^(\w+):\s+(\d+)")
+_PAGE_SIZE = re.compile(r"page size of (\d+) bytes")
+_PAGES = re.compile(r"(?m)^Pages (\w+):\s+(\d+)\.")
+_FILE_CACHE = re.compile(r"(?m)^inactive_file (\d+)")
 _AVAILABLE_PAGES = ("free", "inactive", "speculative", "purgeable")
 
 
@@ -60,7 +64,7 @@ def disk_refusal(reading: MachineHealth, *, floor: int) -> str | None:
 
 def parse_meminfo(text: str) -> tuple[int, int] | None:
     """Return available and total bytes from Linux's /proc/meminfo."""
-    kib = {name: int(value) for name, value in re.findall(r"(?m)^(\w+):\s+(\d+)", text)}
+    kib = {name: int(value) for name, value in _MEMINFO.findall(text)}
     total = kib.get("MemTotal")
     available = kib.get("MemAvailable", kib.get("MemFree"))
     return None if total is None or available is None else (available * 1024, total * 1024)
@@ -77,8 +81,8 @@ def parse_cpu_ticks(text: str) -> tuple[int, int] | None:
 
 def parse_vm_stat(text: str) -> int | None:
     """Return available bytes from the output of macOS's `vm_stat`."""
-    size = re.search(r"page size of (\d+) bytes", text)
-    pages = dict(re.findall(r"(?m)^Pages (\w+):\s+(\d+)\.", text))
+    size = _PAGE_SIZE.search(text)
+    pages = dict(_PAGES.findall(text))
     if size is None or "free" not in pages:
         return None
     return int(size[1]) * sum(int(pages.get(kind, 0)) for kind in _AVAILABLE_PAGES)
@@ -90,7 +94,7 @@ def limit_to_cgroup(
     """Apply a container's memory limit to available and total bytes; file cache is available."""
     if machine is None or not (limit.strip().isdigit() and used.strip().isdigit()):
         return machine
-    cached = re.search(r"(?m)^inactive_file (\d+)", stat)
+    cached = _FILE_CACHE.search(stat)
     total = min(machine[1], int(limit))
     taken = int(used) - (int(cached[1]) if cached else 0)
     return min(machine[0], max(0, total - taken)), total

@@ -19,6 +19,7 @@ _ASIDE = re.compile(r"\([^()]*\)")
 _DOTTED = re.compile(r"(?<![\w.])v?([0-9]{1,12}(?:\.[0-9]{1,12}){1,5})")
 _NUMBER = re.compile(r"\s*v?([0-9]{1,12})\s*")
 _JAVA = re.compile(r"\b(?:openjdk|java)(?: version)? \"?([0-9]{1,6}(?:[._][0-9]{1,6}){0,4})")
+_WORD = re.compile(r"[\w-]+")
 _GO = re.compile(r"\bgo([0-9]{1,6}(?:\.[0-9]{1,6}){1,3})")
 
 
@@ -54,10 +55,8 @@ def parse_go_version(text: str) -> str | None:
 
 def missing_flags(help_text: str, flags: Iterable[str]) -> tuple[str, ...]:
     """Return the flags that a help text does not name; `--json-schema` is not `--json`."""
-    text = strip_escapes(help_text)
-    return tuple(
-        flag for flag in flags if not re.search(rf"(?<![\w-]){re.escape(flag)}(?![\w-])", text)
-    )
+    named = set(_WORD.findall(strip_escapes(help_text)))
+    return tuple(flag for flag in flags if flag not in named)
 
 
 class KnownTool(msgspec.Struct, frozen=True, kw_only=True):

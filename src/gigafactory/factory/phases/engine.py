@@ -1,5 +1,6 @@
 """Engine phase: starts the engine for a turn, follows its output, and judges the result."""
 
+import asyncio
 import os
 import uuid
 from collections.abc import Callable, Iterable
@@ -103,13 +104,21 @@ async def run_turn(run: ActiveRun, prompt: str) -> RunOutcome | None:
             )
     except CannotStart as cannot:
         return RunOutcome(result=Result.ENGINE_UNAVAILABLE, reason=f"{name}: {cannot}")
-    verdict = monitor.reader.end(
-        ended.exit_code, engine_home.read_side_files(run.home, start.side_files)
-    )
+    verdict = await asyncio.to_thread(_judge, run, monitor, start, ended.exit_code)
     _record_verdict(run, verdict)
     if run.stop.reason is StopReason.LIMITED and monitor.abandoned is not None:
         return outcome_of_engine_failure(name, monitor.abandoned, now=run.now)
     return run.outcome_if_stopped(ended) or _outcome_of_verdict(run, name, verdict)
+
+
+def _judge(run: ActiveRun, heard: "EngineMonitor", start: Start, exit_code: int) -> EngineVerdict:
+    """Return the engine's verdict; usage from files that the agent could edit is an estimate."""
+    files = engine_home.read_side_files(run.home, start.side_files)
+    verdict = heard.reader.end(exit_code, files)
+    told, counted = heard.told_usage, verdict.usage
+    if not files or (told.tokens, told.cost_nano_usd) == (counted.tokens, counted.cost_nano_usd):
+        return verdict
+    return replace(verdict, usage=replace(counted, estimated=True))
 
 
 def _outcome_of_verdict(run: ActiveRun, name: str, verdict: EngineVerdict) -> RunOutcome | None:
@@ -181,12 +190,14 @@ class EngineMonitor:
         self.reader = reader
         self.abandoned: Failure | None = None
         """The limit that the engine would have to wait for too long."""
+        self.told_usage = Usage()
+        """What the engine itself has reported last."""
 
     def on_line(self, text: str, *, stderr: bool) -> Iterable[bytes]:
         """Return the data to write to the engine's stdin in reaction to a line."""
         events = list(self.reader.read(text, stderr=stderr))
         if not events and not text.lstrip().startswith("{"):
-            self._run.log_output(f"{text}\n".encode())
+            self._run.log_output(text)
         return [data for event in events for data in self._handle(event)]
 
     def _handle(self, event: EngineEvent) -> Iterable[bytes]:
@@ -194,13 +205,14 @@ class EngineMonitor:
         run = self._run
         match event:
             case Text(text):
-                run.log_output(f"{text}\n".encode())
+                run.log_output(text)
             case ToolCall(name):
-                run.log_output(f"[{name}]\n".encode())
+                run.log_output(f"[{name}]")
                 run.findings.tools = count_tool_call(run.findings.tools, name)
             case SessionStarted(session_id):
                 run.session = session_id
             case UsageUpdate(usage):
+                self.told_usage = usage
                 run.findings.usage = _total_usage(run, usage)
                 _enforce_budget(run)
                 self._used()
@@ -231,7 +243,7 @@ def _enforce_budget(run: ActiveRun) -> None:
         run.stop.request(StopReason.BUDGET, f"{usage.tokens} of {budget.tokens} tokens are used")
     spent = usage.cost_nano_usd
     if budget.usd_nanos is not None and spent is not None and spent > budget.usd_nanos:
-        guess = " by our prices" if usage.estimated else ""
+        guess = " by estimate" if usage.estimated else ""
         amounts = f"{format_usd(spent)} USD of {format_usd(budget.usd_nanos)}"
         run.stop.request(StopReason.BUDGET, f"{amounts} are spent{guess}")
 
@@ -257,6 +269,6 @@ class StoredSession(msgspec.Struct, frozen=True):
 def _stored_usage(home: Path, session: str | None) -> Usage | None:
     try:
         known = msgspec.json.decode((home / SESSION_FILE).read_bytes(), type=StoredSession)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, ValueError, RecursionError, msgspec.DecodeError):
         return None
     return known.usage if known.session == session else None

@@ -59,7 +59,7 @@ async def return_for_review(
     run.findings.edited_lines = found.lines
     tip = await mirror.resolve(base)
     fork = (await mirror.run("merge-base", tip, newer.commit, codes=(0, 1))).text.strip() or tip
-    record_diff(run, await compare(mirror, fork, newer.commit))
+    await record_diff(run, await compare(mirror, fork, newer.commit))
     await upload_diff(run, mirror, fork, newer.commit)
     counted = "" if found.lines is None else f" ({found.lines} lines)"
     reason = (

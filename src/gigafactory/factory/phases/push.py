@@ -26,9 +26,8 @@ async def push_result(run: ActiveRun) -> RunOutcome | None:
         if run.assignment.manifest.ship == "none":
             return None
         return RunOutcome(result=Result.NO_CHANGE, reason="the engine changed nothing")
-    if (
-        ended := check_pushed_commit(run, await compare(workplace.mirror, workplace.base, commit))
-    ) is not None:
+    changes = await compare(workplace.mirror, workplace.base, commit)
+    if (ended := await check_pushed_commit(run, changes)) is not None:
         return ended
     pushed = await _push(run, workplace, commit)
     if pushed is None:

@@ -1,5 +1,6 @@
 """Scope phase: checks the changed paths against the allowed scope of the job."""
 
+import asyncio
 from collections.abc import Sequence
 
 from gigafactory.domain.job.job import PROTECTED, Result
@@ -20,24 +21,24 @@ async def check_scope(run: ActiveRun) -> RunOutcome | None:
 async def record_changes(run: ActiveRun) -> Sequence[str]:
     """Record the changes of the run; return paths outside of its scope."""
     changes = await run.changes()
-    return () if changes is None else record_diff(run, changes)
+    return () if changes is None else await record_diff(run, changes)
 
 
-def check_pushed_commit(run: ActiveRun, changes: Diff) -> RunOutcome | None:
+async def check_pushed_commit(run: ActiveRun, changes: Diff) -> RunOutcome | None:
     """Check the commit that is about to be pushed: verify commands can change files too."""
-    return _violation(run, record_diff(run, changes))
+    return _violation(run, await record_diff(run, changes))
 
 
-def check_shipped_commit(run: ActiveRun, changes: Diff) -> RunOutcome | None:
+async def check_shipped_commit(run: ActiveRun, changes: Diff) -> RunOutcome | None:
     """Check the commit that is about to be shipped, independent of earlier checks.
 
     Violations that a reviewer approved may pass. Protected paths that no one was asked about need a
     review.
     """
-    strange = record_diff(run, changes)
+    strange = await record_diff(run, changes)
     if run.assignment.result is not Result.SCOPE_VIOLATION and (no := _violation(run, strange)):
         return no
-    guarded = [path for path in changes.paths if matches_any(path, run.assignment.protected_globs)]
+    guarded = await asyncio.to_thread(_guarded, run, changes)
     if guarded and PROTECTED not in run.assignment.flags:
         reason = f"changed protected paths without a review: {_format_paths(guarded)}"
         return RunOutcome(
@@ -61,12 +62,13 @@ def _format_paths(paths: Sequence[str]) -> str:
     return ", ".join(paths[:SHOWN_MAX]) + (" …" if len(paths) > SHOWN_MAX else "")
 
 
-def record_diff(run: ActiveRun, changes: Diff) -> Sequence[str]:
+async def record_diff(run: ActiveRun, changes: Diff) -> Sequence[str]:
     """Record the diff; return paths outside of the allowed scope."""
-    manifest = run.assignment.manifest
+    # In a thread: a job may have changed very many files, and have very many globs.
+    strange, guarded = await asyncio.gather(
+        asyncio.to_thread(_outside, run, changes), asyncio.to_thread(_guarded, run, changes)
+    )
     paths = list(changes.paths)
-    strange = paths_outside(paths, manifest.allowed_scope) if manifest.allowed_scope else ()
-    guarded = [path for path in paths if matches_any(path, run.assignment.protected_globs)]
     run.findings.diff = {
         "filesChanged": len(changes.files),
         "linesAdded": changes.added,
@@ -76,3 +78,12 @@ def record_diff(run: ActiveRun, changes: Diff) -> Sequence[str]:
         "outOfScope": list(strange[:FILES_TOLD_MAX]),
     }
     return strange
+
+
+def _outside(run: ActiveRun, changes: Diff) -> Sequence[str]:
+    allowed = run.assignment.manifest.allowed_scope
+    return paths_outside(changes.paths, allowed) if allowed else ()
+
+
+def _guarded(run: ActiveRun, changes: Diff) -> list[str]:
+    return [path for path in changes.paths if matches_any(path, run.assignment.protected_globs)]

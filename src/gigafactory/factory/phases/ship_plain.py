@@ -38,7 +38,7 @@ async def ship_to_plain_remote(
         await mirror.fetch_branch(work.branch)
     tip = await mirror.resolve(base)
     fork = (await mirror.run("merge-base", tip, commit, codes=(0, 1))).text.strip() or tip
-    if (no := check_shipped_commit(run, await compare(mirror, fork, commit))) is not None:
+    if (no := await check_shipped_commit(run, await compare(mirror, fork, commit))) is not None:
         return no
     run.reporter.report(run.report(note=f"merges {commit[:12]} into {base}"))
     style = manifest.merge_style or "merge"

@@ -39,6 +39,7 @@ from gigafactory.factory.reporting.fleet_access import FleetAccess
 from gigafactory.factory.reporting.log_sender import RunLog
 from gigafactory.factory.reporting.reporter import Reporter
 from gigafactory.factory.run.environment import build_environment, filter_allowed
+from gigafactory.factory.run.log_lines import format_own_line, format_program_output
 from gigafactory.factory.run.ports import PortBlocks
 from gigafactory.factory.run.redacted_log import RedactedLog
 from gigafactory.factory.run.run_registry import RegisteredRun
@@ -198,11 +199,11 @@ class ActiveRun:
 
     def log_line(self, line: str) -> None:
         """Write a line of the factory itself into the log."""
-        self.log_output(f"aq: {line}\n".encode())
+        self._redacted_log.add(format_own_line(line).encode(errors="replace"))
 
-    def log_output(self, data: bytes) -> None:
-        """Write program output into the log, redacted."""
-        self._redacted_log.add(data)
+    def log_output(self, text: str) -> None:
+        """Write a line of a program, or several, into the log; never as a line of the factory."""
+        self._redacted_log.add(format_program_output(text).encode(errors="replace"))
 
     def close(self) -> None:
         """Release the ports, and write the rest of the log."""
@@ -366,7 +367,7 @@ class OutputTail:
     def on_line(self, text: str, *, stderr: bool) -> Iterable[bytes]:
         """Handle one line."""
         del stderr
-        self._run.log_output(f"{text}\n".encode())
+        self._run.log_output(text)
         self._lines.append(text)
         self._chars += len(text)
         while self._chars > TAIL_CHARS_MAX and len(self._lines) > 1:

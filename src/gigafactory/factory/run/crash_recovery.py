@@ -4,8 +4,11 @@ import asyncio
 from pathlib import Path
 
 import structlog
+from msgspec.structs import replace
 
 from gigafactory.domain.errors import Refused
+from gigafactory.domain.job.job import Result, Stage
+from gigafactory.domain.job.worker_report import Report
 from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.core.remove_tree import remove_tree
 from gigafactory.factory.git.mirror import Mirror, Mirrors
@@ -20,8 +23,12 @@ from gigafactory.factory.git.worktree import Worktree
 from gigafactory.factory.process import cgroups as control_groups
 from gigafactory.factory.process import orphans
 from gigafactory.factory.process.cgroups import ControlGroups
+from gigafactory.factory.reporting.outbox import Outbox
 from gigafactory.factory.run import run_registry
 from gigafactory.factory.run.run_registry import RegisteredRun
+from gigafactory.wire.reports import ReportDoc
+
+RECOVERIES_MAX = 2
 
 log = structlog.get_logger()
 
@@ -32,9 +39,12 @@ async def recover_from_crash(
     """Recover from a crash of an earlier factory process in this data folder.
 
     Only one factory process may use the folder. Work that cannot be quarantined now is left for the
-    next start.
+    next start. A run whose recovery has killed or hung this process before is set aside.
     """
     for run in run_registry.load_runs(data_dir):
+        if not begin_recovery(data_dir, run):
+            _report_set_aside(data_dir, run)
+            continue
         swept = await orphans.kill_orphans(run.mark)
         if groups is not None:
             await control_groups.kill_and_remove(groups.path_of(run.mark))
@@ -44,11 +54,49 @@ async def recover_from_crash(
             mirror = await _open_mirror(run, mirrors, repos)
             await quarantine_dead_run(data_dir, run, mirror)
         except (OSError, Refused) as trouble:
+            # It did no harm: the next start tries again, as often as it takes.
+            run_registry.register(data_dir, run)
             log.warning(
                 "dead run not cleaned up; retrying at the next start",
                 run=run.run_id,
                 reason=str(trouble),
             )
+
+
+def begin_recovery(data_dir: DataDir, run: RegisteredRun) -> bool:
+    """Count a recovery on disk before it begins, and return whether it may begin.
+
+    After two that killed or hung this process, the worktree is moved to the quarantine as it is,
+    and the run is forgotten.
+    """
+    if run.recoveries < RECOVERIES_MAX:
+        run_registry.register(data_dir, replace(run, recoveries=run.recoveries + 1))
+        return True
+    aside = data_dir.quarantine_folder(run.job_id, run.epoch)
+    log.error("run set aside: its recovery killed the factory", run=run.run_id, work=str(aside))
+    place = data_dir.worktree(run.job_id)
+    if place.exists() and not aside.exists():
+        aside.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        place.rename(aside)
+        folder_lock(place).unlink(missing_ok=True)
+    run_registry.unregister(data_dir, run.run_id)
+    return False
+
+
+def _report_set_aside(data_dir: DataDir, run: RegisteredRun) -> None:
+    reason = (
+        f"the factory died {run.recoveries} times while it recovered this run, and has set it"
+        " aside; look at its work in the factory's quarantine before requeueing the job"
+    )
+    told = Report(
+        job_id=run.job_id,
+        epoch=run.epoch,
+        stage=Stage.FAILED,
+        result=Result.CRASH,
+        reason=reason,
+    )
+    outbox = Outbox(data_dir.outbox)
+    outbox.put(run.job_id, run.epoch, ReportDoc.from_domain(told).fields, last=True)
 
 
 async def quarantine_dead_run(data_dir: DataDir, run: RegisteredRun, mirror: Mirror | None) -> None:

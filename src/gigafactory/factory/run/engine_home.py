@@ -4,7 +4,10 @@ Engines can create links in their home, so nothing is written through a link.
 """
 
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from gigafactory.domain.errors import Forbidden, Refused
@@ -12,6 +15,7 @@ from gigafactory.system.atomic_file import write_atomically
 
 SIDE_FILE_BYTES_MAX = 20 * 1024 * 1024
 SIDE_FILES_MAX = 50
+ENTRIES_MAX = 10_000
 FILE_MODE = 0o600
 
 
@@ -45,14 +49,65 @@ def copy_prepared_files(home: Path, given: Path) -> None:
 
 
 def read_side_files(home: Path, globs: Iterable[str]) -> dict[str, bytes]:
-    """Return the newest files that match the globs, without files above the size limit."""
-    found = {place for glob in globs for place in home.glob(glob) if place.is_file()}
-    newest = sorted(found, key=lambda place: place.stat().st_mtime)[-SIDE_FILES_MAX:]
-    return {
-        str(place.relative_to(home)): place.read_bytes()
-        for place in newest
-        if place.stat().st_size <= SIDE_FILE_BYTES_MAX
-    }
+    """Return the newest files that match the globs, without files above the size limit.
+
+    Links are not followed, and only so many entries of the home are looked at: the agent can put
+    anything there.
+    """
+    left = iter(range(ENTRIES_MAX))
+    found: dict[str, float] = {}
+    with _opened(home) as folder:
+        for glob in globs:
+            found |= dict(_matching(folder, glob.split("/"), left))
+        newest = sorted(found, key=found.__getitem__)[-SIDE_FILES_MAX:]
+        contents = ((name, _read_file(folder, name)) for name in newest)
+        return {name: data for name, data in contents if data is not None}
+
+
+def _matching(folder: int, parts: list[str], left: Iterator[int]) -> Iterator[tuple[str, float]]:
+    """Yield path and time of the regular files below an open folder that match a split glob."""
+    wanted, *rest = parts
+    # A folder is read to its end before its descriptor is used again.
+    names = [name for name, _ in zip(os.listdir(folder), left, strict=False)]
+    for name in names:
+        if not fnmatchcase(name, wanted):
+            continue
+        try:
+            with _opened(name, folder) as entry:
+                found = os.fstat(entry)
+                if not rest and stat.S_ISREG(found.st_mode):
+                    yield name, found.st_mtime
+                elif rest and stat.S_ISDIR(found.st_mode):
+                    for path, at in _matching(entry, rest, left):
+                        yield f"{name}/{path}", at
+        except OSError:
+            continue
+
+
+def _read_file(folder: int, path: str) -> bytes | None:
+    """Return the content of a file below an open folder; None if it is too large or gone."""
+    first, _, rest = path.partition("/")
+    try:
+        with _opened(first, folder) as entry:
+            if rest:
+                return _read_file(entry, rest)
+            with os.fdopen(os.dup(entry), "rb") as file:
+                data = file.read(SIDE_FILE_BYTES_MAX + 1)
+            return data if len(data) <= SIDE_FILE_BYTES_MAX else None
+    except OSError:
+        return None
+
+
+@contextmanager
+def _opened(path: str | Path, folder: int | None = None) -> Iterator[int]:
+    """Open a file or folder for reading, without following a link or waiting for a pipe."""
+    handle = os.open(
+        path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder
+    )
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def _prepare_path(home: Path, name: str) -> Path:

@@ -20,6 +20,8 @@ class RegisteredRun(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The repo of its worktree, as named in the manifest; None for a plain folder."""
     tmp: str | None = None
     """Its folder for temporary files."""
+    recoveries: int = 0
+    """How often a recovery from its crash was begun; more than once if a recovery crashed too."""
 
 
 def register(data_dir: DataDir, run: RegisteredRun) -> None:
@@ -40,7 +42,7 @@ def load_runs(data_dir: DataDir) -> list[RegisteredRun]:
     for file in sorted(data_dir.run_registry.glob("*.json")):
         try:
             runs.append(msgspec.json.decode(file.read_bytes(), type=RegisteredRun))
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             file.unlink(missing_ok=True)
     return runs
 

@@ -6,7 +6,7 @@ from gigafactory.domain.job.lease import expire, release_revoked
 from gigafactory.domain.job.run import end_run
 from gigafactory.factory.process.orphans import kill_orphans
 from gigafactory.factory.run import run_registry
-from gigafactory.factory.run.crash_recovery import quarantine_dead_run
+from gigafactory.factory.run.crash_recovery import begin_recovery, quarantine_dead_run
 from gigafactory.folder.queue.claim import HeldClaim
 from gigafactory.folder.queue.record import JobRecord
 from gigafactory.folder.queue.store import FolderQueue, LockedQueue, leases_of
@@ -38,6 +38,8 @@ async def _end_strays(queue: FolderQueue, job_id: str) -> None:
     """Kill the processes that the dead runner started, before the job continues."""
     data_dir = queue.board.data_dir
     for run in (run for run in run_registry.load_runs(data_dir) if run.job_id == job_id):
+        if not begin_recovery(data_dir, run):
+            continue
         swept = await kill_orphans(run.mark)
         for stray in swept.killed:
             log.warning("killed what was left", run=run.run_id, pid=stray.pid)

@@ -1,5 +1,6 @@
 """The board: folders as columns, and the files that move between them."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from stat import S_ISREG
@@ -147,13 +148,23 @@ class Board(msgspec.Struct, frozen=True):
 
     def refuse(self, path: Path, refused: Refused) -> Path:
         """Move an invalid file to `failed/`, with its faults in a file beside it."""
+        if (readable := readable_name(path)) != path.name:
+            stem = self.free_stem(readable.removesuffix(SUFFIX))
+            path = path.rename(path.with_name(f"{stem}{SUFFIX}"))
         moved = self.move(path, "failed")
         faults = refused.faults if isinstance(refused, Invalid) else ()
         lines = [str(fault) for fault in faults] or [refused.detail]
         write_atomically(
-            self.errors(moved.name), "".join(f"{line}\n" for line in lines).encode(), fsync=True
+            self.errors(moved.name),
+            "".join(f"{line}\n" for line in lines).encode(errors="replace"),
+            fsync=True,
         )
         return moved
+
+
+def readable_name(path: Path) -> str:
+    """Return the name of a file, with � for bytes that are not UTF-8."""
+    return os.fsencode(path.name).decode(errors="replace")
 
 
 def _age(path: Path) -> int | None:

@@ -35,7 +35,7 @@ def read_claim(board: Board, key: str) -> Claim | None:
     """Return a claim; None if there is none that can be read."""
     try:
         return msgspec.json.decode(board.claim(key).read_bytes(), type=Claim)
-    except (FileNotFoundError, msgspec.DecodeError):
+    except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 

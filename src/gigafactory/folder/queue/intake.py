@@ -16,7 +16,7 @@ from gigafactory.domain.manifest.manifest import JobFile, Manifest
 from gigafactory.domain.submission.draft import Draft, draft
 from gigafactory.domain.submission.submission import find_cycle, idempotency_hold, submit, supersede
 from gigafactory.domain.tenancy.product import DEFAULT_PRODUCT
-from gigafactory.folder.queue.board import STEM_BYTES_MAX
+from gigafactory.folder.queue.board import STEM_BYTES_MAX, readable_name
 from gigafactory.folder.queue.profiles import FolderProfiles
 from gigafactory.folder.queue.record import JobRecord, digest_of, file_of, stamp_of
 from gigafactory.folder.queue.store import LockedQueue
@@ -40,7 +40,8 @@ def take_in(desk: LockedQueue, rules: FolderProfiles) -> list[JobRecord]:
     """
     for record in list(desk.records.values()):
         _look_at_edits(desk, record, rules)
-    inbox = [path for path in desk.board.files("inbox") if path not in _owned(desk)]
+    owned = _owned(desk)
+    inbox = [path for path in desk.board.files("inbox") if path not in owned]
     taken = [_take_file(desk, path, rules) for path in _dependencies_first(inbox)]
     return [record for record in taken if record is not None]
 
@@ -51,7 +52,7 @@ def _look_at_edits(desk: LockedQueue, record: JobRecord, rules: FolderProfiles) 
         if path is None or (stamp := stamp_of(path)) == record.stamp:
             return
         same = digest_of(path.read_bytes()) == record.digest
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         return
     if same:
         # It was copied, or checked out again.
@@ -100,30 +101,29 @@ def _is_claimed(desk: LockedQueue, key: str) -> bool:
 
 def _dependencies_first(paths: Sequence[Path]) -> Iterator[Path]:
     """Yield the files in order, but each after those that it depends on."""
-    waits = {path: _wants(path) for path in paths}
-    names = {path: _name(path) for path in paths}
-    while waits:
-        open_names = {names[path] for path in waits}
-        ready = next((path for path, deps in waits.items() if not deps & open_names), None)
-        # In a cycle none is ready: take the first.
-        path = ready or next(iter(waits))
-        del waits[path]
-        yield path
+    manifests = {path: _read(path) for path in paths}
+    by_name = {manifest.name or path.stem: path for path, manifest in manifests.items()}
+    done: set[Path] = set()
+    for path in paths:
+        # Depth first; a file that is found again before it is done is part of a cycle.
+        stack, seen = [path], {path}
+        while stack:
+            open_deps = (by_name[dep] for dep in manifests[stack[-1]].deps if dep in by_name)
+            dep = next((each for each in open_deps if each not in done and each not in seen), None)
+            if dep is not None:
+                stack.append(dep)
+                seen.add(dep)
+            elif (here := stack.pop()) not in done:
+                done.add(here)
+                yield here
 
 
 def _read(path: Path) -> Manifest:
     try:
         return parse_job_file(path.read_bytes(), stem=path.stem).manifest
-    except (Invalid, OSError):
+    except Exception:  # noqa: BLE001
+        # Whatever is wrong with it is reported when it is taken in.
         return Manifest()
-
-
-def _wants(path: Path) -> set[str]:
-    return set(_read(path).deps)
-
-
-def _name(path: Path) -> str:
-    return _read(path).name or path.stem
 
 
 def _take_file(
@@ -139,13 +139,30 @@ def _take_file(
     except FileNotFoundError:
         return None
     except Refused as refused:
-        moved = desk.board.refuse(path, refused)
-        log.warning("not a job", file=moved.name, reason=refused.detail)
+        _refuse(desk, path, refused)
+        return None
+    except PermissionError as error:
+        fault = Fault("", f"cannot be read: {error.strerror}; fix its permissions")
+        _refuse(desk, path, Invalid("the job file", [fault]))
+        return None
+    except OSError:
+        # The folder itself: it concerns all files.
+        raise
+    except Exception as error:
+        # One file never stops the others.
+        log.exception("job file failed", file=path.name)
+        fault = Fault("", f"an unexpected error occurred: {type(error).__name__}: {error}")
+        _refuse(desk, path, Invalid("the job file", [fault]))
         return None
     if desk.board.find(path.name, "failed") is None:
         # From an earlier attempt.
         desk.board.errors(path.name).unlink(missing_ok=True)
     return record
+
+
+def _refuse(desk: LockedQueue, path: Path, refused: Refused) -> None:
+    moved = desk.board.refuse(path, refused)
+    log.warning("not a job", file=moved.name, reason=refused.detail)
 
 
 class _Arrival:
@@ -158,6 +175,9 @@ class _Arrival:
         self._path = path
         self._rules = rules
         self._before = instead_of
+        if path.name != readable_name(path):
+            fault = Fault("", "its name is not in UTF-8; rename it")
+            raise Invalid("the job file", [fault])
         if len(path.stem.encode()) > STEM_BYTES_MAX:
             fault = Fault("", f"its name has more than {STEM_BYTES_MAX} bytes; rename it")
             raise Invalid("the job file", [fault])

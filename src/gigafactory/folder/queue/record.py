@@ -45,9 +45,12 @@ def encode(record: JobRecord) -> bytes:
 def decode(data: bytes) -> JobRecord:
     """Decode a record.
 
-    Raises msgspec.DecodeError.
+    Raises ValueError.
     """
-    return msgspec.json.decode(data, type=JobRecord)
+    try:
+        return msgspec.json.decode(data, type=JobRecord)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ValueError(str(error)) from None
 
 
 def write_record(board: Board, record: JobRecord, events: tuple[Event, ...]) -> JobRecord:
@@ -123,7 +126,7 @@ class Records:
                 self._read[path.name] = (mark, decode(path.read_bytes()))
         except FileNotFoundError:
             return None
-        except msgspec.DecodeError:
+        except ValueError:
             path.replace(path.with_suffix(".json.broken"))
             return None
         return self._read[path.name][1]

@@ -1,11 +1,13 @@
 """The status of a folder: its jobs by column, what they wait for, and invalid files."""
 
+from pathlib import Path
+
 import msgspec
 
 from gigafactory.domain.job.job import Job, Stage
 from gigafactory.domain.job.lifecycle import format_time
 from gigafactory.domain.submission.submission import DEP_FAILED, DEP_MISSING
-from gigafactory.folder.queue.board import COLUMNS, column_of
+from gigafactory.folder.queue.board import COLUMNS, column_of, readable_name
 from gigafactory.folder.queue.claim import read_claim
 from gigafactory.folder.queue.halt import FolderHalt, halted
 from gigafactory.folder.queue.record import JobRecord, file_of
@@ -57,14 +59,16 @@ def folder_status(queue: FolderQueue) -> FolderStatus:
         folder=str(board.root),
         jobs=tuple(lines),
         invalid=tuple(
-            InvalidFile(
-                file=path.name, errors=tuple(board.errors(path.name).read_text().splitlines())
-            )
+            InvalidFile(file=readable_name(path), errors=_error_lines(board.errors(path.name)))
             for path in failed
         ),
-        new=tuple(path.name for path in board.files("inbox") if path not in owned),
+        new=tuple(readable_name(path) for path in board.files("inbox") if path not in owned),
         halted=halted(board),
     )
+
+
+def _error_lines(file: Path) -> tuple[str, ...]:
+    return tuple(file.read_text(encoding="utf-8", errors="replace").splitlines())
 
 
 def _line(queue: FolderQueue, record: JobRecord, jobs: dict[str, JobRecord]) -> BoardLine:

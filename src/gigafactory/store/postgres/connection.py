@@ -32,6 +32,7 @@ _UNAVAILABLE = ("08", "28", "3D", "53", "57", "58", "25006", "XX000")
 # SQLSTATE prefixes: text with NUL, number out of range, key too long for an index.
 _UNSTORABLE = ("22", "54")
 
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _CONNECTION_ERRORS = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 
 
@@ -63,7 +64,7 @@ class Database:
 
         Raises Invalid.
         """
-        if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema):
+        if not _SCHEMA.fullmatch(schema):
             fault = Fault("schema", f"is {schema!r}; expected lower-case letters, digits and _")
             raise Invalid("the address of the store", [fault])
         self._dsn = dsn

@@ -50,6 +50,7 @@ async def check(request: ApiRequest) -> ASGIApp:
     faults: Sequence[Fault] = ()
     previews: Sequence[Preview] = ()
     try:
+        session.caller.require("submit")
         file = parse_job_file(form.data)
         previews = await request.coordinator.previewer.preview(session.caller, [file])
     except Invalid as wrong:
@@ -64,6 +65,7 @@ async def check(request: ApiRequest) -> ASGIApp:
 async def submit(request: ApiRequest) -> ASGIApp:
     """Submit the job and redirect to its page; show faults next to the text."""
     session, form = await read_form(request, JobFileForm)
+    session.caller.require("submit")
     try:
         file = parse_job_file(form.data)
         submitted = await request.coordinator.submissions.submit(session.caller, [file])

@@ -4,10 +4,13 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
-_PATHS = re.compile(r'diff --git (?:"?a/.*"?) "?b/(?P<path>.*?)"?$')
+_NUMBER = r"([0-9]{1,9})"
+_HUNK = re.compile(rf"@@ -{_NUMBER}(?:,{_NUMBER})? \+{_NUMBER}(?:,{_NUMBER})? @@")
+_HEAD = ("diff --git a/", 'diff --git "a/')
 LINES_MAX = 20_000
 """Maximum number of lines on a page."""
+READ_MAX = 5 * LINES_MAX
+"""Maximum number of lines that are looked at: headers of files are not shown."""
 
 
 class DiffLine(NamedTuple):
@@ -31,7 +34,7 @@ def parse_diff(text: str) -> list[FileDiff]:
     """Parse a diff, which may be truncated, and return its files in order."""
     files: list[FileDiff] = []
     left = LINES_MAX
-    for file in _files(text.split("\n")):
+    for file in _files(text.split("\n", READ_MAX)[:READ_MAX]):
         files.append(FileDiff(file.path, file.lines[:left]))
         left -= len(file.lines)
         if left <= 0:
@@ -44,10 +47,10 @@ def _files(lines: list[str]) -> Iterator[FileDiff]:
     old = new = 0
     pending_old = pending_new = 0
     for line in lines:
-        if not pending_old and not pending_new and (head := _PATHS.match(line)):
+        if not pending_old and not pending_new and (path := _new_path(line)) is not None:
             if file is not None:
                 yield file
-            file = FileDiff(head["path"], [])
+            file = FileDiff(path, [])
         elif file is not None and not pending_old and not pending_new and (at := _HUNK.match(line)):
             old, new = int(at[1]), int(at[3])
             pending_old, pending_new = int(at[2] or 1), int(at[4] or 1)
@@ -70,3 +73,9 @@ def _files(lines: list[str]) -> Iterator[FileDiff]:
                 )
     if file is not None:
         yield file
+
+
+def _new_path(line: str) -> str | None:
+    """Return the new path in the first line of a file's diff; None for another line."""
+    _, found, path = line.replace(' "b/', " b/").rpartition(" b/")
+    return path.removesuffix('"') if found and line.startswith(_HEAD) else None

@@ -7,6 +7,7 @@ import yaml
 from gigafactory.domain.manifest.encoder import profile_to_json
 from gigafactory.domain.manifest.profile import Profile
 
+_CAPITAL = re.compile("[A-Z]")
 OMITTED = frozenset({"version", "productId", "persona"})
 """Fields without a setting in the file: saving assigns versions, and the persona is the body."""
 
@@ -22,4 +23,4 @@ def format_profile_file(profile: Profile) -> str:
 
 def _kebab(key: str) -> str:
     # Custom settings (x-…) keep their names.
-    return key if key.startswith("x-") else re.sub("[A-Z]", lambda c: f"-{c[0].lower()}", key)
+    return key if key.startswith("x-") else _CAPITAL.sub(lambda c: f"-{c[0].lower()}", key)

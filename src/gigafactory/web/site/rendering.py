@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -19,6 +20,8 @@ CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
     " form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+URL_CHARS = "/?#[]@!$&'()*+,;=:%"
+"""Characters that have a meaning in a URL; others are percent-encoded."""
 SECURITY_HEADERS: Headers = (
     (b"content-security-policy", CONTENT_SECURITY_POLICY.encode()),
     (b"x-frame-options", b"DENY"),
@@ -84,4 +87,5 @@ def render_page(
 
 def see_other(url: str, headers: Headers = ()) -> HttpResponse:
     """Redirect to another page, so that a reload does not submit the form again."""
-    return HttpResponse(303, headers=((b"location", url.encode("latin-1")), *headers))
+    location = quote(url, safe=URL_CHARS)
+    return HttpResponse(303, headers=((b"location", location.encode()), *headers))

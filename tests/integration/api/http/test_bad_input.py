@@ -1,11 +1,13 @@
 """Bad input over HTTP: each kind has its status, its code and a sentence that names the place."""
 
 import json
+import re
 
 import httpx
 import pytest
 
-from tests.support.api_server import Worker
+from gigafactory.domain.tenancy.access import Role
+from tests.support.api_server import API, Server, Worker
 
 MIB = 1 << 20
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -280,3 +282,55 @@ async def test_a_worker_cannot_do_what_the_lifecycle_does_not_have(
     assert "is assigned and cannot become shipped" in str(shipped["detail"])
     problem(await worker.report(grant, stage="flying"), 422, "invalid")
     problem(await worker.report(grant, stge="building"), 422, "invalid")
+
+
+@pytest.mark.parametrize("sign", ["\r", "\x85", "\u2028", "\u2029"])
+async def test_broken_frontmatter_with_other_line_ends_is_refused(
+    admin: httpx.AsyncClient, sign: str
+) -> None:
+    text = f'---\nx: "{sign * 3}" y: [\n---\nb'
+    problem(await admin.post("/jobs", content=text.encode(), headers=MARKDOWN), 422, "invalid")
+
+
+async def test_a_profile_without_a_name_is_refused(admin: httpx.AsyncClient) -> None:
+    problem(await admin.post("/profiles", json={"name": None}), 422, "invalid")
+    answer = await admin.post("/profiles", content="---\nname: ~\n---\nx", headers=MARKDOWN)
+    problem(answer, 422, "invalid")
+
+
+async def test_a_document_of_too_many_values_is_refused(admin: httpx.AsyncClient) -> None:
+    body = b'{"manifest": {"x-a": [' + b"1," * 600_000 + b"1]}}"
+    problem(await admin.post("/jobs", content=body, headers=JSON), 422, "invalid")
+
+
+async def test_a_batch_with_many_faults_tells_the_first_hundred(admin: httpx.AsyncClient) -> None:
+    jobs = [{"manifest": {"priorty": 1}, "body": "x"}] * 1000
+    answer = await admin.post("/jobs", json={"jobs": jobs})
+    problem(answer, 422, "invalid")
+    assert len(answer.json()["faults"]) == 100
+
+
+DECIDED_BY_THE_BODY = {
+    ("post", "/jobs/{job_id}/review"),
+    ("post", "/jobs/{job_id}/artifacts"),
+}
+ALLOWED = {("post", "/artifacts/{artifact_id}/links")}
+
+
+async def test_what_a_viewer_may_not_do_is_refused_before_the_body_is_parsed(
+    server: Server, admin: httpx.AsyncClient
+) -> None:
+    described = (await admin.get(f"{server.url}/api/openapi.json")).json()
+    asked = {
+        (method, path.removeprefix(API))
+        for path, methods in described["paths"].items()
+        for method, operation in methods.items()
+        if "requestBody" in operation and "security" in operation
+    }
+    async with server.client(await server.token("vera", Role.VIEWER)) as vera:
+        for method, path in sorted(asked - DECIDED_BY_THE_BODY - ALLOWED):
+            place = re.sub(r"\{action\}", "cancel", path)
+            place = re.sub(r"\{\w+\}", "x", place)
+            answer = await vera.request(method, place, content=b"{broken", headers=JSON)
+            assert answer.status_code == 403, (method, path, answer.text)
+    assert len(asked) > 25

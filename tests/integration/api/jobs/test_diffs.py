@@ -66,3 +66,22 @@ async def test_what_is_no_diff_of_a_run_is_refused_and_nothing_stays(
     assert (sent.status_code, sent.json()["faults"][0]["field"]) == (422, field)
     await nothing_stays(server, admin, job_id)
     assert (await admin.get(f"/jobs/{job_id}/diff")).status_code == 404
+
+
+async def test_a_diff_in_broken_utf_8_is_refused(admin: httpx.AsyncClient, worker: Worker) -> None:
+    job_id = await running(admin, worker)
+    sent = await send(worker.http, job_id, diff_at("x").replace(b"x", b"\xff"), purpose="diff")
+    assert (sent.status_code, sent.json()["code"]) == (422, "invalid")
+
+
+@pytest.mark.parametrize("commit", ["a\r\nset-cookie: x=y", "€", "\x00", '"'])
+async def test_whatever_a_factory_calls_its_commit_the_diff_is_answered(
+    admin: httpx.AsyncClient, worker: Worker, commit: str
+) -> None:
+    job_id = await running(admin, worker)
+    as_diff = {"name": "diff.json", "mediaType": "application/json", "purpose": "diff"}
+    assert (await send(worker.http, job_id, diff_at(commit), **as_diff)).status_code == 201
+    shown = await admin.get(f"/jobs/{job_id}/diff")
+    assert shown.status_code == 200
+    assert "set-cookie" not in shown.headers
+    assert shown.headers["etag"].isascii()

@@ -93,3 +93,25 @@ def test_side_files_are_the_newest_and_none_too_large(home: Path) -> None:
     found = engine_home.read_side_files(home, ("session-*.jsonl", "nothing/*"))
     assert len(found) == engine_home.SIDE_FILES_MAX - 1
     assert found["session-2.jsonl"] == b"2"
+
+
+def test_side_files_are_not_read_through_links_or_from_pipes(home: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "session-1.jsonl").write_text("not the engine's")
+    (home / "linked").symlink_to(outside)
+    (home / "session-2.jsonl").symlink_to(outside / "session-1.jsonl")
+    os.mkfifo(home / "session-3.jsonl")
+    (home / "real").mkdir()
+    (home / "real" / "session-4.jsonl").write_text("mine")
+    found = engine_home.read_side_files(home, ("*/session-*.jsonl", "session-*.jsonl"))
+    assert found == {"real/session-4.jsonl": b"mine"}
+
+
+def test_a_home_full_of_folders_is_not_searched_for_ever(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_home, "ENTRIES_MAX", 10)
+    for number in range(30):
+        (home / f"{number}.jsonl").write_text("x")
+    assert len(engine_home.read_side_files(home, ("*.jsonl",))) <= 10

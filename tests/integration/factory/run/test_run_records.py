@@ -138,7 +138,7 @@ async def test_an_estimate_stops_a_run_that_goes_over_its_budget(yard: Yard) -> 
         job_id = await yard.submit("Do it.", engine="pi", budget={"usd": 2})
         ended = await yard.rests(job_id)
     assert ended["result"] == "budget_exceeded"
-    assert ended["reason"] == "3 USD of 2 are spent by our prices"
+    assert ended["reason"] == "3 USD of 2 are spent by estimate"
 
 
 async def test_what_a_run_uses_is_seen_while_it_goes_on(yard: Yard) -> None:

@@ -19,7 +19,14 @@ def test_it_counts_all_that_was_changed() -> None:
 
 def test_it_is_read_as_it_was_handed_in_or_refused() -> None:
     assert read_diff(msgspec.json.encode(DIFF)) == DIFF
-    for wrong in (b"", b"diff --git a/x b/x", b'{"base": 3}', b"[]"):
+    for wrong in (
+        b"",
+        b"diff --git a/x b/x",
+        b'{"base": 3}',
+        b"[]",
+        b'{"text": "\xff"}',
+        b"[" * 100_000,
+    ):
         with pytest.raises(Invalid, match="the diff"):
             read_diff(wrong)
 

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gigafactory.domain.errors import Fault, Invalid
+from gigafactory.domain.manifest.frontmatter import NODES_MAX, parse_document, parse_yaml
 from gigafactory.domain.manifest.job_file import parse_job_file
 
 
@@ -133,3 +134,15 @@ def test_no_yaml_at_all_makes_the_reader_fail_in_another_way(text: str) -> None:
         parse_job_file(f"---\n{text}\n---\nx")
     except Invalid as refused:
         assert refused.faults  # noqa: PT017 - either way of ending is right
+
+
+@pytest.mark.parametrize("sign", ["\r", "\x85", "\u2028", "\u2029"])
+def test_broken_yaml_with_other_line_ends_is_a_fault(sign: str) -> None:
+    document = parse_document(f'---\nx: "{sign * 3}" y: [\n---\nbody')
+    assert "not readable as YAML" in document.faults[0].message
+
+
+def test_a_file_of_too_many_values_is_refused() -> None:
+    node, faults = parse_yaml(b"[" + b"a," * (NODES_MAX + 1) + b"a]")
+    assert node is None
+    assert "more than" in faults[0].message

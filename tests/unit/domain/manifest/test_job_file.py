@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gigafactory.domain.errors import Fault, Invalid
-from gigafactory.domain.manifest.job_file import parse_job_file, title_of
+from gigafactory.domain.manifest.job_file import parse_job_file, parse_json, title_of
 from gigafactory.domain.manifest.manifest import (
     JobBudget,
     JobFile,
@@ -293,6 +293,12 @@ def test_all_faults_are_reported_at_once_in_the_order_of_lines() -> None:
     ("body", "title"),
     [
         ("# Fix login #\n\ntext", "Fix login"),
+        ("## Closed ##  ", "Closed"),
+        ("# C#", "C#"),
+        ("# ##", "##"),
+        ("    # indented too far\n# Next", "Next"),
+        ("####### too deep\n# Next", "Next"),
+        ("#no blank\n#\tTab", "Tab"),
         ("text\n\n## Later heading", "Later heading"),
         ("\n\nfirst line\nsecond", "first line"),
         ("```sh\n# no heading\n```\ntext", "```sh"),
@@ -329,3 +335,24 @@ def test_the_content_hash_follows_the_content_and_not_the_key() -> None:
     assert content_hash(plain.manifest, "x") != content_hash(plain.manifest, "y")
     assert content_hash(plain.manifest, "x") != content_hash(Manifest(lock="b"), "x")
     assert len(content_hash(plain.manifest, "x")) == 64
+
+
+def test_a_long_heading_costs_no_more_than_its_length() -> None:
+    assert title_of("# a" + " " * 1_000_000 + "b") == "a b"
+
+
+def test_only_the_first_unknown_keys_come_with_a_suggestion() -> None:
+    with pytest.raises(Invalid) as refused:
+        parse_job_file("---\n" + "".join(f"priorit{i}: 1\n" for i in range(20)) + "---\nbody")
+    messages = [fault.message for fault in refused.value.faults]
+    assert len(messages) == 20
+    assert sum("did you mean 'priority'?" in message for message in messages) == 10
+
+
+def test_too_many_keys_of_its_own_are_one_fault_however_long_they_are() -> None:
+    keys = {f"x-{i}" + "a" * 200: 1 for i in range(101)}
+    with pytest.raises(Invalid) as refused:
+        parse_json(keys)
+    assert [fault.message for fault in refused.value.faults] == [
+        "found 101 keys that start with x-; expected at most 100"
+    ]

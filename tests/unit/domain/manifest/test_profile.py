@@ -109,3 +109,10 @@ def test_a_shipped_profile_has_something_to_say(name: str) -> None:
     assert profile.persona.startswith("You are a senior")
     assert 15 <= len(profile.persona.splitlines()) <= 40
     assert all(Requirement.parse(token) for token in profile.capabilities)
+
+
+@pytest.mark.parametrize("given", [{}, {"name": None}])
+def test_a_profile_without_a_name_is_refused(given: dict[str, object]) -> None:
+    with pytest.raises(Invalid) as refused:
+        parse_profile_json(given)
+    assert [fault.field for fault in refused.value.faults] == ["name"]

@@ -1,7 +1,9 @@
 """Scopes: which paths a job may change."""
 
+import re
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gigafactory.domain.manifest.scope import matches_any, paths_outside
@@ -52,3 +54,28 @@ def test_what_is_outside_keeps_its_order() -> None:
 def test_any_text_is_a_glob_and_everything_is_below_everything(text: str) -> None:
     matches_any("a/b", [text])
     assert matches_any(text, ["**"])
+
+
+def by_regular_expression(path: str, glob: str) -> bool:
+    """What a glob means, written as a regular expression: clear, but slow for hostile globs."""
+    plain = glob.strip().removeprefix("./").removeprefix("/").rstrip("/")
+    anchored = "/" in glob.strip().removeprefix("./").rstrip("/")
+    start = "" if anchored or plain == "**" else r"(?:.*/)?"
+    wild = {"**/": r"(?:.*/)?", "**": r".*", "*": r"[^/]*", "?": r"[^/]"}
+    parts = re.split(r"(\*\*/|\*\*|\*|\?)", plain)
+    written = start + "".join(wild.get(part, re.escape(part)) for part in parts) + r"(?:/.*)?"
+    return re.fullmatch(written, path, re.DOTALL) is not None
+
+
+pieces = st.lists(st.sampled_from(["a", "b", ".", "/", "*", "**", "**/", "?"]), max_size=7)
+paths = st.text(st.sampled_from("ab./\n"), max_size=9)
+
+
+@settings(max_examples=1000)
+@given(pieces.map("".join), paths)
+def test_a_glob_means_what_its_regular_expression_means(glob: str, path: str) -> None:
+    assert matches_any(path, [glob]) is by_regular_expression(path, glob)
+
+
+def test_many_wildcards_take_no_longer_than_the_path_is_long() -> None:
+    assert not matches_any("/".join(["folder"] * 500), ["**/" * 90 + "*?" * 10 + "x"])

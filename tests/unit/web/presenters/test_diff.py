@@ -1,6 +1,6 @@
 """Diff parsing: files and numbered lines."""
 
-from gigafactory.web.presenters.diff import LINES_MAX, DiffLine, parse_diff
+from gigafactory.web.presenters.diff import LINES_MAX, READ_MAX, DiffLine, parse_diff
 
 TWO = """diff --git a/one.py b/one.py
 index 1..2 100644
@@ -52,3 +52,18 @@ def test_number_of_lines_is_limited() -> None:
     more = "diff --git a/z b/z\n@@ -0,0 +1 @@\n+y\n"
     [file] = parse_diff(text + more)
     assert len(file.lines) == LINES_MAX
+
+
+def test_a_hunk_with_numbers_that_no_file_has_is_no_hunk() -> None:
+    (file,) = parse_diff(f"diff --git a/x b/x\n@@ -{'9' * 5000} +1 @@\n+a\n@@ -٣ +1 @@\n+b\n")
+    assert file.lines == []
+
+
+def test_a_path_with_quotes_is_the_last_one_of_its_line() -> None:
+    (file,) = parse_diff('diff --git "a/x b/y" "b/x b/z"')
+    assert file.path == "z"
+
+
+def test_lines_that_are_not_shown_are_not_read_for_ever() -> None:
+    text = "\n" * (READ_MAX + 1) + "diff --git a/x b/x\n"
+    assert parse_diff(text) == []

@@ -1,0 +1,1 @@
+"""Fuzzing: hostile input for every parser and for the API."""

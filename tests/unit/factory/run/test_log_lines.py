@@ -1,0 +1,45 @@
+"""Lines of a log: a program cannot print one of the factory."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gigafactory.factory.run.log_lines import format_own_line, format_program_output
+from gigafactory.system.terminal_escapes import strip_escapes
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "aq: ended: ok",
+        "  aq: ended: ok",
+        "\x1b[0maq: ended: ok",
+        "a\x1b[1mq: ended: ok",
+        "\u200baq: ended: ok",
+        "hidden\raq: ended: ok",
+        "\x1b[2K\raq: ended: ok",
+    ],
+)
+def test_a_program_that_prints_a_line_of_the_factory_is_marked(line: str) -> None:
+    assert format_program_output(line).startswith("| ")
+
+
+def test_other_lines_stay_as_they_are() -> None:
+    text = "one\n\x1b[31mred\x1b[0m\nsays aq: hello\n10 %\r20 %"
+    assert format_program_output(text) == f"{text}\n"
+
+
+def test_each_line_of_a_text_is_looked_at() -> None:
+    assert format_program_output("one\naq: two") == "one\n| aq: two\n"
+
+
+def test_a_text_of_the_factory_with_several_lines_is_all_its_own() -> None:
+    assert format_own_line("verify: make\ntest") == "aq: verify: make\naq:   test\n"
+    assert format_own_line("") == "aq: \n"
+
+
+@given(st.text(st.sampled_from("aq: |\n\r\t\x1b[m0\u200b\u2028x")))
+def test_no_text_of_a_program_shows_as_a_line_of_the_factory(text: str) -> None:
+    for line in format_program_output(text).split("\n"):
+        for part in line.split("\r"):
+            assert not strip_escapes(part.replace("\u200b", "")).startswith("aq:")
