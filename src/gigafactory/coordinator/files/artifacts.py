@@ -30,7 +30,7 @@ from gigafactory.domain.job.change import RecordChange, Write
 from gigafactory.domain.job.diff import read_diff
 from gigafactory.domain.job.job import Job, Lease
 from gigafactory.domain.job.lease import require_lease
-from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS, Caller
 
 UPLOAD_LASTS_MAX_S = 30 * 60.0
 """Time limit of an upload; shorter than the lifetime of the blob's reservation."""
@@ -94,7 +94,7 @@ class ArtifactService:
         if epoch is None:
             if caller.factory_id is not None:
                 raise Invalid("the artifact", [Fault("leaseEpoch", "is missing")])
-            caller.require("artifacts")
+            caller.require("artifacts", OWN_PRODUCTS)
             return await self._add(caller, reference, offered, pieces, None)
         async with self._workers.fenced(caller, reference, epoch):
             return await self._add(caller, reference, offered, pieces, epoch)
@@ -250,7 +250,7 @@ class ArtifactService:
 
         Raises Forbidden, NotFound.
         """
-        caller.require("artifacts")
+        caller.require("artifacts", OWN_PRODUCTS)
 
         async def decide() -> Plan[Artifact]:
             artifact = await self.get(caller, wanted)

@@ -7,13 +7,14 @@ from typing import Literal
 import msgspec
 
 from gigafactory.coordinator.access.tokens import Tokens
-from gigafactory.coordinator.core.audit import visible_products
+from gigafactory.coordinator.core.audit import readable_logs
 from gigafactory.coordinator.core.ports import PAGE_MAX, Store
 from gigafactory.coordinator.index.index import Index
 from gigafactory.coordinator.jobs.queries import JobQueries
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FLEET, FeedEntry
 from gigafactory.domain.job.job import Event
-from gigafactory.domain.tenancy.access import ROLES_BY_VERB, Caller
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS, Caller
 
 BEHIND_MAX = 10_000
 """A follower that falls behind by more events since it last woke is dropped."""
@@ -78,21 +79,21 @@ class EventStreams:
     async def follow_product(
         self, caller: Caller, *, after: int | None = None
     ) -> AsyncIterator[EventBatch]:
-        """Stream all events that the caller may see after a position, by default from now on."""
+        """Stream all events that the caller may see after a position, by default from now on.
+
+        Raises Forbidden for a factory.
+        """
+        caller.require("read", OWN_PRODUCTS)
         position = await self._store.position() if after is None else after
         return self._product_batches(caller, position)
 
     async def _product_batches(self, caller: Caller, position: int) -> AsyncIterator[EventBatch]:
-        products = visible_products(caller)
-        if caller.role in ROLES_BY_VERB["audit"] and products is not None:
-            products = (*products, FLEET)
+        logs = readable_logs(caller)
         async for entries in self._feed(caller, position):
             if not isinstance(entries, list):
                 yield EventBatch(ended=entries)
                 return
-            visible = [
-                e.event for e in entries if products is None or e.event.product_id in products
-            ]
+            visible = [e.event for e in entries if _is_visible(e.event, caller, logs)]
             if visible:
                 yield EventBatch(visible)
 
@@ -123,3 +124,10 @@ class EventStreams:
                 await self._index.wait_for_update()
         except TimeoutError:
             return
+
+
+def _is_visible(event: Event, caller: Caller, logs: tuple[str, ...] | None) -> bool:
+    """Whether an event is in these logs; of the fleet's, a halt concerns everybody."""
+    if event.product_id != FLEET:
+        return logs is None or event.product_id in logs
+    return caller.reads_fleet_log or event.type in {event_types.HALTED, event_types.RESUMED}

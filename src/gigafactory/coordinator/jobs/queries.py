@@ -14,7 +14,7 @@ from gigafactory.domain.job.run import Run
 from gigafactory.domain.scheduler.explain import Explanation, explain
 from gigafactory.domain.submission.retention import ArchivedJob
 from gigafactory.domain.submission.submission import is_satisfied
-from gigafactory.domain.tenancy.access import ROLES_BY_VERB, AgentScope, Caller
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS, ROLES_BY_VERB, AgentScope, Caller
 from gigafactory.domain.tenancy.product import DEFAULT_PRODUCT
 from gigafactory.domain.tenancy.target_wait import target_start
 
@@ -146,7 +146,7 @@ class JobQueries:
         if job.composite or job.stage not in {Stage.QUEUED, Stage.BLOCKED}:
             return job
         flags = [*job.flags]
-        if unroutable_reasons(job.ask, self._index.fleet):
+        if unroutable_reasons(job.ask, job.product_id, self._index.fleet):
             flags.append(UNROUTABLE)
         due = self.due_at(job)
         if due is not None and due < self._clock.now():
@@ -176,7 +176,7 @@ class ReviewQueries:
 
         Raises Forbidden.
         """
-        caller.require("read")
+        caller.require("read", OWN_PRODUCTS)
         if caller.role not in ROLES_BY_VERB["approve"]:
             return []
         query = JobQuery(stages=(Stage.REVIEW,), oldest_first=True, limit=PAGE_MAX)

@@ -19,7 +19,7 @@ from gigafactory.domain.job.lease import request_preemption
 from gigafactory.domain.job.lifecycle import ACTIONS
 from gigafactory.domain.job.run import Review
 from gigafactory.domain.manifest.job_file import CHILDREN_MAX
-from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS, Caller
 
 REVIEWS = {
     "approve": Review.APPROVED,
@@ -66,7 +66,7 @@ class Actions:
         """
         if action not in ACTIONS:
             raise NotFound("action", action, "actions: " + ", ".join(ACTIONS))
-        caller.require(action)
+        caller.require(action, OWN_PRODUCTS)
 
         async def decide() -> Plan[Job]:
             job = await self._jobs.lookup(caller, reference)

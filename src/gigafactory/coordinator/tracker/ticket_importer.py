@@ -26,7 +26,7 @@ from gigafactory.domain.job.job import Job
 from gigafactory.domain.manifest.manifest import JobFile, content_hash
 from gigafactory.domain.manifest.names import slug
 from gigafactory.domain.submission.submission import idempotency_hold
-from gigafactory.domain.tenancy.access import Caller, Role
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS, Caller, Role
 from gigafactory.domain.tenancy.product import DEFAULT_PRODUCT
 from gigafactory.domain.tracker.ticket import (
     TRIAGE_LABEL,
@@ -241,7 +241,7 @@ class TicketImporter:
 
 def _chosen_product(caller: Caller) -> str:
     """Return the caller's product; raises Forbidden without access."""
-    caller.require("submit")
+    caller.require("submit", OWN_PRODUCTS)
     product = caller.product or DEFAULT_PRODUCT
     if not caller.can_see(product):
         raise Forbidden(f"{caller.actor} has no access to product {product!r}; choose another")
