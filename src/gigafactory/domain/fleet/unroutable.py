@@ -30,8 +30,8 @@ def unroutable_reasons(ask: Ask, product_id: str, fleet: FleetState) -> tuple[st
     known = frozenset[str]().union(*offers)
     reasons = [*_unknown_factories(ask, product_id, fleet)]
     if unknown := missing_requirements(needs, known):
-        near = _own_tokens(known, product_id, fleet)
-        reasons += [f"no factory has ever advertised {t}" + _near(t, near) for t in unknown]
+        own = _own_tokens(known, product_id, fleet)
+        reasons += [f"no factory has ever advertised {t}" + _near(t, own) for t in unknown]
     if not suited:
         wanted = _ENGINE_PREFIX + (ask.engine or "")
         near = _near(wanted, {token for token in known if token.startswith(_ENGINE_PREFIX)})

@@ -5,7 +5,8 @@ import json
 import httpx
 import pytest
 
-from tests.support.api_server import Worker
+from gigafactory.domain.tenancy.access import Role
+from tests.support.api_server import Server, Worker
 
 MIB = 1 << 20
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -165,6 +166,29 @@ async def test_a_repo_of_another_product_is_refused_naming_its_owner(
     answer = await admin.post("/jobs", json={"manifest": {"repo": f"{product}-web"}, "body": "x"})
     told = problem(answer, 422, "repo_not_owned")
     assert f"belongs to product '{product}-shop'" in str(told["detail"])
+
+
+@pytest.mark.parametrize(
+    "repo", ["https://evil.example/x/notes.git", "/home/victim/private/notes", "other/notes"]
+)
+async def test_a_repo_is_not_owned_because_of_the_last_part_of_its_address(
+    admin: httpx.AsyncClient, product: str, repo: str
+) -> None:
+    await admin.put(f"/products/{product}", json={"repos": ["notes"]})
+    assert (await admin.post("/jobs", json={"manifest": {"repo": "notes"}})).status_code == 201
+    answer = await admin.post("/jobs", json={"manifest": {"repo": repo}, "body": "x"})
+    assert "its repos are notes" in str(problem(answer, 422, "repo_not_owned")["detail"])
+
+
+async def test_a_repo_of_a_product_out_of_scope_does_not_name_its_owner(
+    server: Server, admin: httpx.AsyncClient, product: str
+) -> None:
+    await admin.put(f"/products/{product}", json={"repos": ["notes"]})
+    await admin.put(f"/products/{product}-shop", json={"repos": [f"{product}-web"]})
+    token = await server.token("eve", Role.OPERATOR, [product])
+    async with server.client(token, product=None) as eve:
+        answer = await eve.post("/jobs", json={"manifest": {"repo": f"{product}-web"}})
+    assert f"{product}-shop" not in str(problem(answer, 422, "repo_not_owned")["detail"])
 
 
 @pytest.mark.parametrize(
