@@ -61,7 +61,9 @@ class Desk:
         job_id: str = (await self.people.post("/jobs", json=asked)).json()["id"]
         grant = await self.worker.granted()
         await self.worker.report(grant, stage="building")
-        await self.worker.report(grant, stage="review", checkpoint={"branch": "b", "commit": name})
+        await self.worker.report(
+            grant, stage="review", checkpoint={"branch": "b", "commit": name.encode().hex()}
+        )
         return job_id
 
 

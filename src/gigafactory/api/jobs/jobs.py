@@ -169,11 +169,16 @@ def _ids_only(wanted: JobFilter) -> frozenset[str]:
     ),
 )
 async def get_job(request: ApiRequest) -> ASGIApp:
-    """Return one job, by its id or, in the chosen product, by its name."""
+    """Return one job, by its id or, in the chosen product, by its name.
+
+    A factory reads `body`, `events`, `runs` and `artifacts` of the jobs that it has or had.
+    """
     caller = await request.caller_or_agent()
     include = request.query(JobIncludes).include.split(",")
     jobs = request.coordinator.jobs
-    job = await jobs.get(caller, request.path_name("job_id", "job"))
+    job = await jobs.get(
+        caller, request.path_name("job_id", "job"), state_only=set(include) <= {"", "manifest"}
+    )
     spec = await jobs.spec(job) if {"manifest", "body"} & set(include) else None
     events = await jobs.events(job) if "events" in include else ()
     runs = await jobs.runs(job) if "runs" in include else ()

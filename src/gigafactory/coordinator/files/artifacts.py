@@ -236,6 +236,9 @@ class ArtifactService:
         found = await self._store.record(Artifact, wanted)
         if found is None or not caller.can_see(found.product_id):
             raise no_artifact(wanted)
+        job = await self._store.job(found.job_id) if caller.factory_id is not None else None
+        if job is not None and not await self._jobs.has_worked_on(caller, job):
+            raise no_artifact(wanted)
         return found
 
     def read(self, artifact: Artifact, *, start: int = 0) -> AsyncIterator[bytes]:

@@ -14,7 +14,7 @@ from gigafactory.coordinator.jobs.queries import JobQueries
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FLEET, FeedEntry
 from gigafactory.domain.job.job import Event
-from gigafactory.domain.tenancy.access import OWN_PRODUCTS, Caller
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS, ROLES_BY_VERB, Caller
 
 BEHIND_MAX = 10_000
 """A follower that falls behind by more events since it last woke is dropped."""
@@ -128,6 +128,9 @@ class EventStreams:
 
 def _is_visible(event: Event, caller: Caller, logs: tuple[str, ...] | None) -> bool:
     """Whether an event is in these logs; of the fleet's, a halt concerns everybody."""
-    if event.product_id != FLEET:
-        return logs is None or event.product_id in logs
-    return caller.reads_fleet_log or event.type in {event_types.HALTED, event_types.RESUMED}
+    if event.product_id == FLEET:
+        halts = event.type in {event_types.HALTED, event_types.RESUMED}
+        return halts or caller.reads_fleet_log
+    if event.type in event_types.ACCESS_EVENTS and caller.role not in ROLES_BY_VERB["audit"]:
+        return False
+    return logs is None or event.product_id in logs

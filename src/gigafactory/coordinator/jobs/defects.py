@@ -33,7 +33,7 @@ class Defects:
             caller.require("defect", OWN_PRODUCTS)
 
         async def decide() -> Plan[Job]:
-            job = await self._jobs.lookup(caller, reference)
+            job = await self._jobs.lookup(caller, reference, state_only=True)
             change = report_defect(job, defect, caller.actor, now=self._clock.now())
             return Plan(job) if change is None else Plan(change.after, (change,))
 

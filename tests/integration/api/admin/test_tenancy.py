@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import httpx
@@ -247,3 +248,36 @@ async def test_two_people_of_one_name_in_two_tenants_do_not_share_idempotency_ke
             assert again.json()["id"] == first.json()["id"]
             ids.add(first.json()["id"])
     assert len(ids) == 2
+
+
+async def test_a_factory_reads_only_the_jobs_that_it_has_or_had(tenants: Tenants) -> None:
+    job = await made(tenants.ann, "/jobs", manifest={"name": "secret-plan"}, body="The plan.")
+    place = f"/jobs/{job['id']}"
+    params = {"name": "a.txt", "sha256": sha256(b"text").hexdigest()}
+    attached = await tenants.ann.post(f"{place}/artifacts", params=params, content=b"text")
+    assert attached.status_code == 201, attached.text
+    file = f"/artifacts/{attached.json()['id']}"
+    parts = ("?include=body", "/events", "/runs", "/logs", "/artifacts", "/diff", "/explain")
+    async with a_worker(tenants.server, f"own-{tenants.own}", products=[tenants.own]) as own:
+        for each in (f"{place}{part}" for part in parts):
+            assert (await own.http.get(each)).status_code == 404, each
+        assert (await own.http.get(file)).status_code == 404
+        assert (await own.http.get(place)).json()["stage"] == "queued", "for cleaning up"
+        grant = await own.granted()
+        assert grant["job"]["id"] == job["id"]
+        await own.report(grant, stage="failed", result="crash", reason="x")
+        assert (await own.http.get(f"{place}?include=body")).json()["body"] == "The plan."
+        assert (await own.http.get(file)).content == b"text"
+        assert (await own.http.get("/events/stream")).status_code == 403
+        assert (await own.http.get("/attention")).status_code == 403
+
+
+async def test_a_checkpoint_is_stored_as_the_reporting_factory_s_own(tenants: Tenants) -> None:
+    await made(tenants.ann, "/jobs", manifest={"name": "work"}, body="x")
+    async with a_worker(tenants.server, f"own-{tenants.own}", products=[tenants.own]) as own:
+        grant = await own.granted()
+        forged = {"branch": "aq/wip/x/1", "commit": "4f2a91c", "factoryId": tenants.theirs.id}
+        told = await own.report(grant, checkpoint=forged | {"sessionId": "theirs"})
+        assert told.json()["checkpoint"]["factoryId"] == own.id
+        option = forged | {"commit": "--upload-pack=x"}
+        assert (await own.report(grant, checkpoint=option)).status_code == 422
