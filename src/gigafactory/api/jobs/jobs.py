@@ -202,7 +202,9 @@ async def act_on_job(request: ApiRequest) -> ASGIApp:
     """Apply an action to a job.
 
     Actions: ship, requeue, reject, approve, cancel, request-changes, request-review, promote,
-    preempt, release, override-scope; 409 when the job's stage does not allow it.
+    preempt, release, override-scope; 409 when the job's stage does not allow it. Approve and ship
+    carry the `commit` that was looked at, if the job has one: 422 without it, 409 when the work
+    has changed since.
     """
     caller = await request.caller()
     doc = await request.json_body(ActionDoc)

@@ -38,6 +38,8 @@ class AttentionItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     reason: str = ""
     actions: tuple[str, ...] = ()
     product_id: str | None = None
+    commit: str | None = None
+    """The commit that a decision on this item is about."""
 
 
 class AttentionList:
@@ -203,6 +205,7 @@ def _job_item(job: Job, kind: str, reason: str) -> AttentionItem:
         reason=reason,
         actions=actions_of(job),
         product_id=job.product_id,
+        commit=job.head,
     )
 
 

@@ -61,7 +61,7 @@ class Actions:
         """Perform an action on a job; return the job.
 
         Raises Forbidden, NotFound, IllegalTransition, Conflict for an older commit, Invalid for
-        a missing reason, NameTaken if a reopened job's name is in use, and the faults of an
+        a missing reason or commit, NameTaken if a reopened job's name is in use, and faults of an
         approved plan.
         """
         if action not in ACTIONS:
