@@ -101,9 +101,14 @@ class TicketImporter:
         """
         place = self.require_tracker(_chosen_product(caller))
         item = await place.tracker.item(item_id)
-        if item is None:
+        if item is None or not self._may_read(caller, place, item):
             raise NotFound("item", item_id, "check its number in the tracker")
         return await self.ingest_item(caller, item)
+
+    def _may_read(self, caller: Caller, place: TrackerBinding, item: Ticket) -> bool:
+        """Whether an item of a shared tracker is of a product that the caller may see."""
+        product = self.product_of(place, item)
+        return product is not None and caller.can_see(product)
 
     async def ingest_item(self, caller: Caller, item: Ticket) -> SubmissionResult:
         """Create a job from an item that the caller provides.

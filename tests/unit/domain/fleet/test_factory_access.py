@@ -3,6 +3,7 @@
 import pytest
 
 from gigafactory.domain.errors import Forbidden, NotFound
+from gigafactory.domain.fleet.factory import Factory
 from gigafactory.domain.fleet.factory_access import as_seen_by, require_control, require_visible
 from gigafactory.domain.tenancy.access import Caller, Role
 from tests.support.builders import a_factory
@@ -21,16 +22,16 @@ def test_an_admin_controls_the_factories_of_its_own_products() -> None:
 
 
 @pytest.mark.parametrize("factory", [SHARED, BOTH])
-def test_a_shared_factory_is_seen_but_not_controlled(factory: object) -> None:
-    assert require_visible(ANN, "mac-1", factory) is factory  # type: ignore[arg-type]
+def test_a_shared_factory_is_seen_but_not_controlled(factory: Factory) -> None:
+    assert require_visible(ANN, "mac-1", factory) is factory
     with pytest.raises(Forbidden, match="concerns others too"):
-        require_control(ANN, "enroll", "mac-1", factory)  # type: ignore[arg-type]
+        require_control(ANN, "enroll", "mac-1", factory)
 
 
 @pytest.mark.parametrize("factory", [FOREIGN, None])
-def test_a_foreign_factory_is_like_one_that_does_not_exist(factory: object) -> None:
+def test_a_foreign_factory_is_like_one_that_does_not_exist(factory: Factory | None) -> None:
     with pytest.raises(NotFound):
-        require_control(ANN, "enroll", "mac-1", factory)  # type: ignore[arg-type]
+        require_control(ANN, "enroll", "mac-1", factory)
 
 
 def test_a_role_is_refused_before_it_learns_whether_the_factory_exists() -> None:
