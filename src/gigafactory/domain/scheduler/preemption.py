@@ -63,7 +63,7 @@ def preempt_for(
     what = f"job {urgent.name}" if own else "job of another product"
     reason = f"{urgent.priority} {what} found no free seat"
     change = request_preemption(victim, preempting_actor(urgent.id), reason, now=now, actor=actor)
-    note = {"evicts": victim.id, "factoryId": lease.factory_id}
+    note = {"factoryId": lease.factory_id} | ({"evicts": victim.id} if own else {})
     first = transition(
         urgent,
         None,
