@@ -107,8 +107,8 @@ class TicketImporter:
 
     def _may_read(self, caller: Caller, place: TrackerBinding, item: Ticket) -> bool:
         """Whether an item of a shared tracker is of a product that the caller may see."""
-        product = self.product_of(place, item)
-        return product is not None and caller.can_see(product)
+        usual = DEFAULT_PRODUCT if place.name == FLEET else place.name
+        return caller.can_see(item.product or usual)
 
     async def ingest_item(self, caller: Caller, item: Ticket) -> SubmissionResult:
         """Create a job from an item that the caller provides.

@@ -169,7 +169,7 @@ async def test_a_repo_of_another_product_is_refused_naming_its_owner(
 
 
 @pytest.mark.parametrize(
-    "repo", ["https://evil.example/x/notes.git", "/home/victim/private/notes", "other/notes"]
+    "repo", ["https://evil.example/x/notes.git", "/srv/private/notes", "other/notes"]
 )
 async def test_a_repo_is_not_owned_because_of_the_last_part_of_its_address(
     admin: httpx.AsyncClient, product: str, repo: str

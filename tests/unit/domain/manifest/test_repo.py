@@ -100,7 +100,7 @@ def test_two_spellings_of_one_repo_have_one_identity(written: str, identity: str
         "https://git.example/acme/other/notes",
         "https://git.example/acme%2fnotes",
         "http://git.example/acme/notes",
-        "/home/victim/private/notes",
+        "/srv/private/notes",
         "notes",
     ],
 )

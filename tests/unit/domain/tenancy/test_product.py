@@ -48,4 +48,4 @@ def test_a_product_owns_a_repo_by_its_whole_name_or_address() -> None:
     assert product.lists("notes-web")
     assert product.lists("git@git.example:acme/notes")
     assert not product.lists("https://evil.example/x/notes-web.git")
-    assert not product.lists("/home/victim/private/notes-web")
+    assert not product.lists("/srv/private/notes-web")
