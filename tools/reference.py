@@ -205,7 +205,11 @@ def events() -> Iterator[str]:
 def roles() -> Iterator[str]:
     """Yield which role may do what."""
     yield "# Roles\n"
-    yield "A token has one role and applies to its products.\n"
+    yield (
+        "A token has one role and applies to its products. A verb on something that serves several"
+        " products, or the whole fleet, needs a token for all of them: 403 for what is shared, 404"
+        " for what is out of scope.\n"
+    )
     rows = [
         (f"`{verb}`", *("yes" if role in allowed else "" for role in Role))
         for verb, allowed in ROLES_BY_VERB.items()

@@ -93,9 +93,11 @@ async def test_the_audit_log_is_read_newest_first_within_a_scope(store: Store) -
         await store.commit(RecordChange(before=None, after=a_product(id=f"p{n}"), events=(event,)))
     assert [e.type for e in await store.audit(None)] == ["audit-4", "audit-3", "audit-2", "audit-1"]
     notes = await store.audit(("notes",))
-    assert [e.type for e in notes] == ["audit-4", "audit-2", "audit-1"]
-    assert [e.type for e in await store.audit(())] == ["audit-2"]
-    older = await store.audit(("notes",), before=notes[0].position, limit=1)
+    assert [e.type for e in notes] == ["audit-4", "audit-1"]
+    with_fleet = await store.audit(("notes", "*"))
+    assert [e.type for e in with_fleet] == ["audit-4", "audit-2", "audit-1"]
+    assert [e.type for e in await store.audit(())] == []
+    older = await store.audit(("notes", "*"), before=notes[0].position, limit=1)
     assert [e.type for e in older] == ["audit-2"]
 
 

@@ -86,9 +86,13 @@ class Foreman:
             if above is None or above.finished:
                 continue
             if job.stage is Stage.REVIEW:
-                await self._person.act(job.id, "approve", ActionRequest(reason="fine"))
+                await self._person.act(
+                    job.id, "approve", ActionRequest(reason="fine", commit=job.head)
+                )
             elif job.stage is Stage.TESTING and job.ship is None:
-                await self._person.act(job.id, "ship", ActionRequest(reason="fine"))
+                await self._person.act(
+                    job.id, "ship", ActionRequest(reason="fine", commit=job.head)
+                )
             elif job.finished and job.stage is not Stage.SHIPPED and not job.superseded_by:
                 await self._person.act(job.id, "requeue", ActionRequest(reason="once more"))
 

@@ -81,7 +81,10 @@ class Place:
         return [event.type for event in events_of(self.board, self.kept(name))]
 
     def act(self, name: str, action: str, **wish: object) -> Job:
-        """A person decides something."""
+        """A person decides something, at the commit that the job shows."""
+        if action in {"approve", "ship", "promote"}:
+            with self.queue.open() as desk:
+                wish = {"commit": desk.lookup(name).job.head} | wish
         done = act(self.queue, name, action, "user:ada", FolderActionInput(**wish))  # type: ignore[arg-type]
         assert isinstance(done, JobRecord)
         return done.job

@@ -78,7 +78,10 @@ async def comes_to(admin: httpx.AsyncClient, job: str, stage: str) -> None:
 
 
 async def act(admin: httpx.AsyncClient, job: str, action: str, **wish: object) -> httpx.Response:
-    """Ask for an action on a job."""
+    """Ask for an action on a job, at the commit that it shows."""
+    if action in {"approve", "ship"} and "commit" not in wish:
+        checkpoint = (await admin.get(f"/jobs/{job}")).json().get("checkpoint")
+        wish |= {"commit": checkpoint["commit"]} if checkpoint else {}
     return await admin.post(f"/jobs/{job}/actions/{action}", json=wish)
 
 

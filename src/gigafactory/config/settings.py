@@ -123,6 +123,8 @@ class ForgeSettings(Section, frozen=True):
     """Protocol of the host."""
     api: str | None = None
     """URL of the API, if it is not the default."""
+    products: Annotated[tuple[str, ...], Meta(min_length=1)] = ("*",)
+    """Products whose jobs may use this host; jobs of others are refused. `"*"`: all."""
 
 
 class FactorySettings(Section, frozen=True):

@@ -238,7 +238,7 @@ class MemoryStore:
             for entry in reversed(self._events)
             if entry.event.job_id is None
             and (before is None or entry.event.position < before)
-            and (products is None or entry.event.product_id in (*products, "*"))
+            and (products is None or entry.event.product_id in products)
         ]
         return found[:limit]
 

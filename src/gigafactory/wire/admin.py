@@ -56,6 +56,8 @@ class AttentionItemView(ResponseView, frozen=True, kw_only=True):
     reason: str
     actions: tuple[str, ...]
     product_id: str | None
+    commit: str | None = None
+    """The commit of the job; a decision on it carries this one."""
 
 
 LASTS_MAX_S = 3650 * 86_400

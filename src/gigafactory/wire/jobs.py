@@ -107,7 +107,10 @@ class ActionDoc(RequestDoc, frozen=True, kw_only=True):
     comment: Sentence = ""
     """Alias of `reason`."""
     commit: Word | None = None
-    """The reviewed commit; the decision is refused if there is a newer one."""
+    """The commit that was looked at; a decision is refused if there is a newer one.
+
+    Approve and ship need it once the job has a commit.
+    """
     fresh: bool = False
     """With requeue: start without the checkpoint."""
 

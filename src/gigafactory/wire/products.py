@@ -7,7 +7,8 @@ from msgspec import Meta, field
 
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.job.job import Priority
-from gigafactory.domain.manifest.names import glob, reference
+from gigafactory.domain.manifest.names import glob
+from gigafactory.domain.manifest.repo import repo
 from gigafactory.domain.manifest.units import parse_duration
 from gigafactory.domain.tenancy.product import Product, Weights
 from gigafactory.wire.fields import Line, RequestDoc, ResponseView, Word
@@ -46,8 +47,8 @@ class ProductDoc(RequestDoc, frozen=True, kw_only=True):
 
     id: Word | None = None
     """Optional; the path decides."""
-    repos: Annotated[tuple[Word, ...], Meta(max_length=1000)] = ()
-    """Short names of its repos; empty: any repo."""
+    repos: Annotated[tuple[Line, ...], Meta(max_length=1000)] = ()
+    """Names or addresses of its repos; empty: any repo. A name does not stand for an address."""
     share: Annotated[float, Meta(gt=0, le=1000)] = 1.0
     weights: WeightsDoc = WeightsDoc()
     protected_paths: Annotated[tuple[Line, ...], Meta(max_length=500)] = ()
@@ -60,7 +61,7 @@ class ProductDoc(RequestDoc, frozen=True, kw_only=True):
         Raises Invalid.
         """
         faults = [
-            *_faults("repos", self.repos, reference),
+            *_faults("repos", self.repos, repo),
             *_faults("protectedPaths", self.protected_paths, glob),
             *(
                 Fault(f"targetWait.{priority}", f"found {text[:60]!r}; expected {expected}")

@@ -9,6 +9,7 @@ from msgspec import Meta
 from gigafactory.domain.errors import Fault, Invalid
 from gigafactory.domain.job.job import Checkpoint, Result, Stage
 from gigafactory.domain.job.worker_report import Report
+from gigafactory.domain.manifest.repo import ref
 from gigafactory.wire.fields import Count, Epoch, JobId, RequestDoc, ResponseView, Sentence, Word
 from gigafactory.wire.jobs import JobView
 from gigafactory.wire.limits import REPORTS_MAX
@@ -30,6 +31,15 @@ Seconds = Annotated[float, Meta(ge=0, le=SECONDS_MAX, description="seconds")]
 Document = dict[str, Any]
 
 
+Commit = Annotated[
+    str,
+    Meta(pattern=r"^[0-9a-f]{1,64}$(?!\n)", examples=["4f2a91c0d3e5b7a8f6c1d2e3b4a5968778695a4b"]),
+]
+"""A git commit; like every word of a checkpoint, it ends up in the arguments of programs."""
+Plain = Annotated[str, Meta(pattern=r"^[^\-\x00-\x20\x7f][^\x00-\x1f\x7f]{0,199}$(?!\n)")]
+"""A word that is not an option."""
+
+
 Versions = Annotated[
     dict[Word, Word], Meta(max_length=100, examples=[{"claude": "2.1.197", "git": "2.47.3"}])
 ]
@@ -39,10 +49,11 @@ class CheckpointDoc(RequestDoc, frozen=True, kw_only=True):
     """Where the work in progress is stored."""
 
     branch: Word
-    commit: Word
-    engine: Word | None = None
-    session_id: Word | None = None
-    factory_id: Word | None = None
+    commit: Commit
+    engine: Plain | None = None
+    session_id: Plain | None = None
+    factory_id: Plain | None = None
+    """Ignored: it is the factory that reports."""
 
     @classmethod
     def from_domain(cls, checkpoint: Checkpoint) -> "CheckpointDoc":
@@ -56,7 +67,15 @@ class CheckpointDoc(RequestDoc, frozen=True, kw_only=True):
         )
 
     def to_domain(self) -> Checkpoint:
-        """Return the domain record."""
+        """Return the domain record.
+
+        Raises Invalid for a branch that git would not accept.
+        """
+        try:
+            ref(self.branch)
+        except ValueError as expected:
+            fault = Fault("checkpoint.branch", f"found {self.branch!r}; expected {expected}")
+            raise Invalid("the report", [fault]) from None
         return Checkpoint(
             branch=self.branch,
             commit=self.commit,

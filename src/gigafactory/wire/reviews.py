@@ -24,7 +24,10 @@ class ReviewDoc(RequestDoc, frozen=True, kw_only=True):
     decision: Decision
     comment: Sentence = ""
     commit: Word | None = None
-    """The reviewed commit; the decision is refused if there is a newer one."""
+    """The commit that was looked at; the decision is refused if there is a newer one.
+
+    Approve needs it once the job has a commit.
+    """
 
 
 class ReviewRequestDoc(RequestDoc, frozen=True, kw_only=True):

@@ -26,7 +26,11 @@ def build_git(settings: FactorySettings, data_dir: DataDir, environ: Mapping[str
     folders = (settings.repos, *settings.roots, Path.home())
     roots = tuple(str(root) for root in folders if root is not None)
     forges = Forges(
-        {host: ForgeAccess(at.token_env, at.api) for host, at in settings.forges.items()}, environ
+        {
+            host: ForgeAccess(at.token_env, at.api, at.products)
+            for host, at in settings.forges.items()
+        },
+        environ,
     )
     git = Git(local=True, credentials=forges.git_credentials, environ=environ)
     served = Repos(

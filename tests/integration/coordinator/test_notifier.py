@@ -61,7 +61,9 @@ class Desk:
         job_id: str = (await self.people.post("/jobs", json=asked)).json()["id"]
         grant = await self.worker.granted()
         await self.worker.report(grant, stage="building")
-        await self.worker.report(grant, stage="review", checkpoint={"branch": "b", "commit": name})
+        await self.worker.report(
+            grant, stage="review", checkpoint={"branch": "b", "commit": commit_of(name)}
+        )
         return job_id
 
 
@@ -76,6 +78,14 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
         yield Desk(server, clock, people, worker)
 
 
+def commit_of(name: str) -> str:
+    return name.encode().hex()
+
+
+def approval(name: str) -> dict[str, str]:
+    return {"decision": "approve", "commit": commit_of(name)}
+
+
 def through(*receivers: Receiver) -> AppriseMessenger:
     return AppriseMessenger({"ops": [each.url for each in receivers]})
 
@@ -86,7 +96,7 @@ async def test_each_thing_that_needs_a_person_is_told_once(desk: Desk, receiver:
     await desk.told()
     await desk.told()
     assert receiver.titles == [f"notes: Do one ({job_id}) waits for a review"]
-    await desk.people.post("/jobs/one/review", json={"decision": "approve"})
+    await desk.people.post("/jobs/one/review", json=approval("one"))
     await desk.told()
     await desk.people.post("/jobs/one/actions/reject", json={"reason": "after all not"})
     await desk.told()
@@ -186,7 +196,7 @@ async def test_what_is_settled_before_it_is_told_is_not_told(
     await desk.told()
     await desk.reviewable("two")
     await desk.told()
-    await desk.people.post("/jobs/two/review", json={"decision": "approve"})
+    await desk.people.post("/jobs/two/review", json=approval("two"))
     desk.clock.leap(timedelta(seconds=31))
     await desk.told()
     assert len(receiver.heard) == 1

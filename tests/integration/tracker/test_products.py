@@ -25,11 +25,16 @@ async def test_a_tracker_for_all_gives_each_product_its_own(items: Items, tmp_pa
         async with a_fleet(items, tmp_path, others={"*": everybody}) as fleet:
             web = shared.file("For web", productId="web")
             strange = shared.file("For no product", productId="../etc")
-            shared.file("For anybody")
+            unnamed = shared.file("For anybody")
             other = shared.file("For notes, which has its own", productId="notes")
             async with fleet.server.client(product="web") as client:
                 asked = await client.post("/tracker/ingest")
                 foreign = await client.post("/tracker/ingest", json={"itemId": other})
+            eve = await fleet.server.token("eve", Role.OPERATOR, ["shop"])
+            async with fleet.server.client(eve, product=None) as client:
+                for item in (web, unnamed, other):
+                    hidden = await client.post("/tracker/ingest", json={"itemId": item})
+                    assert hidden.status_code == 404, "an item of another product"
             assert [job["title"] for job in asked.json()["jobs"]] == ["For web"]
             assert foreign.status_code == 422
             await fleet.look()

@@ -94,7 +94,8 @@ async def test_review_shows_approvals_and_quorum(
         "manifest": {"name": "two", "reviewPolicy": people},
         "body": "# Two",
     }
-    place = f"/jobs/{(await submitted(admin, document))['id']}"
+    job_id = (await submitted(admin, document))["id"]
+    place = f"/jobs/{job_id}"
     grant = await worker.granted()
     await worker.report(grant, stage="building")
     used = {"engine": "claude", "turns": 17, "tokensIn": 1200, "tokensOut": 34, "costUsd": "0.5"}
@@ -105,7 +106,19 @@ async def test_review_shows_approvals_and_quorum(
     assert "0 of 2 approvals" in text
     for told in ("<td>17</td>", "1,200 in, 0 cached, 34 out", "$0.5", "aq/job/two"):
         assert told in text
-    assert (await ann.send(f"{place}/actions/approve")).status_code == 303
+    commit = "c0ffee" * 7
+    assert f'name="commit" value="{commit}"' in text
+    home = await ann.page("/")
+    assert f'name="commit" value="{commit}"' in home, "the list carries what it shows"
+    assert f'data-commit="{commit}"' in await ann.page("/jobs"), "so do bulk actions"
+    assert (await ann.send(f"{place}/actions/approve")).status_code == 422
+    moved = await ann.send(f"{place}/actions/approve", commit="0dd")
+    assert (moved.status_code, "changed since you looked" in moved.text) == (409, True)
+    bulk = {"action": "approve", "jobs": f"{job_id}@0dd"}
+    assert "changed since you looked" in (await ann.send("/jobs/actions", **bulk)).text
+    assert "is missing" in (await ann.send("/jobs/actions", action="approve", jobs=job_id)).text
+    bulk = {"action": "approve", "jobs": f"{job_id}@{commit}"}
+    assert (await ann.send("/jobs/actions", **bulk)).status_code == 303
     async with a_visitor(server, "vera", Role.VIEWER) as vera:
         assert "<strong>1 of 2 approvals</strong>: ann" in await vera.page(place)
 

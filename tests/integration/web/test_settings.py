@@ -122,7 +122,7 @@ async def test_product_form_keeps_absent_settings(ann: Visitor, server: Server) 
     ):
         refused = await ann.send("/settings/products", **(form | wrong))
         assert refused.status_code == 422, wrong
-    for wrong in ({"share": "0"}, {"share": "much"}, {"product": "No such"}, {"repos": "a/b"}):
+    for wrong in ({"share": "0"}, {"share": "much"}, {"product": "No such"}, {"repos": "--x"}):
         refused = await ann.send("/settings/products", **(form | wrong))
         assert refused.status_code == 422, wrong
 

@@ -209,6 +209,7 @@ class Desk:
         run_id: str = "job-1.2",
         secrets: Sequence[str] = (),
         home: Path | None = None,
+        product: str = "default",
         **manifest: Any,  # noqa: ANN401 - as the manifest has them
     ) -> tuple[ActiveRun, Reporter]:
         """A run that ships a commit, perhaps after an earlier one, and its reporter."""
@@ -228,6 +229,7 @@ class Desk:
         )
         assignment = Assignment(
             job_id="job-1",
+            product=product,
             name="hello",
             title="Say hello",
             run_id=run_id,

@@ -124,7 +124,10 @@ class Yard:
         return await self.job(job_id)
 
     async def act(self, job_id: str, action: str, **wish: object) -> dict[str, Any]:
-        """A person decides something."""
+        """A person decides something, at the commit that the job shows."""
+        if action in {"approve", "ship"} and "commit" not in wish:
+            checkpoint = (await self.people.get(f"/jobs/{job_id}")).json()["checkpoint"]
+            wish |= {"commit": checkpoint["commit"]} if checkpoint else {}
         answer = await self.people.post(f"/jobs/{job_id}/actions/{action}", json=wish)
         assert answer.status_code == 200, answer.text
         told: dict[str, Any] = answer.json()

@@ -5,6 +5,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from gigafactory.domain.errors import Invalid
 from gigafactory.domain.job.job import Checkpoint, Result, Stage
 from gigafactory.domain.job.run import Usage
 from gigafactory.domain.job.worker_report import Report
@@ -42,3 +43,31 @@ def test_only_what_is_set_is_sent() -> None:
 def test_an_unknown_stage_is_refused() -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(b'{"leaseEpoch":1,"stage":"nowhere"}', type=ReportDoc)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"commit": "--upload-pack=touch /tmp/x"},
+        {"commit": "HEAD"},
+        {"commit": "4f2a91c\n"},
+        {"sessionId": "--dangerously-skip-permissions"},
+        {"engine": "-x"},
+        {"sessionId": "a\x1b[31m"},
+    ],
+)
+def test_a_checkpoint_that_a_program_could_take_for_an_option_is_refused(
+    wrong: dict[str, str],
+) -> None:
+    checkpoint = {"branch": "aq/wip/job-1/1", "commit": "4f2a91c"} | wrong
+    sent = msgspec.json.encode({"leaseEpoch": 1, "checkpoint": checkpoint})
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(sent, type=ReportDoc)
+
+
+@pytest.mark.parametrize("branch", ["--upload-pack=x", "a..b", "a b", "x.lock", "/a"])
+def test_a_branch_that_git_would_not_accept_is_refused(branch: str) -> None:
+    checkpoint = {"branch": branch, "commit": "4f2a91c"}
+    sent = msgspec.json.encode({"leaseEpoch": 1, "checkpoint": checkpoint})
+    with pytest.raises(Invalid, match=r"checkpoint\.branch"):
+        msgspec.json.decode(sent, type=ReportDoc).to_domain("job-1")

@@ -10,7 +10,7 @@ from gigafactory.api.admin.metric_catalogue import PrometheusCollector
 from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import ApiRequest
 from gigafactory.api.http.response import HttpResponse
-from gigafactory.domain.errors import Forbidden
+from gigafactory.domain.job.change import FLEET
 
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-real-ip")
@@ -33,11 +33,7 @@ async def prometheus(request: ApiRequest) -> ASGIApp:
     """
     if not (request.app.state.metrics_open or _is_local(request)):
         caller = await request.caller()
-        caller.require("read")
-        if not caller.can_see("*"):
-            raise Forbidden(
-                "metrics cover all products, but the token covers only some; use a token for all"
-            )
+        caller.require("read", (FLEET,))
     snapshot = await request.coordinator.metrics.snapshot()
     registry = CollectorRegistry()
     registry.register(PrometheusCollector(snapshot, streams=len(request.app.state.streams)))

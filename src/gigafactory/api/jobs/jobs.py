@@ -177,11 +177,16 @@ def _ids_only(wanted: JobFilter) -> frozenset[str]:
     ),
 )
 async def get_job(request: ApiRequest) -> ASGIApp:
-    """Return one job, by its id or, in the chosen product, by its name."""
+    """Return one job, by its id or, in the chosen product, by its name.
+
+    A factory reads `body`, `events`, `runs` and `artifacts` of the jobs that it has or had.
+    """
     caller = await request.caller_or_agent()
     include = request.query(JobIncludes).include.split(",")
     jobs = request.coordinator.jobs
-    job = await jobs.get(caller, request.path_name("job_id", "job"))
+    job = await jobs.get(
+        caller, request.path_name("job_id", "job"), state_only=set(include) <= {"", "manifest"}
+    )
     spec = await jobs.spec(job) if {"manifest", "body"} & set(include) else None
     events = await jobs.events(job) if "events" in include else ()
     runs = await jobs.runs(job) if "runs" in include else ()
@@ -205,7 +210,9 @@ async def act_on_job(request: ApiRequest) -> ASGIApp:
     """Apply an action to a job.
 
     Actions: ship, requeue, reject, approve, cancel, request-changes, request-review, promote,
-    preempt, release, override-scope; 409 when the job's stage does not allow it.
+    preempt, release, override-scope; 409 when the job's stage does not allow it. Approve and ship
+    carry the `commit` that was looked at, if the job has one: 422 without it, 409 when the work
+    has changed since.
     """
     action = request.path_name("action", "action")
     caller = await request.caller(action if action in ACTIONS else None)

@@ -38,7 +38,8 @@ async def list_reviews(request: ApiRequest) -> ASGIApp:
 async def review_job(request: ApiRequest) -> ASGIApp:
     """Decide on a job in review: approve, reject or request-changes.
 
-    409 when there is a newer commit than the one in the decision.
+    An approval carries the `commit` that was looked at, if the job has one: 422 without it. 409
+    when there is a newer commit than the one in the decision.
     """
     caller = await request.caller()
     doc = await request.json_body(ReviewDoc)

@@ -125,4 +125,5 @@ def render_attention_item(of: AttentionItem) -> AttentionItemView:
         reason=of.reason,
         actions=of.actions,
         product_id=of.product_id,
+        commit=of.commit,
     )

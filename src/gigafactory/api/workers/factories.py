@@ -55,7 +55,7 @@ async def list_factories(request: ApiRequest) -> ASGIApp:
     """List the factories that the caller may see, by id."""
     caller = await request.caller()
     factories = await request.coordinator.factories.all(caller)
-    rendered = tuple(_render(request.coordinator, factory) for factory in factories)
+    rendered = tuple(_render(request.coordinator, caller, factory) for factory in factories)
     return json_response(FactoriesView(factories=rendered))
 
 
@@ -70,13 +70,14 @@ async def get_factory(request: ApiRequest) -> ASGIApp:
     factories = request.coordinator.factories
     factory = await factories.get(caller, factory_id)
     leased = await factories.leased_jobs(caller, factory_id)
-    rendered = _render(request.coordinator, factory)
+    rendered = _render(request.coordinator, caller, factory)
     visible = [render_job(each) for each in leased if caller.can_see(each.product_id)]
     return json_response(msgspec.structs.replace(rendered, jobs=visible))
 
 
-def _render(coordinator: Coordinator, factory: Factory) -> FactoryView:
+def _render(coordinator: Coordinator, caller: Caller, factory: Factory) -> FactoryView:
     now = coordinator.clock.now()
+    factory = coordinator.factories.as_seen_by(caller, factory)
     vitals = coordinator.factories.vitals(factory.id)
     health = health_score(vitals, now) if vitals else 0.0
     return views.render_factory(factory, vitals, online=is_online(vitals, now), health=health)
@@ -115,7 +116,7 @@ async def drain_factory(request: ApiRequest) -> ASGIApp:
     factory = await request.coordinator.factories.drain(
         caller, request.path_name("factory_id", "factory"), draining=doc.draining
     )
-    return json_response(_render(request.coordinator, factory))
+    return json_response(_render(request.coordinator, caller, factory))
 
 
 @post(

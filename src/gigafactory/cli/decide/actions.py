@@ -21,7 +21,10 @@ NEEDED = click.option("--reason", "-m", required=True, help="Reason; recorded in
 COMMENT = click.option(
     "--comment", "-m", "reason", required=True, help="What the agent should change."
 )
-COMMIT = click.option("--commit", help="Commit that you reviewed; refused if there is a newer one.")
+COMMIT = click.option(
+    "--commit",
+    help="Commit that you reviewed; refused if there is a newer one. Default: the current one.",
+)
 REMARK = click.option(
     "--comment", "-m", default="", help="What to look at; recorded in the events."
 )
@@ -60,7 +63,7 @@ def _action(
             if here is not None:
                 act_here(session, here, job, name, options)
             else:
-                session.answer(send(job, **options), _show)
+                session.answer(send(job, **_at_shown_commit(session, job, options)), _show)
 
     command: Callable[..., None] = FOLDER(for_fleet(act))
     for decorator in reversed(decorators):
@@ -71,6 +74,17 @@ def _action(
     )
     argument = click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
     return click.command(name, help=text)(argument(command))
+
+
+def _at_shown_commit(session: Session, job: str, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of a decision with the commit that it is about, which is shown."""
+    if "commit" not in options or options["commit"] is not None:
+        return options
+    found = session.client.send(calls.get(job))
+    if found.checkpoint is None:
+        return options
+    note(f"{found.name} is at commit {found.checkpoint.commit}")
+    return options | {"commit": found.checkpoint.commit}
 
 
 def _show(job: JobView) -> None:

@@ -71,6 +71,12 @@ def act_here(session: Session, folder: Path, job: str, action: str, given: dict[
 
     queue = queue_in(session, folder)
     wish = {"reason" if name == "comment" else name: value for name, value in given.items()}
+    if action in {"approve", "ship", "promote"} and wish.get("commit") is None:
+        with queue.open() as desk:
+            found = desk.lookup(job).job
+        wish["commit"] = found.head
+        if found.head is not None:
+            note(f"{found.name} is at commit {found.head}")
     done = act(queue, job, action, current_user(), FolderActionInput(**wish))
     if isinstance(done, str):
         if session.as_json:

@@ -13,11 +13,12 @@ from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock, Ids, Store, all_records
 from gigafactory.coordinator.index.index import Index
 from gigafactory.coordinator.index.past_capabilities import departure_data
-from gigafactory.domain.errors import Conflict, Forbidden, NotFound, Unauthenticated
+from gigafactory.domain.errors import Conflict, NotFound, Unauthenticated
 from gigafactory.domain.fleet.factory import Factory
+from gigafactory.domain.fleet.factory_access import require_control
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import RecordChange, Write
-from gigafactory.domain.tenancy.access import Caller, Enrollment, TokenKind
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS, Caller, Enrollment, TokenKind
 from gigafactory.wire.fleet import Membership
 from gigafactory.wire.limits import INVITATION_LASTS
 
@@ -63,11 +64,7 @@ class Enrolment:
 
         Raises Forbidden.
         """
-        caller.require("enroll")
-        if not all(caller.can_see(product) for product in products):
-            raise Forbidden(
-                f"{caller.actor} cannot invite to products beyond {', '.join(caller.products)}"
-            )
+        caller.require("enroll", products)
         now = self._clock.now()
         secret = f"gfe_{self._ids.secret()}"
         enrollment = Enrollment(
@@ -80,7 +77,11 @@ class Enrolment:
             expires_at=now + lasts,
         )
         event = audit_event(
-            event_types.ENROLLMENT_MADE, caller.actor, now, {"enrollmentId": enrollment.id}
+            event_types.ENROLLMENT_MADE,
+            caller.actor,
+            now,
+            {"enrollmentId": enrollment.id},
+            products,
         )
         verdict = await self._committer.commit(
             caller.actor, "invite", RecordChange(before=None, after=enrollment, events=(event,))
@@ -89,12 +90,13 @@ class Enrolment:
         return Invitation(id=enrollment.id, secret=secret, expires_at=enrollment.expires_at)
 
     async def invitations(self, caller: Caller) -> Sequence[Enrollment]:
-        """Return all invitations without their secrets, oldest first.
+        """Return the invitations within the caller's scope, without secrets, oldest first.
 
         Raises Forbidden.
         """
-        caller.require("enroll")
-        return sorted(await all_records(self._store, Enrollment), key=lambda e: e.id)
+        caller.require("enroll", OWN_PRODUCTS)
+        found = await all_records(self._store, Enrollment)
+        return sorted((e for e in found if caller.covers_all(e.products)), key=lambda e: e.id)
 
     async def withdraw(self, caller: Caller, enrollment_id: str) -> None:
         """Withdraw an invitation.
@@ -109,6 +111,7 @@ class Enrolment:
             caller.actor,
             self._clock.now(),
             {"enrollmentId": enrollment_id},
+            found.products,
         )
         verdict = await self._committer.commit(
             caller.actor, "withdraw", RecordChange(before=found, after=None, events=(event,))
@@ -149,7 +152,9 @@ class Enrolment:
             enrolled_at=now,
         )
         used = replace(enrollment, used_by=factory_id, rev=enrollment.rev + 1)
-        event = audit_event(event_types.FACTORY_ENROLLED, actor, now, {"factoryId": factory_id})
+        event = audit_event(
+            event_types.FACTORY_ENROLLED, actor, now, {"factoryId": factory_id}, factory.products
+        )
         verdict = await self._committer.commit(
             actor,
             "enroll",
@@ -167,7 +172,8 @@ class Enrolment:
     async def rotate(self, caller: Caller, factory_id: str) -> Membership:
         """Give a factory a new token and end the old one, in one step.
 
-        Raises Forbidden unless the caller is an admin or the factory itself, NotFound.
+        Raises Forbidden unless the caller is the factory itself or an admin of all its products,
+        NotFound.
         """
 
         async def decide() -> Plan[Membership]:
@@ -182,7 +188,11 @@ class Enrolment:
             after = replace(factory, token_id=issued.token.id, rev=factory.rev + 1)
             now = self._clock.now()
             event = audit_event(
-                event_types.TOKEN_ROTATED, caller.actor, now, {"factoryId": factory_id}
+                event_types.TOKEN_ROTATED,
+                caller.actor,
+                now,
+                {"factoryId": factory_id},
+                factory.products,
             )
             writes = (
                 *await self._revoke_all(factory),
@@ -203,7 +213,11 @@ class Enrolment:
             factory = await self._require_factory(caller, factory_id)
             now = self._clock.now()
             event = audit_event(
-                event_types.TOKEN_REVOKED, caller.actor, now, {"factoryId": factory_id}
+                event_types.TOKEN_REVOKED,
+                caller.actor,
+                now,
+                {"factoryId": factory_id},
+                factory.products,
             )
             after = replace(factory, streaming=None, rev=factory.rev + 1)
             ended = await self._revoke_all(factory)
@@ -224,6 +238,7 @@ class Enrolment:
                 caller.actor,
                 self._clock.now(),
                 departure_data(factory),
+                factory.products,
             )
             ended = await self._revoke_all(factory)
             return Plan(None, (*ended, RecordChange(before=factory, after=None, events=(event,))))
@@ -248,12 +263,8 @@ class Enrolment:
     async def _require_factory(
         self, caller: Caller, factory_id: str, *, verb: str = "enroll"
     ) -> Factory:
-        if caller.factory_id != factory_id:
-            caller.require(verb)
-        factory = await self._store.record(Factory, factory_id)
-        if factory is None:
-            raise NotFound("factory", factory_id, "list them with `aq factory list`")
-        return factory
+        known = await self._store.record(Factory, factory_id)
+        return require_control(caller, verb, factory_id, known)
 
     async def _revoke_all(self, factory: Factory) -> list[Write]:
         now = self._clock.now()

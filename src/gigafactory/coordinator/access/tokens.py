@@ -14,14 +14,16 @@ from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.errors import Forbidden, NotFound, Unauthenticated
 from gigafactory.domain.fleet.factory import Factory
 from gigafactory.domain.job import event_types
-from gigafactory.domain.job.change import FeedEntry, Guard, RecordChange
+from gigafactory.domain.job.change import FLEET, FeedEntry, Guard, RecordChange
 from gigafactory.domain.tenancy.access import (
+    OWN_PRODUCTS,
     AgentScope,
     Caller,
     Role,
     SecretGuessing,
     Token,
     TokenKind,
+    sole_product,
 )
 
 KNOWN_MAX = 10_000
@@ -90,10 +92,10 @@ class Tokens:
                 "the token is not known, was revoked or has expired; get a new one"
             )
         scope = await self._agent_scope(token)
-        if product is not None and not ("*" in token.products or product in token.products):
+        if product is not None and not (FLEET in token.products or product in token.products):
             allowed = ", ".join(token.products)
             raise Forbidden(f"this token does not cover product {product!r}; it covers {allowed}")
-        only = token.products[0] if len(token.products) == 1 and "*" not in token.products else None
+        only = sole_product(token.products)
         factory = token.for_ is TokenKind.FACTORY
         who = token.for_ if factory or scope else "user"
         return Caller(
@@ -101,7 +103,7 @@ class Tokens:
             role=None if factory or scope else token.role,
             factory_id=token.user if factory else None,
             products=token.products,
-            product=product or only,
+            product=product or (None if only == FLEET else only),
             token=token,
             request_key=request_key,
             agent_scope=scope,
@@ -176,11 +178,7 @@ class Tokens:
 
         Raises Forbidden.
         """
-        caller.require("tokens")
-        if not all(caller.can_see(product) for product in products):
-            raise Forbidden(
-                f"{caller.actor} cannot give access to products beyond {', '.join(caller.products)}"
-            )
+        caller.require("tokens", products)
         made = self.build(
             TokenKind.OPERATOR, user, by=caller.actor, role=role, products=products, lasts=lasts
         )
@@ -188,19 +186,23 @@ class Tokens:
         return made
 
     async def all(self, caller: Caller) -> Sequence[Token]:
-        """Return all tokens except job tokens, without their secrets, oldest first.
+        """Return the tokens within the caller's scope, without their secrets, oldest first.
 
-        Raises Forbidden.
+        Job tokens are left out. Raises Forbidden.
         """
-        caller.require("tokens")
+        caller.require("tokens", OWN_PRODUCTS)
         found = await all_records(self._store, Token)
-        lasting = (token for token in found if token.for_ is not TokenKind.JOB)
+        lasting = (
+            token
+            for token in found
+            if token.for_ is not TokenKind.JOB and caller.covers_all(token.products)
+        )
         return sorted(lasting, key=lambda token: token.id)
 
     async def revoke(self, caller: Caller, token_id: str) -> Token:
         """Revoke a token and all sessions that were started with it.
 
-        Raises Forbidden, NotFound.
+        Raises Forbidden, NotFound also for a token with a wider scope than the caller's.
         """
         known = await self.all(caller)
         token = next((t for t in known if t.id == token_id), None)
@@ -255,6 +257,7 @@ class Tokens:
             "system:api",
             now,
             {"address": address, "attempts": attempts},
+            (FLEET,),
         )
         await self._committer.commit(
             "system:api", "guessing", RecordChange(before=before, after=after, events=(event,))
@@ -274,7 +277,7 @@ class Tokens:
         Raises Conflict when it, or `more` of the same commit, was changed at the same moment.
         """
         data = {"tokenId": after.id, "user": after.user, "role": after.role}
-        event = audit_event(kind, actor, self._clock.now(), data)
+        event = audit_event(kind, actor, self._clock.now(), data, after.products)
         verdict = await self._committer.commit(
             actor,
             kind,

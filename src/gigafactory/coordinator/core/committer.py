@@ -27,6 +27,7 @@ from gigafactory.domain.errors import (
 )
 from gigafactory.domain.insights.tally import increment_for_run, increment_for_shipping
 from gigafactory.domain.job.change import (
+    FLEET,
     CommitResult,
     JobChange,
     KeyTaken,
@@ -148,11 +149,10 @@ class Committer:
         turn: AbstractAsyncContextManager[None] = nullcontext()
         for _ in range(ATTEMPTS_MAX):
             async with turn:
-                stale = (
-                    await self._store.record(IdempotencyRecord, key) if key is not None else None
-                )
-                if stale is not None and stale.expires_at > self._clock.now():
-                    return msgspec.json.decode(_require_same_request(stale, digest).value, type=of)
+                stale = await self._store.record(IdempotencyRecord, key) if key else None
+                known = stale or await self._legacy_answer(caller, key, digest)
+                if known is not None and known.expires_at > self._clock.now():
+                    return msgspec.json.decode(_require_same_request(known, digest).value, type=of)
                 plan = await decide()
                 if not plan.writes and key is None:
                     return plan.value
@@ -172,6 +172,15 @@ class Committer:
                     await self.require_valid_token(caller)
                     turn = self.contention_lock(moved)
         raise Conflict("too many concurrent changes; try again in a moment")
+
+    async def _legacy_answer(
+        self, caller: Caller, key: str | None, digest: str
+    ) -> IdempotencyRecord | None:
+        """Return the answer to this request that an older version kept under the name alone."""
+        if key is None or (legacy := f"{caller.actor}/{caller.request_key}") == key:
+            return None
+        found = await self._store.record(IdempotencyRecord, legacy)
+        return found if found is not None and found.request_hash == digest else None
 
     def contention_lock(self, key: str) -> AbstractAsyncContextManager[None]:
         """Return a lock for a contended budget, so that those who lost a race for it take turns."""
@@ -277,4 +286,14 @@ def _idempotency_key(caller: Caller, what: str, request: object) -> tuple[str | 
         return None, ""
     # The scope is part of the question: two tokens of one name may cover different tenants.
     encoded = msgspec.json.encode((what, caller.product, caller.products, request))
-    return f"{caller.actor}/{caller.request_key}", hashlib.sha256(encoded).hexdigest()
+    return _answer_key(caller, caller.request_key), hashlib.sha256(encoded).hexdigest()
+
+
+def _answer_key(caller: Caller, request_key: str) -> str:
+    """Return the key of a caller's answer; people of one name in two tenants have different ones.
+
+    Neither actors nor request keys contain spaces.
+    """
+    scoped = caller.role is not None and FLEET not in caller.products
+    scope = f" {','.join(sorted(caller.products))}" if scoped else ""
+    return f"{caller.actor}{scope}/{request_key}"

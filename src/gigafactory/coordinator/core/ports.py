@@ -93,7 +93,7 @@ class Store(Protocol):
     ) -> Sequence[Event]:
         """Return events without a job, newest first, below position `before`.
 
-        Events of the whole fleet are always included.
+        `products` whose events these are, `*` for those of the whole fleet; None for all.
         """
 
     async def feed(self, *, after: int, limit: int = PAGE_MAX) -> Sequence[FeedEntry]:

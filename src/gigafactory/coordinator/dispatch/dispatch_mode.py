@@ -10,10 +10,9 @@ from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.coordinator.dispatch.shadow_dispatcher import ShadowDispatcher
 from gigafactory.coordinator.index.index import Index
-from gigafactory.domain.errors import NotFound
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FLEET, RecordChange
-from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS, Caller
 from gigafactory.domain.tenancy.dispatch_mode import (
     DispatchMode,
     ShadowComparison,
@@ -49,7 +48,7 @@ class DispatchControl:
 
     async def show(self, caller: Caller) -> Sequence[ProductDispatch]:
         """Return the caller's chosen product, or all known products that it may see."""
-        caller.require("read")
+        caller.require("read", OWN_PRODUCTS)
         await self._shadow.save_comparisons()
         await self._index.catch_up()
         comparisons = {
@@ -77,9 +76,7 @@ class DispatchControl:
         Standing offers stay valid until they are accepted or expire. Raises Forbidden, NotFound,
         and Conflict for `push` before shadow mode has shown that the dispatcher decides as well.
         """
-        caller.require("dispatch")
-        if not caller.can_see(product_id):
-            raise NotFound("product", product_id)
+        caller.require_product("dispatch", product_id)
         await self._shadow.save_comparisons()
 
         async def decide() -> Plan[ProductDispatch]:
@@ -95,7 +92,9 @@ class DispatchControl:
                 require_cut_over(product_id, compared)
             product = known or Product(id=product_id, rev=0)
             data = {"from": before, "way": mode, "forced": force}
-            event = audit_event(event_types.DISPATCH_CHANGED, caller.actor, now, data, product_id)
+            event = audit_event(
+                event_types.DISPATCH_CHANGED, caller.actor, now, data, (product_id,)
+            )
             after = replace(product, dispatch_mode=mode, rev=product.rev + 1)
             writes = [RecordChange(before=known, after=after, events=(event,))]
             if mode is DispatchMode.SHADOW and before is not DispatchMode.SHADOW:

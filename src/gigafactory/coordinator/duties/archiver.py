@@ -108,7 +108,7 @@ class Archiver:
 
     def _event(self, kind: str, job: Job) -> Event:
         data = {"jobId": job.id, "name": job.name, "stage": job.stage.value}
-        return audit_event(kind, WHO, self._clock.now(), data, job.product_id)
+        return audit_event(kind, WHO, self._clock.now(), data, (job.product_id,))
 
     def _removal(self, records: JobRecords, event: Event) -> list[Write]:
         """Return the writes that remove a job's records and mark its blobs as orphans."""

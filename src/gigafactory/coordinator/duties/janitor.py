@@ -88,7 +88,13 @@ class Janitor:
                 f"slot/{factory.id}/"
             ):
                 continue
-            event = audit_event(event_types.FACTORY_DEREGISTERED, WHO, now, departure_data(factory))
+            event = audit_event(
+                event_types.FACTORY_DEREGISTERED,
+                WHO,
+                now,
+                departure_data(factory),
+                factory.products,
+            )
             await self._committer.commit(
                 WHO, "deregister", RecordChange(before=factory, after=None, events=(event,))
             )

@@ -6,7 +6,7 @@ from gigafactory.coordinator.core.audit import visible_products
 from gigafactory.coordinator.core.ports import PAGE_MAX, Blobs, Store
 from gigafactory.domain.errors import NotFound
 from gigafactory.domain.submission.retention import ArchivedJob
-from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS, Caller
 
 
 class ArchiveQueries:
@@ -21,7 +21,7 @@ class ArchiveQueries:
 
         Raises Forbidden.
         """
-        caller.require("read")
+        caller.require("read", OWN_PRODUCTS)
         products = visible_products(caller)
         archived: list[ArchivedJob] = []
         while len(archived) < limit and (
@@ -36,7 +36,7 @@ class ArchiveQueries:
 
         Raises Forbidden, NotFound.
         """
-        caller.require("read")
+        caller.require("read", OWN_PRODUCTS)
         found = await self._store.record(ArchivedJob, job_id)
         if found is None or not caller.can_see(found.product_id):
             raise NotFound("archived job", job_id, "list archived jobs with `aq archive list`")

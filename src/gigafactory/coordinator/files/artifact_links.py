@@ -14,7 +14,7 @@ from gigafactory.domain.job import event_types
 from gigafactory.domain.job.artifact import Artifact, ArtifactLink
 from gigafactory.domain.job.change import RecordChange
 from gigafactory.domain.job.lifecycle import format_time
-from gigafactory.domain.tenancy.access import Caller, Token
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS, Caller, Token
 
 
 class NewLink(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class ArtifactLinks:
 
         Raises Forbidden for workers, NotFound.
         """
-        caller.require("read")
+        caller.require("read", OWN_PRODUCTS)
         artifact = await self._artifacts.get(caller, wanted)
         now = self._clock.now()
         secret = self._ids.secret()
@@ -59,7 +59,7 @@ class ArtifactLinks:
             "name": artifact.name,
             "expiresAt": format_time(link.expires_at),
         }
-        event = audit_event(event_types.LINK_MADE, caller.actor, now, data, artifact.product_id)
+        event = audit_event(event_types.LINK_MADE, caller.actor, now, data, (artifact.product_id,))
         verdict = await self._committer.commit(
             caller.actor, "link", RecordChange(before=None, after=link, events=(event,))
         )

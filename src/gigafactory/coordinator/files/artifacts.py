@@ -30,7 +30,7 @@ from gigafactory.domain.job.change import RecordChange, Write
 from gigafactory.domain.job.diff import read_diff
 from gigafactory.domain.job.job import Job, Lease
 from gigafactory.domain.job.lease import require_lease
-from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS, Caller
 
 UPLOAD_LASTS_MAX_S = 30 * 60.0
 """Time limit of an upload; shorter than the lifetime of the blob's reservation."""
@@ -94,7 +94,7 @@ class ArtifactService:
         if epoch is None:
             if caller.factory_id is not None:
                 raise Invalid("the artifact", [Fault("leaseEpoch", "is missing")])
-            caller.require("artifacts")
+            caller.require("artifacts", OWN_PRODUCTS)
             return await self._add(caller, reference, offered, pieces, None)
         async with self._workers.fenced(caller, reference, epoch):
             return await self._add(caller, reference, offered, pieces, epoch)
@@ -236,6 +236,9 @@ class ArtifactService:
         found = await self._store.record(Artifact, wanted)
         if found is None or not caller.can_see(found.product_id):
             raise no_artifact(wanted)
+        job = await self._store.job(found.job_id) if caller.factory_id is not None else None
+        if job is not None and not await self._jobs.has_worked_on(caller, job):
+            raise no_artifact(wanted)
         return found
 
     def read(self, artifact: Artifact, *, start: int = 0) -> AsyncIterator[bytes]:
@@ -250,7 +253,7 @@ class ArtifactService:
 
         Raises Forbidden, NotFound.
         """
-        caller.require("artifacts")
+        caller.require("artifacts", OWN_PRODUCTS)
 
         async def decide() -> Plan[Artifact]:
             artifact = await self.get(caller, wanted)

@@ -49,7 +49,7 @@ class Budgets:
 
         Raises Forbidden, NotFound, and Invalid for a ceiling below what is spent already.
         """
-        caller.require("budgets")
+        caller.require_product("budgets", product_id)
         terms.check()
         known = await self.get(caller, product_id)
         runs: Sequence[Run] = ()
@@ -89,8 +89,7 @@ class Budgets:
 
         Raises Forbidden, NotFound.
         """
-        caller.require("pause")
-        await self.get(caller, product_id)
+        caller.require_product("pause", product_id)
 
         def step(budget: Budget) -> Budget:
             return pause_budget(budget, caller.actor, reason, now=self._clock.now())
@@ -102,8 +101,7 @@ class Budgets:
 
         Raises Forbidden, NotFound, and BudgetPaused while the whole ceiling is spent.
         """
-        caller.require("pause")
-        await self.get(caller, product_id)
+        caller.require_product("pause", product_id)
 
         def step(budget: Budget) -> Budget:
             return resume_budget(budget, now=self._clock.now())

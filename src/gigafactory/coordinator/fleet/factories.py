@@ -12,7 +12,7 @@ from gigafactory.coordinator.core.ports import Clock, JobQuery, Store, all_recor
 from gigafactory.coordinator.index.index import Index
 from gigafactory.coordinator.index.past_capabilities import departure_data
 from gigafactory.coordinator.runs.fencing import WorkerWrites
-from gigafactory.domain.errors import NotFound, TwinFactory
+from gigafactory.domain.errors import TwinFactory
 from gigafactory.domain.fleet.factory import (
     Factory,
     Pressure,
@@ -20,10 +20,17 @@ from gigafactory.domain.fleet.factory import (
     merge_heartbeat,
     require_only_instance,
 )
+from gigafactory.domain.fleet.factory_access import (
+    as_seen_by,
+    is_visible,
+    require_control,
+    require_visible,
+)
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job import lease as leases
 from gigafactory.domain.job.change import FactoriesSeen, RecordChange, Write
 from gigafactory.domain.job.job import Job, Result
+from gigafactory.domain.manifest.repo import repo_name
 from gigafactory.domain.tenancy.access import Caller
 from gigafactory.wire.fleet import Command
 
@@ -108,6 +115,7 @@ class Factories:
                 caller.actor,
                 self._clock.now(),
                 departure_data(known, after),
+                known.products,
             )
             return Plan(None, (RecordChange(before=known, after=after, events=(event,)),))
 
@@ -181,16 +189,17 @@ class Factories:
 
         Raises Forbidden, NotFound.
         """
-        if caller.factory_id != factory_id:
-            caller.require("drain")
 
         async def decide() -> Plan[Factory]:
-            factory = await self.get(caller, factory_id)
+            known = await self._store.record(Factory, factory_id)
+            factory = require_control(caller, "drain", factory_id, known)
             if factory.draining == draining:
                 return Plan(factory)
             after = replace(factory, draining=draining, rev=factory.rev + 1)
             kind = event_types.FACTORY_DRAINING if draining else event_types.FACTORY_RESUMED
-            event = audit_event(kind, caller.actor, self._clock.now(), {"factoryId": factory_id})
+            event = audit_event(
+                kind, caller.actor, self._clock.now(), {"factoryId": factory_id}, factory.products
+            )
             return Plan(after, (RecordChange(before=factory, after=after, events=(event,)),))
 
         request = (factory_id, draining)
@@ -201,14 +210,18 @@ class Factories:
 
         Raises NotFound.
         """
-        factory = await self._store.record(Factory, factory_id)
-        if factory is None or not is_visible(caller, factory):
-            raise NotFound("factory", factory_id, "list them with `aq factory list`")
-        return factory
+        return require_visible(caller, factory_id, await self._store.record(Factory, factory_id))
 
     async def all(self, caller: Caller) -> Sequence[Factory]:
         """Return every factory that the caller may see, by id."""
         return [f for f in await all_records(self._store, Factory) if is_visible(caller, f)]
+
+    def as_seen_by(self, caller: Caller, factory: Factory) -> Factory:
+        """Return a factory as it is shown to a caller, without the names of other products."""
+        fleet = self._index.fleet
+        known = (fleet.product(each) for each in fleet.product_ids if caller.can_see(each))
+        owned = {repo_name(repo) for product in known for repo in product.repos}
+        return as_seen_by(caller, factory, owned)
 
     def vitals(self, factory_id: str) -> Vitals | None:
         """Return the last heartbeat data of a factory; None if it was never seen."""
@@ -246,6 +259,7 @@ class Factories:
                 caller.actor,
                 self._clock.now(),
                 {"factoryId": factory_id},
+                factory.products,
             )
             return Plan(None, (RecordChange(before=factory, after=after, events=(event,)),))
 
@@ -253,8 +267,3 @@ class Factories:
         anonymous = replace(caller, request_key=None, token=None)
         await self._committer.execute(anonymous, "streaming", decide, type(None))
         await self._index.refresh(Factory, factory_id)
-
-
-def is_visible(caller: Caller, factory: Factory) -> bool:
-    """Return whether a caller may see a factory: it serves one of the caller's products."""
-    return "*" in factory.products or any(caller.can_see(product) for product in factory.products)

@@ -7,7 +7,6 @@ from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.coordinator.fleet.stop_running import StopRequests
 from gigafactory.coordinator.index.index import Index
-from gigafactory.domain.errors import Forbidden
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FLEET, RecordChange
 from gigafactory.domain.tenancy.access import Caller
@@ -31,14 +30,10 @@ class HaltSwitches:
     ) -> HaltSwitch:
         """Halt or resume; the call is idempotent.
 
-        Raises Forbidden for a product, or a fleet, that is not all the caller's.
+        Raises Forbidden for a fleet that is not all the caller's, NotFound for a product.
         """
-        caller.require("halt")
         key = product or FLEET
-        if not caller.can_see(key):
-            raise Forbidden(
-                f"{caller.actor} covers {', '.join(caller.products)}; name one of these"
-            )
+        caller.require_product("halt", key)
 
         async def decide() -> Plan[HaltSwitch]:
             now = self._clock.now()
@@ -54,7 +49,7 @@ class HaltSwitches:
                 rev=before.rev + 1 if before else 1,
             )
             kind = event_types.HALTED if halted else event_types.RESUMED
-            event = audit_event(kind, caller.actor, now, {"product": key, "reason": reason}, key)
+            event = audit_event(kind, caller.actor, now, {"product": key, "reason": reason}, (key,))
             return Plan(after, (RecordChange(before=before, after=after, events=(event,)),))
 
         request = (key, halted)
@@ -70,7 +65,7 @@ class HaltSwitches:
     async def stop_running(self, caller: Caller, product: str | None) -> int:
         """Ask all running jobs to checkpoint and hand back; return how many there were.
 
-        Raises Forbidden.
+        Raises Forbidden, NotFound.
         """
-        caller.require("halt")
+        caller.require_product("halt", product or FLEET)
         return await self._stops.send_to_product(caller, product, "halted")

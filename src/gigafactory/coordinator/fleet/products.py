@@ -40,10 +40,9 @@ class Products:
 
         Raises Forbidden, NotFound.
         """
-        caller.require("products")
+        caller.require_product("products", product.id)
 
         async def decide() -> Plan[Product]:
-            await self.get(caller, product.id)
             before = await self._store.record(Product, product.id)
             known = before or Product(id=product.id, rev=0)
             # Setting up a product changes neither its routing nor its dispatch mode.
@@ -58,7 +57,7 @@ class Products:
                 caller.actor,
                 self._clock.now(),
                 {"product": product.id},
-                product.id,
+                (product.id,),
             )
             return Plan(after, (RecordChange(before=before, after=after, events=(event,)),))
 

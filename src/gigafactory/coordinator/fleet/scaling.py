@@ -7,8 +7,8 @@ import msgspec
 from msgspec.structs import replace
 
 from gigafactory.coordinator.core.ports import Clock
-from gigafactory.coordinator.fleet.factories import is_visible
 from gigafactory.coordinator.index.index import Index
+from gigafactory.domain.fleet.factory_access import is_visible
 from gigafactory.domain.scaling.demand import DemandSnapshot, measure_demand
 from gigafactory.domain.scaling.scale_target import ScaleTarget, Shape, scale_targets
 from gigafactory.domain.tenancy.access import Caller

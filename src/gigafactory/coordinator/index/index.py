@@ -227,7 +227,8 @@ class Index:
         event = entry.event
         if entry.job is not None:
             self.fault_rates.observe(event)
-        self.queue_versions[event.product_id] = event.position
+        if "factoryId" not in event.data or entry.job is not None:
+            self.queue_versions[event.product_id] = event.position
         self.position = event.position
         for listener in self._listeners:
             listener(entry)

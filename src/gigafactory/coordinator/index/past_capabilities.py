@@ -7,19 +7,21 @@ from typing import Any
 from gigafactory.coordinator.core.ports import PAGE_MAX, Store
 from gigafactory.domain.fleet.factory import Factory
 from gigafactory.domain.fleet.fleet_state import FleetState
-from gigafactory.domain.fleet.matching import FactoryTraits
+from gigafactory.domain.fleet.matching import FactoryTraits, PastCapabilities
 from gigafactory.domain.job.job import Event
 
 ADVERTISED = "advertised"
+SERVED = "served"
 LOOKED_AT_MAX = 10 * PAGE_MAX
 """How many audit events are read; older capabilities are forgotten."""
 
 
 def departure_data(before: Factory, after: Factory | None = None) -> dict[str, Any]:
     """Return event data for a factory that leaves or changes, with lost capabilities."""
-    had = FactoryTraits.of(before).tokens
-    poorer = after is None or not had <= FactoryTraits.of(after).tokens
-    return {"factoryId": before.id} | ({ADVERTISED: sorted(had)} if poorer else {})
+    had = FactoryTraits.of(before)
+    poorer = after is None or not had.tokens <= FactoryTraits.of(after).tokens
+    lost = {ADVERTISED: sorted(had.tokens), SERVED: list(had.products)} if poorer else {}
+    return {"factoryId": before.id} | lost
 
 
 async def restore_past_capabilities(
@@ -36,4 +38,7 @@ async def restore_past_capabilities(
     for event in reversed(advertisements):
         factory_id: str = event.data["factoryId"]
         until = min(event.at, seen.get(factory_id, event.at))
-        fleet.remember_capabilities(factory_id, frozenset(event.data[ADVERTISED]), until)
+        # Events of older versions do not say whom the factory served: then nobody is told of it.
+        served = tuple(event.data.get(SERVED, ()))
+        had = PastCapabilities(frozenset(event.data[ADVERTISED]), served)
+        fleet.remember_capabilities(factory_id, had, until)

@@ -17,7 +17,7 @@ from gigafactory.domain.fleet.factory import is_online
 from gigafactory.domain.job.job import EDITED, OVER_BUDGET, PROTECTED, Job, Stage
 from gigafactory.domain.job.lifecycle import actions_of
 from gigafactory.domain.submission.submission import DEP_FAILED
-from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS, Caller
 from gigafactory.domain.tenancy.budget import Budget, BudgetPause
 
 EACH_MAX = 50
@@ -38,6 +38,8 @@ class AttentionItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     reason: str = ""
     actions: tuple[str, ...] = ()
     product_id: str | None = None
+    commit: str | None = None
+    """The commit that a decision on this item is about."""
 
 
 class AttentionList:
@@ -62,7 +64,11 @@ class AttentionList:
         self._routings = routings
 
     async def list(self, caller: Caller) -> Sequence[AttentionItem]:
-        """Return all attention items, most urgent kind first."""
+        """Return all attention items, most urgent kind first.
+
+        Raises Forbidden for a factory.
+        """
+        caller.require("read", OWN_PRODUCTS)
         return [
             *await self._halts(caller),
             *await self._budgets_needing_attention(caller),
@@ -201,6 +207,7 @@ def _job_item(job: Job, kind: str, reason: str) -> AttentionItem:
         reason=reason,
         actions=actions_of(job),
         product_id=job.product_id,
+        commit=job.head,
     )
 
 

@@ -7,13 +7,14 @@ from typing import Literal
 import msgspec
 
 from gigafactory.coordinator.access.tokens import Tokens
-from gigafactory.coordinator.core.audit import visible_products
+from gigafactory.coordinator.core.audit import readable_logs
 from gigafactory.coordinator.core.ports import PAGE_MAX, Store
 from gigafactory.coordinator.index.index import Index
 from gigafactory.coordinator.jobs.queries import JobQueries
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FLEET, FeedEntry
 from gigafactory.domain.job.job import Event
-from gigafactory.domain.tenancy.access import ROLES_BY_VERB, Caller
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS, ROLES_BY_VERB, Caller
 
 BEHIND_MAX = 10_000
 """A follower that falls behind by more events since it last woke is dropped."""
@@ -78,23 +79,23 @@ class EventStreams:
     async def follow_product(
         self, caller: Caller, *, after: int | None = None
     ) -> AsyncIterator[EventBatch]:
-        """Stream all events that the caller may see after a position, by default from now on."""
+        """Stream all events that the caller may see after a position, by default from now on.
+
+        Raises Forbidden for a factory.
+        """
+        caller.require("read", OWN_PRODUCTS)
         newest = await self._store.position()
         # A store that lost history may be behind what the follower has seen.
         position = newest if after is None else min(after, newest)
         return self._product_batches(caller, position)
 
     async def _product_batches(self, caller: Caller, position: int) -> AsyncIterator[EventBatch]:
-        products = visible_products(caller)
-        if caller.role in ROLES_BY_VERB["audit"] and products is not None:
-            products = (*products, FLEET)
+        logs = readable_logs(caller)
         async for entries in self._feed(caller, position):
             if not isinstance(entries, list):
                 yield EventBatch(ended=entries)
                 return
-            visible = [
-                e.event for e in entries if products is None or e.event.product_id in products
-            ]
+            visible = [e.event for e in entries if _is_visible(e.event, caller, logs)]
             if visible:
                 yield EventBatch(visible)
 
@@ -128,3 +129,13 @@ class EventStreams:
                 await self._index.wait_for_update()
         except TimeoutError:
             return
+
+
+def _is_visible(event: Event, caller: Caller, logs: tuple[str, ...] | None) -> bool:
+    """Whether an event is in these logs; of the fleet's, a halt concerns everybody."""
+    if event.product_id == FLEET:
+        halts = event.type in {event_types.HALTED, event_types.RESUMED}
+        return halts or caller.reads_fleet_log
+    if event.type in event_types.ACCESS_EVENTS and caller.role not in ROLES_BY_VERB["audit"]:
+        return False
+    return logs is None or event.product_id in logs

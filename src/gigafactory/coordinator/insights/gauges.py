@@ -68,7 +68,8 @@ def _read_queue(gauges: Gauges, index: Index, counters: Counters, now: datetime)
         if first is not None:
             waited = max(now.timestamp() - first.waiting_since, 0.0)
             gauges.oldest_s[product] = max(waited, gauges.oldest_s.get(product, 0.0))
-        if kind.step is Step.RUN and asks < ASKS_MAX and unroutable_reasons(kind.ask, index.fleet):
+        counted = kind.step is Step.RUN and asks < ASKS_MAX
+        if counted and unroutable_reasons(kind.ask, kind.product_id, index.fleet):
             gauges.unroutable += group.members
     gauges.waiting = dict(waiting)
 

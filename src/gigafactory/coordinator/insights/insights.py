@@ -22,7 +22,7 @@ from gigafactory.domain.insights.tally import (
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.job.lease import run_id
 from gigafactory.domain.job.run import Run
-from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS, Caller
 
 YEARS_MAX = 50
 
@@ -48,7 +48,7 @@ class InsightQueries:
         With a job: its own runs, or those of a composite's children, including running ones.
         Raises NotFound; Invalid for roll-ups by job without a job, or for a date too long ago.
         """
-        caller.require("read")
+        caller.require("read", OWN_PRODUCTS)
         if job is not None:
             return await self._of_job(caller, job, by, since)
         if GroupBy.JOB in by:

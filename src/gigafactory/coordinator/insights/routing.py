@@ -11,7 +11,6 @@ from gigafactory.coordinator.core.ports import Clock, Store, all_records
 from gigafactory.coordinator.index.index import Index
 from gigafactory.coordinator.insights.learner import Learner
 from gigafactory.coordinator.insights.observations import ObservationReader
-from gigafactory.domain.errors import NotFound
 from gigafactory.domain.insights.exploration import Episode
 from gigafactory.domain.insights.off_policy import PolicyEvaluation, evaluate_policies
 from gigafactory.domain.insights.recommendation import Recommendation, find_recommendations
@@ -19,7 +18,7 @@ from gigafactory.domain.insights.routing_rollout import RolloutMode, RoutingRoll
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import RecordChange
 from gigafactory.domain.job.job import Event
-from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS, Caller
 from gigafactory.domain.tenancy.product import Product
 
 TOLD_MAX = 50
@@ -58,7 +57,7 @@ class RoutingService:
 
     async def advise(self, caller: Caller) -> RoutingAdvice:
         """Return rollouts and recommendations for the caller's chosen or visible products."""
-        caller.require("read")
+        caller.require("read", OWN_PRODUCTS)
         known = await self._observations.read_visible(caller)
         return RoutingAdvice(
             rollouts=await self.list_rollouts(caller),
@@ -73,7 +72,7 @@ class RoutingService:
 
     async def evaluate(self, caller: Caller) -> PolicyEvaluation:
         """Evaluate routing policies offline, from jobs that explored."""
-        caller.require("read")
+        caller.require("read", OWN_PRODUCTS)
         episodes: list[Episode] = []
         for product_id in {each.product_id for each in await self.list_rollouts(caller)}:
             stored = await all_records(self._store, Episode, prefix=f"{product_id}/")
@@ -93,9 +92,7 @@ class RoutingService:
 
         Raises Forbidden, NotFound.
         """
-        caller.require("routing")
-        if not caller.can_see(product_id):
-            raise NotFound("product", product_id)
+        caller.require_product("routing", product_id)
 
         async def decide() -> Plan[RoutingRollout]:
             now = self._clock.now()
@@ -104,7 +101,7 @@ class RoutingService:
                 before, product_id, mode, by=caller.actor, now=now, share=share, explore=explore
             )
             data = {"mode": mode, "share": after.share, "explore": after.explore}
-            event = audit_event(event_types.ROUTING_CHANGED, caller.actor, now, data, product_id)
+            event = audit_event(event_types.ROUTING_CHANGED, caller.actor, now, data, (product_id,))
             saved = RecordChange(before=before, after=after, events=(event,))
             return Plan(after, (saved, *await self._mark_routed(product_id)))
 
@@ -139,4 +136,4 @@ def trip_event(routing: RoutingRollout, actor: str) -> Event:
         "mode": routing.mode,
         "reason": trip.reason,
     }
-    return audit_event(event_types.ROUTING_TRIPPED, actor, trip.at, data, routing.product_id)
+    return audit_event(event_types.ROUTING_TRIPPED, actor, trip.at, data, (routing.product_id,))

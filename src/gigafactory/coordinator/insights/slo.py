@@ -23,7 +23,7 @@ from gigafactory.domain.insights.slo import (
     SloMeasurement,
 )
 from gigafactory.domain.job.job import Stage
-from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS, Caller
 
 TALLIED_DAYS = 30
 
@@ -60,7 +60,7 @@ class Objectives:
 
     async def measure(self, caller: Caller) -> Sequence[SloMeasurement]:
         """Measure every objective for the caller's chosen or visible products."""
-        caller.require("read")
+        caller.require("read", OWN_PRODUCTS)
         counters, here = self._counters, self.window
         since = self._clock.now().date() - timedelta(days=TALLIED_DAYS - 1)
         tried = (await self._insights.show(caller, (), since=since)).total
@@ -133,7 +133,7 @@ class Objectives:
 
     def waits(self, caller: Caller) -> WaitHistogram:
         """Return the wait histogram of the caller's chosen or visible products."""
-        caller.require("read")
+        caller.require("read", OWN_PRODUCTS)
         histogram = self._counters.wait_s
         series = [each for labels, each in histogram.series().items() if _covers(caller, labels[0])]
         counts = [sum(column) for column in zip(*(counts for counts, _ in series), strict=True)]

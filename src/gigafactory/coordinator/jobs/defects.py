@@ -7,7 +7,7 @@ from gigafactory.coordinator.core.ports import Clock
 from gigafactory.coordinator.jobs.queries import JobQueries
 from gigafactory.domain.errors import Refused, Unavailable
 from gigafactory.domain.job.job import Job
-from gigafactory.domain.tenancy.access import Caller, Role
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS, Caller, Role
 from gigafactory.domain.tracker.defect import Defect, DefectSource, job_ids_in_ticket, report_defect
 from gigafactory.domain.tracker.ticket import Ticket
 
@@ -30,10 +30,10 @@ class Defects:
         Raises Forbidden, NotFound, Invalid, IllegalTransition, Conflict.
         """
         if caller.factory_id is None:
-            caller.require("defect")
+            caller.require("defect", OWN_PRODUCTS)
 
         async def decide() -> Plan[Job]:
-            job = await self._jobs.lookup(caller, reference)
+            job = await self._jobs.lookup(caller, reference, state_only=True)
             change = report_defect(job, defect, caller.actor, now=self._clock.now())
             return Plan(job) if change is None else Plan(change.after, (change,))
 

@@ -14,6 +14,8 @@ from gigafactory.domain.submission.draft import Draft, draft
 from gigafactory.domain.tenancy.access import Caller
 from gigafactory.domain.tenancy.product import DEFAULT_PRODUCT, Product
 
+REPOS_SHOWN_MAX = 5
+
 
 class Drafter:
     """Creates drafts; shared lookups are made once per submission."""
@@ -60,7 +62,7 @@ class Drafter:
                     now=now,
                     parent_id=parent_id,
                 )
-                await lookups.require_owned(product, each.job.ask.repo)
+                await lookups.require_owned(caller, product, sprout.file.manifest.repo)
                 made.append(each)
             except Invalid as wrong:
                 first = first or wrong
@@ -91,15 +93,16 @@ class _LookupCache:
             self._found[key] = await self._profiles.resolve(product, reference)
         return self._found[key]
 
-    async def require_owned(self, product_id: str, repo: str | None) -> None:
+    async def require_owned(self, caller: Caller, product_id: str, repo: str | None) -> None:
         if product_id not in self._products:
             self._products[product_id] = await self._store.record(Product, product_id)
         product = self._products[product_id]
-        if product is None or not product.repos or repo is None or repo in product.repos:
+        if product is None or not product.repos or repo is None or product.lists(repo):
             return
         products = await all_records(self._store, Product)
-        owner = next((p.id for p in products if repo in p.repos), None)
-        ownership = f"it belongs to product {owner!r}" if owner else "no product owns it"
+        owner = next((p.id for p in products if caller.can_see(p.id) and p.lists(repo)), None)
+        shown = ", ".join(product.repos[:REPOS_SHOWN_MAX])
+        ownership = f"it belongs to product {owner!r}" if owner else f"its repos are {shown}"
         message = f"{repo!r} is not a repo of product {product_id!r}; {ownership}"
         raise RepoNotOwned("the manifest", [Fault("repo", message)])
 

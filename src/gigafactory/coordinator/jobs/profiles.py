@@ -12,7 +12,7 @@ from gigafactory.domain.job.change import RecordChange
 from gigafactory.domain.job.job import Event
 from gigafactory.domain.manifest.names import profile_reference
 from gigafactory.domain.manifest.profile import Profile, unknown_profile
-from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS, Caller
 from gigafactory.domain.tenancy.product import ProfileVersion, profile_key
 
 
@@ -54,7 +54,7 @@ class ProfileCatalog:
 
         Raises NotFound.
         """
-        caller.require("read")
+        caller.require("read", OWN_PRODUCTS)
         found = await self.find(caller.product or "", name, version)
         if found is None:
             known = ", ".join(p.name for p in await self.all(caller.product or ""))
@@ -75,7 +75,7 @@ class ProfileCatalog:
 
         Raises Forbidden.
         """
-        caller.require("profiles")
+        caller.require("profiles", OWN_PRODUCTS)
         product = caller.product
         if product is None or not caller.can_see(product):
             raise Forbidden(

@@ -10,11 +10,12 @@ from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.errors import Forbidden, JobArchived, NotFound
 from gigafactory.domain.fleet.unroutable import unroutable_reasons
 from gigafactory.domain.job.job import Event, Job, JobSpec, Stage
+from gigafactory.domain.job.lease import run_id
 from gigafactory.domain.job.run import Run
 from gigafactory.domain.scheduler.explain import Explanation, explain
 from gigafactory.domain.submission.retention import ArchivedJob
 from gigafactory.domain.submission.submission import is_satisfied
-from gigafactory.domain.tenancy.access import ROLES_BY_VERB, AgentScope, Caller
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS, ROLES_BY_VERB, AgentScope, Caller
 from gigafactory.domain.tenancy.product import DEFAULT_PRODUCT
 from gigafactory.domain.tenancy.target_wait import target_start
 
@@ -33,16 +34,18 @@ class JobQueries:
         self._clock = clock
         self._index = index
 
-    async def get(self, caller: Caller, reference: str) -> Job:
+    async def get(self, caller: Caller, reference: str, *, state_only: bool = False) -> Job:
         """Return a job by id, or by name in the caller's product, with all flags.
 
         Raises NotFound.
         """
-        return self.with_fleet_flags(await self.lookup(caller, reference))
+        return self.with_fleet_flags(await self.lookup(caller, reference, state_only=state_only))
 
-    async def lookup(self, caller: Caller, reference: str) -> Job:
+    async def lookup(self, caller: Caller, reference: str, *, state_only: bool = False) -> Job:
         """Return a job as stored, by id, or by name in the caller's product.
 
+        A factory finds the jobs that it has or had; with `state_only`, where nothing that the job
+        says or made is shown, all of its products: it cleans up branches of other factories.
         Raises NotFound.
         """
         job = await self._store.job(reference)
@@ -53,7 +56,22 @@ class JobQueries:
             raise NotFound("job", reference, "list jobs with `aq jobs`")
         if not await self._is_related(caller.agent_scope, job):
             raise NotFound("job", reference, "an agent only sees its own job and composite")
+        if not state_only and not await self.has_worked_on(caller, job):
+            raise NotFound("job", reference, "a factory only reads jobs that it has or had")
         return job
+
+    async def has_worked_on(self, caller: Caller, job: Job) -> bool:
+        """Return whether a factory has or had this job; True for any other caller."""
+        factory_id = caller.factory_id
+        if factory_id is None:
+            return True
+        if any(
+            each is not None and each.factory_id == factory_id for each in (job.lease, job.offer)
+        ):
+            return True
+        ids = [run_id(job.id, epoch) for epoch in range(1, job.lease_epoch + 1)]
+        runs = (await self._store.records_by_key(Run, ids)).values()
+        return any(run.factory_id == factory_id for run in runs)
 
     async def require_related(self, caller: Caller, job: Job) -> None:
         """Refuse an agent that would change a job outside its composite.
@@ -146,7 +164,7 @@ class JobQueries:
         if job.composite or job.stage not in {Stage.QUEUED, Stage.BLOCKED}:
             return job
         flags = [*job.flags]
-        if unroutable_reasons(job.ask, self._index.fleet):
+        if unroutable_reasons(job.ask, job.product_id, self._index.fleet):
             flags.append(UNROUTABLE)
         due = self.due_at(job)
         if due is not None and due < self._clock.now():
@@ -176,7 +194,7 @@ class ReviewQueries:
 
         Raises Forbidden.
         """
-        caller.require("read")
+        caller.require("read", OWN_PRODUCTS)
         if caller.role not in ROLES_BY_VERB["approve"]:
             return []
         query = JobQuery(stages=(Stage.REVIEW,), oldest_first=True, limit=PAGE_MAX)

@@ -40,7 +40,7 @@ from gigafactory.domain.submission.submission import (
     submit,
     supersede,
 )
-from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS, Caller
 from gigafactory.wire.limits import BATCH_MAX
 
 WALK_MAX = 10_000
@@ -79,7 +79,7 @@ class Submissions:
 
         Raises Forbidden, Invalid, NameTaken, Cycle, IdempotencyConflict, RepoNotOwned.
         """
-        caller.require("submit")
+        caller.require("submit", OWN_PRODUCTS)
         if not 0 < len(files) <= BATCH_MAX:
             fault = Fault("jobs", f"found {len(files)} jobs; expected 1 to {BATCH_MAX}")
             raise Invalid("the submission", [fault])
@@ -105,7 +105,7 @@ class Submissions:
 
     async def dry_run(self, caller: Caller, files: Sequence[JobFile]) -> SubmissionResult:
         """Return what `submit` would return, without storing anything; raises the same."""
-        caller.require("submit")
+        caller.require("submit", OWN_PRODUCTS)
         return (await self._plan(caller, files, _locations(files))).value
 
     async def add_children(
@@ -118,7 +118,7 @@ class Submissions:
         takes no children.
         """
         if caller.agent_scope is None:
-            caller.require("submit")
+            caller.require("submit", OWN_PRODUCTS)
         if not 0 < len(files) <= CHILDREN_MAX:
             fault = Fault("jobs", f"found {len(files)} children; expected 1 to {CHILDREN_MAX}")
             raise Invalid("the plan", [fault])

@@ -19,7 +19,7 @@ from gigafactory.domain.job.lease import request_preemption
 from gigafactory.domain.job.lifecycle import ACTIONS
 from gigafactory.domain.job.run import Review
 from gigafactory.domain.manifest.job_file import CHILDREN_MAX
-from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS, Caller
 
 REVIEWS = {
     "approve": Review.APPROVED,
@@ -61,12 +61,12 @@ class Actions:
         """Perform an action on a job; return the job.
 
         Raises Forbidden, NotFound, IllegalTransition, Conflict for an older commit, Invalid for
-        a missing reason, NameTaken if a reopened job's name is in use, and the faults of an
+        a missing reason or commit, NameTaken if a reopened job's name is in use, and faults of an
         approved plan.
         """
         if action not in ACTIONS:
             raise NotFound("action", action, "actions: " + ", ".join(ACTIONS))
-        caller.require(action)
+        caller.require(action, OWN_PRODUCTS)
 
         async def decide() -> Plan[Job]:
             job = await self._jobs.lookup(caller, reference)

@@ -19,7 +19,7 @@ from gigafactory.domain.job.lease import require_lease, run_id
 from gigafactory.domain.job.lifecycle import combine
 from gigafactory.domain.job.run import Run
 from gigafactory.domain.job.worker_report import Report, change_for, run_after
-from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.access import Caller, sole_product
 from gigafactory.wire.limits import REPORTS_MAX
 
 ENDS_BADLY = frozenset({Stage.FAILED, Stage.QUEUED})
@@ -185,7 +185,7 @@ class Reports:
             type=kind,
             at=now,
             actor=f"factory:{factory.id}",
-            product_id="*",
+            product_id=sole_product(factory.products),
             data={
                 "factoryId": factory.id,
                 "engine": lease.engine,

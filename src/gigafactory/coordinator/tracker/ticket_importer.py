@@ -26,7 +26,7 @@ from gigafactory.domain.job.job import Job
 from gigafactory.domain.manifest.manifest import JobFile, content_hash
 from gigafactory.domain.manifest.names import slug
 from gigafactory.domain.submission.submission import idempotency_hold
-from gigafactory.domain.tenancy.access import Caller, Role
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS, Caller, Role
 from gigafactory.domain.tenancy.product import DEFAULT_PRODUCT
 from gigafactory.domain.tracker.ticket import (
     TRIAGE_LABEL,
@@ -101,9 +101,14 @@ class TicketImporter:
         """
         place = self.require_tracker(_chosen_product(caller))
         item = await place.tracker.item(item_id)
-        if item is None:
+        if item is None or not self._may_read(caller, place, item):
             raise NotFound("item", item_id, "check its number in the tracker")
         return await self.ingest_item(caller, item)
+
+    def _may_read(self, caller: Caller, place: TrackerBinding, item: Ticket) -> bool:
+        """Whether an item of a shared tracker is of a product that the caller may see."""
+        usual = DEFAULT_PRODUCT if place.name == FLEET else place.name
+        return caller.can_see(item.product or usual)
 
     async def ingest_item(self, caller: Caller, item: Ticket) -> SubmissionResult:
         """Create a job from an item that the caller provides.
@@ -244,7 +249,7 @@ class TicketImporter:
 
 def _chosen_product(caller: Caller) -> str:
     """Return the caller's product; raises Forbidden without access."""
-    caller.require("submit")
+    caller.require("submit", OWN_PRODUCTS)
     product = caller.product or DEFAULT_PRODUCT
     if not caller.can_see(product):
         raise Forbidden(f"{caller.actor} has no access to product {product!r}; choose another")

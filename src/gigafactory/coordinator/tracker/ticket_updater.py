@@ -23,7 +23,7 @@ from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FeedEntry, RecordChange, Stored
 from gigafactory.domain.job.job import Event, Job, Stage
 from gigafactory.domain.job.lifecycle import transition as step_of
-from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS, Caller
 from gigafactory.domain.tracker.ticket_update import (
     FeedCursor,
     TicketCursor,
@@ -136,7 +136,7 @@ class TicketUpdater:
         Raises Forbidden, NotFound, Invalid for a job without a ticket, TrackerUnavailable,
         TrackerRefused.
         """
-        caller.require("echo")
+        caller.require("echo", OWN_PRODUCTS)
         job = await self._jobs.lookup(caller, reference)
         if job.tracker_item is None:
             fault = Fault("trackerItem", f"the job {job.name} has no ticket to update")

@@ -104,7 +104,7 @@ class WebhookReceiver:
             rev=before.rev + 1 if before else 1,
         )
         data = {"address": address, "tracker": name, "attempts": attempts}
-        event = audit_event(event_types.WEBHOOK_REFUSED, WHO, now, data)
+        event = audit_event(event_types.WEBHOOK_REFUSED, WHO, now, data, (FLEET,))
         await self._committer.commit(
             WHO, "webhook", RecordChange(before=before, after=after, events=(event,))
         )

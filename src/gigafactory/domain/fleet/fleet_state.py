@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from heapq import heappop, heappush
 
 from gigafactory.domain.fleet.factory import Factory, Vitals
-from gigafactory.domain.fleet.matching import FactoryTraits, Fit, Rejection, match
+from gigafactory.domain.fleet.matching import FactoryTraits, Fit, PastCapabilities, Rejection, match
 from gigafactory.domain.fleet.pool import FULL, Member, Occupancy, Pool
 from gigafactory.domain.fleet.running_jobs import RunningJobs
 from gigafactory.domain.fleet.scarcity import Scarcity
@@ -49,7 +49,7 @@ class FleetState:
         """Products stopped by their budget, with the reason."""
         self.budget_left: dict[str, float] = {}
         """The fraction of its budget that a product has left, 0 to 1; only with a ceiling."""
-        self.past_capabilities: dict[frozenset[str], tuple[str, datetime]] = {}
+        self.past_capabilities: dict[PastCapabilities, tuple[str, datetime]] = {}
         """Capability sets of the past: the last factory that had each, and until when."""
         self.classes = classes
         self._members: dict[str, Member] = {}
@@ -100,11 +100,11 @@ class FleetState:
             self._refresh(member)
 
     def remember_capabilities(
-        self, factory_id: str, tokens: frozenset[str], until: datetime
+        self, factory_id: str, had: PastCapabilities, until: datetime
     ) -> None:
         """Record capabilities a factory had in the past; beyond a limit the oldest are dropped."""
-        self.past_capabilities.pop(tokens, None)
-        self.past_capabilities[tokens] = (factory_id, until)
+        self.past_capabilities.pop(had, None)
+        self.past_capabilities[had] = (factory_id, until)
         if len(self.past_capabilities) > PAST_CAPABILITIES_MAX:
             del self.past_capabilities[next(iter(self.past_capabilities))]
 
@@ -317,7 +317,8 @@ class FleetState:
             del self._pools[pool.traits]
             self._refresh_common()
         until = member.vitals.last_seen if member.vitals is not None else self._now
-        self.remember_capabilities(member.factory.id, pool.traits.tokens, until)
+        had = PastCapabilities(pool.traits.tokens, pool.traits.products)
+        self.remember_capabilities(member.factory.id, had, until)
 
     def _refresh_common(self) -> None:
         tokens = [pool.traits.tokens for pool in self._pools.values()]

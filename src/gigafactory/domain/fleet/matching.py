@@ -1,7 +1,7 @@
 """Match job classes with factory traits: whether a factory could run a job, and how well."""
 
 from collections.abc import Iterator, Mapping
-from typing import cast
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -50,6 +50,17 @@ class FactoryTraits(msgspec.Struct, frozen=True, kw_only=True):
 
     def admits(self, product_id: str) -> bool:
         """Return whether the scope of its token covers this product."""
+        return "*" in self.products or product_id in self.products
+
+
+class PastCapabilities(NamedTuple):
+    """The tokens that a factory advertised once, and the products that it served then."""
+
+    tokens: frozenset[str]
+    products: tuple[str, ...]
+
+    def admits(self, product_id: str) -> bool:
+        """Return whether the scope of its token covered this product."""
         return "*" in self.products or product_id in self.products
 
 

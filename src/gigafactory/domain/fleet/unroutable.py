@@ -1,6 +1,6 @@
 """Unroutable jobs: why no present or past factory could run a job, with the nearest tokens."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from datetime import datetime
 
 from gigafactory.domain.elapsed import format_ago
@@ -8,23 +8,30 @@ from gigafactory.domain.fleet.fleet_state import FleetState
 from gigafactory.domain.fleet.matching import describe_engine, engine_choices
 from gigafactory.domain.job.job import Ask
 from gigafactory.domain.manifest.capability import meets, missing_requirements, similar_tokens
+from gigafactory.domain.manifest.repo import repo_name
 from gigafactory.domain.queue.queued_job import FACTORY_PREFIX, factories_in
 
 _ENGINE_PREFIX = "engine:"
+_REPO_PREFIX = "repo:"
 
 
-def unroutable_reasons(ask: Ask, fleet: FleetState) -> tuple[str, ...]:
-    """Return why no factory ever enrolled could run this; empty when one could.
+def unroutable_reasons(ask: Ask, product_id: str, fleet: FleetState) -> tuple[str, ...]:
+    """Return why no factory that ever served the product could run this; empty when one could.
 
     Past factories count: an autoscaled fleet may be at zero, and the next factory is like the last.
+    Factories of other products are neither counted nor named.
     """
-    offers = [pool.traits.tokens for pool in fleet.pools()] + list(fleet.past_capabilities)
+    offers = [*_present_tokens(product_id, fleet)]
+    offers += [had.tokens for had in fleet.past_capabilities if had.admits(product_id)]
     if not offers:
-        return ("no factory has enrolled yet",)
+        return (f"no factory has enrolled yet for product {product_id}",)
     needs = tuple(token for token in ask.needs if not token.startswith(FACTORY_PREFIX))
     suited = [tokens for tokens in offers if _has_engine(ask, tokens, fleet)]
     known = frozenset[str]().union(*offers)
-    reasons = [*_unknown_factories(ask, fleet), *_unknown_tokens(needs, known)]
+    reasons = [*_unknown_factories(ask, product_id, fleet)]
+    if unknown := missing_requirements(needs, known):
+        own = _own_tokens(known, product_id, fleet)
+        reasons += [f"no factory has ever advertised {t}" + _near(t, own) for t in unknown]
     if not suited:
         wanted = _ENGINE_PREFIX + (ask.engine or "")
         near = _near(wanted, {token for token in known if token.startswith(_ENGINE_PREFIX)})
@@ -39,37 +46,47 @@ def unroutable_reasons(ask: Ask, fleet: FleetState) -> tuple[str, ...]:
     return tuple(reasons)
 
 
-def missing_capabilities(ask: Ask, fleet: FleetState, now: datetime) -> tuple[str, ...]:
-    """Return which needed tokens no enrolled factory advertises, and which factory did last."""
-    present = [pool.traits.tokens for pool in fleet.pools()]
+def missing_capabilities(
+    ask: Ask, product_id: str, fleet: FleetState, now: datetime
+) -> tuple[str, ...]:
+    """Return which needed tokens no factory of the product advertises, and which one did last."""
+    present = [*_present_tokens(product_id, fleet)]
+    past = [
+        (had.tokens, who) for had, who in fleet.past_capabilities.items() if had.admits(product_id)
+    ]
     reasons = []
     for token in ask.needs:
         if token.startswith(FACTORY_PREFIX) or any(meets(token, have) for have in present):
             continue
-        did = [who for tokens, who in fleet.past_capabilities.items() if meets(token, tokens)]
+        did = [who for tokens, who in past if meets(token, tokens)]
         last = max(did, key=lambda who: (who[1], who[0]), default=None)
         memory = f"; {last[0]} did until {format_ago(now - last[1])}" if last is not None else ""
         reasons.append(f"no factory advertises {token}{memory}")
     return tuple(reasons)
 
 
-def _unknown_factories(ask: Ask, fleet: FleetState) -> list[str]:
+def _present_tokens(product_id: str, fleet: FleetState) -> Iterator[frozenset[str]]:
+    return (pool.traits.tokens for pool in fleet.pools() if pool.traits.admits(product_id))
+
+
+def _own_tokens(known: frozenset[str], product_id: str, fleet: FleetState) -> frozenset[str]:
+    """Return the tokens that may be suggested: a shared factory also has the repos of others."""
+    owned = {_REPO_PREFIX + repo_name(repo) for repo in fleet.product(product_id).repos}
+    return frozenset(token for token in known if not token.startswith(_REPO_PREFIX)) | (
+        known & owned
+    )
+
+
+def _unknown_factories(ask: Ask, product_id: str, fleet: FleetState) -> list[str]:
     wanted = factories_in(ask.needs)
     if not wanted:
         return []
-    known = {member.factory.id for member in fleet.members()}
-    known |= {factory_id for factory_id, _ in fleet.past_capabilities.values()}
+    known = {m.factory.id for m in fleet.members() if m.pool.traits.admits(product_id)}
+    known |= {who for had, (who, _) in fleet.past_capabilities.items() if had.admits(product_id)}
     tokens = {FACTORY_PREFIX + factory_id for factory_id in known}
     return [
         f"there has never been a factory {factory_id}" + _near(FACTORY_PREFIX + factory_id, tokens)
         for factory_id in sorted(wanted - known)
-    ]
-
-
-def _unknown_tokens(needs: tuple[str, ...], known: frozenset[str]) -> list[str]:
-    return [
-        f"no factory has ever advertised {token}" + _near(token, known)
-        for token in missing_requirements(needs, known)
     ]
 
 

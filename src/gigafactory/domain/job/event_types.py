@@ -201,4 +201,19 @@ FLEET_EVENTS = {
 }
 """Events of the audit log: they concern no single job."""
 
+ACCESS_EVENTS = frozenset(
+    {
+        TOKEN_MADE,
+        TOKEN_REVOKED,
+        TOKEN_ROTATED,
+        SIGNED_IN,
+        SIGNED_OUT,
+        TOKEN_GUESSING,
+        ENROLLMENT_MADE,
+        ENROLLMENT_WITHDRAWN,
+        WEBHOOK_REFUSED,
+    }
+)
+"""Events that say who has access: for those who may read the audit log."""
+
 EVENT_TYPES = JOB_EVENTS | FLEET_EVENTS

@@ -29,10 +29,21 @@ def require_commit(job: Job, commit: str | None) -> str | None:
     """
     if commit is not None and commit != job.head:
         raise Conflict(
-            f"job {job.id} is at commit {job.head or 'none'}, and the decision names {commit}:"
-            " look at the newer work and decide again"
+            f"the work of job {job.id} changed since you looked at commit {commit}:"
+            f" now {job.head or 'it has none'}; look again and decide again"
         )
     return job.head
+
+
+def require_shown_commit(job: Job, commit: str | None) -> str | None:
+    """Return the commit that a person saw and lets pass, which must be the newest.
+
+    Raises Invalid if the decision names none although there is one, Conflict.
+    """
+    if commit is None and job.head is not None:
+        fault = Fault("commit", f"is missing; send the commit that was looked at, now {job.head}")
+        raise Invalid("the decision", [fault])
+    return require_commit(job, commit)
 
 
 def require_reason(reason: str, what: str) -> None:
@@ -59,13 +70,13 @@ def approve(job: Job, by: str, comment: str, commit: str | None, *, now: datetim
 
     With ship-policy auto the ship step is then requested, unless a protected path changed. A job
     that people edited after its approval stays in testing and may be shipped again.
-    Raises IllegalTransition, Conflict if the commit is not the newest, Forbidden for the author
-    and for people who are not among the named reviewers.
+    Raises IllegalTransition, Forbidden for the author and for people who are not among the named
+    reviewers, Invalid without the commit that was shown, Conflict if it is not the newest.
     """
     require_action(job, "approve")
-    head = require_commit(job, commit)
     require_reviewer(job, by)
     refuse_author(job, by)
+    head = require_shown_commit(job, commit)
     note = {"by": by, "decision": "approve", "comment": comment, "commit": head}
     notes: list[tuple[str, dict[str, Any]]] = [(event_types.REVIEW_SUBMITTED, note)]
     approvals = job.approvals if by in job.approvals else (*job.approvals, by)
@@ -225,10 +236,10 @@ def _weakening_faults(job: Job, named: tuple[str, ...], quorum: int) -> list[Fau
 def request_ship(job: Job, by: str, commit: str | None, *, now: datetime) -> JobChange:
     """Request the ship step; with `ship: none` the job is shipped at once.
 
-    Raises IllegalTransition, Conflict.
+    Raises IllegalTransition, Invalid without the commit that was shown, Conflict.
     """
     require_action(job, "ship")
-    require_commit(job, commit)
+    require_shown_commit(job, commit)
     if job.ship is not None:
         raise Conflict(
             f"job {job.id} is already asked to ship, by {job.ship.by}; wait for a factory to do it"

@@ -51,6 +51,9 @@ def change_for(job: Job, factory_id: str, report: Report, *, now: datetime) -> J
     Raises Fenced, IllegalTransition, Invalid, Forbidden, Conflict, as the rule of its stage does.
     """
     epoch, progress = report.epoch, report.progress
+    if progress.checkpoint is not None:
+        own = made_by(factory_id, progress.checkpoint, job.checkpoint)
+        progress = replace(progress, checkpoint=own)
     match report.stage:
         case None:
             return outcome.record_progress(job, factory_id, epoch, progress, now=now)
@@ -74,6 +77,20 @@ def change_for(job: Job, factory_id: str, report: Report, *, now: datetime) -> J
             )
         case _:
             raise IllegalTransition(job.id, job.stage, report.stage, "a worker cannot report this")
+
+
+def made_by(factory_id: str, given: Checkpoint, known: Checkpoint | None) -> Checkpoint:
+    """Return a reported checkpoint as the reporting factory's own.
+
+    A ship step may carry on the session of the run before it, which stays where it was.
+    """
+    if known is not None and (known.factory_id, known.engine, known.session_id) == (
+        given.factory_id,
+        given.engine,
+        given.session_id,
+    ):
+        return given
+    return replace(given, factory_id=factory_id)
 
 
 def run_after(run: Run, change: JobChange, report: Report, *, now: datetime) -> Run:

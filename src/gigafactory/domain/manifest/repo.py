@@ -11,7 +11,7 @@ _PATH = r"[A-Za-z0-9~._%/+@-]+"
 _USER = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
 _WEB = re.compile(rf"(?:https?|git)://{_HOST}(?::[0-9]{{1,5}})?/{_PATH}")
 _SSH = re.compile(rf"ssh://(?:{_USER}@)?{_HOST}(?::[0-9]{{1,5}})?/{_PATH}")
-_SCP = re.compile(rf"{_USER}@{_HOST}:(?!-){_PATH}")
+_SCP = re.compile(rf"({_USER}@{_HOST}):(?!-)({_PATH})")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9][A-Za-z0-9._-]*)*")
 _SEPARATOR = re.compile(r"[/\\:]")
 _NOT_NAME = re.compile(r"[^A-Za-z0-9._-]+")
@@ -51,6 +51,31 @@ def repo_name(repo: str) -> str:
     """Return the short name used in the capability `repo:<name>`."""
     last = _SEPARATOR.split(repo.rstrip("/\\"))[-1].removesuffix(".git")
     return _NOT_NAME.sub("-", last).strip("-.") or "repo"
+
+
+def repo_identity(repo: str) -> str:
+    """Return what two spellings of one repo have in common: host and path, or the local path.
+
+    https and ssh lead to the same repo; http and git, which anybody on the way can change, do not.
+    A bare name stays a name: only the factories know where it leads.
+    """
+    scheme, found, rest = repo.partition("://")
+    if not found:
+        scheme = "ssh"
+        if _LOCAL.match(repo):
+            return re.sub(r"[/\\]+(?:\.[/\\]+)*", "/", repo).rstrip("/")
+        if (match := _SCP.fullmatch(repo)) is None:
+            return repo
+        rest = f"{match[1]}/{match[2]}"
+    place, _, path = rest.partition("/")
+    user, _, host = place.rpartition("@")
+    host = host.lower().removesuffix({"https": ":443", "ssh": ":22"}.get(scheme, ""))
+    segments = [part for part in path.split("/") if part not in {"", "."}]
+    path = "/".join(segments).removesuffix(".git")
+    # Most hosts have one user for git; where they have several, each has repos of its own.
+    who = f"{user}@" if user not in {"", "git"} else ""
+    plain = f"{scheme}://" if scheme in {"http", "git"} else ""
+    return f"{plain}{who}{host}/{path}"
 
 
 def ref(text: str) -> str:

@@ -141,8 +141,12 @@ def _explain_waiting(
     counts, refused, able = _ask_factories(
         fleet, job_class, waiting or QueuedJob.of(job, job_class), now
     )
-    never = unroutable_reasons(job.ask, fleet) if step is Step.RUN else ()
-    gone = missing_capabilities(job.ask, fleet, now) if step is Step.RUN and not never else ()
+    never = unroutable_reasons(job.ask, job.product_id, fleet) if step is Step.RUN else ()
+    gone = (
+        missing_capabilities(job.ask, job.product_id, fleet, now)
+        if step is Step.RUN and not never
+        else ()
+    )
     reasons = [
         *own,
         *(Reason("unroutable", said) for said in never),
@@ -159,7 +163,9 @@ def _explain_waiting(
         job_id=job.id,
         stage=job.stage,
         answer="not_yet",
-        summary=reasons[0].message if reasons else "no factory is enrolled",
+        summary=reasons[0].message
+        if reasons
+        else f"no factory is enrolled for product {job.product_id}",
         reasons=tuple(reasons[:REASONS_MAX]),
         unroutable=never,
         rejections=counts,
@@ -190,28 +196,35 @@ def _own_reasons(
                     "lock", f"lock {job.lock} is held by its own previous run, which is stopping"
                 )
     if (victim := fleet.running_jobs.making_way_for(job.id)) is not None:
-        yield Reason("preempting", _describe_preemption(victim))
+        yield Reason("preempting", _describe_preemption(victim, job))
     if job.offer is not None:
         until = f"{job.offer.expires_at:%H:%M:%S} UTC"
         yield Reason("offered", f"it is offered to {job.offer.factory_id} until {until}")
 
 
-def _describe_preemption(victim: Job) -> str:
+def _describe_preemption(victim: Job, job: Job) -> str:
     assert victim.lease is not None, "a preempted job has a lease"
     assert victim.preemption is not None, "a preempted job has a preemption request"
     until = f"{victim.preemption.deadline:%H:%M:%S} UTC"
     place = victim.lease.factory_id
-    return f"{victim.priority} job {victim.id} is being preempted on {place}, by {until}"
+    own = victim.product_id == job.product_id
+    what = f"job {victim.id}" if own else "job of another product"
+    return f"{victim.priority} {what} is being preempted on {place}, by {until}"
 
 
 def _ask_factories(
     fleet: FleetState, job_class: JobClass, job: QueuedJob, now: datetime
 ) -> tuple[dict[str, int], list[Reason], list[str]]:
-    """Return rejection counts by code, reasons with factory names, and the able factories."""
+    """Return rejection counts by code, reasons with factory names, and the able factories.
+
+    A factory that does not serve the product is none of the job's business.
+    """
     counts: dict[str, int] = {}
     refusals: dict[tuple[str, str], list[str]] = {}
     able: list[str] = []
     for member in fleet.members():
+        if not member.pool.traits.admits(job_class.product_id):
+            continue
         why = find_rejection(fleet, member, job_class, job, now)
         if why is None:
             able.append(member.factory.id)

@@ -1,12 +1,17 @@
 """Access control: tokens, roles, and the roles allowed to use each verb."""
 
+from collections.abc import Collection
 from datetime import datetime
 from enum import StrEnum
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import msgspec
 
-from gigafactory.domain.errors import Forbidden
+from gigafactory.domain.errors import Forbidden, NotFound
+from gigafactory.domain.job.change import FLEET
+
+OWN_PRODUCTS: Final[tuple[str, ...]] = ()
+"""For a verb whose objects are looked up in, or filtered by, the caller's scope."""
 
 
 class Role(StrEnum):
@@ -184,11 +189,24 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
     def can_see(self, product_id: str) -> bool:
         """Return whether the caller's scope includes the product."""
-        return "*" in self.products or product_id in self.products
+        return FLEET in self.products or product_id in self.products
 
     def covers(self, product_id: str) -> bool:
         """Return whether the caller sees the product and has chosen no other one."""
         return self.can_see(product_id) and self.product in (None, product_id)
+
+    def covers_all(self, products: Collection[str]) -> bool:
+        """Return whether the caller's scope includes all these products."""
+        return all(self.can_see(product) for product in products)
+
+    def sees_any(self, products: Collection[str]) -> bool:
+        """Return whether something with this scope also serves a product of the caller."""
+        return FLEET in products or any(self.can_see(product) for product in products)
+
+    @property
+    def reads_fleet_log(self) -> bool:
+        """Whether the caller may read events that concern the whole fleet or several products."""
+        return self.role in ROLES_BY_VERB["audit"] and self.can_see(FLEET)
 
     def require_own_composite(self, composite_id: str) -> None:
         """Raise Forbidden if an agent adds children to a composite other than its own."""
@@ -198,9 +216,33 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         allowed = f"only to its own, {own}" if own else "to none: its job is part of no composite"
         raise Forbidden(f"{self.actor} cannot add children to {composite_id}, {allowed}")
 
-    def require(self, verb: str) -> None:
-        """Raise Forbidden if the caller's role may not use the verb."""
+    def require(self, verb: str, products: Collection[str]) -> None:
+        """Raise Forbidden unless role and scope allow the verb on something of these products.
+
+        The scope must cover all of them: what is shared with others is not the caller's to change.
+        """
         if self.role is None or self.role not in ROLES_BY_VERB[verb]:
             roles = ", ".join(sorted(ROLES_BY_VERB[verb]))
             has = f"role {self.role}" if self.role else f"a {self.actor.split(':')[0]} token"
             raise Forbidden(f"{self.actor} has {has}; {verb} needs one of: {roles}")
+        if not self.covers_all(products):
+            raise Forbidden(
+                f"{self.actor} covers only {', '.join(self.products) or 'no product'}, and this"
+                f" concerns others too; {verb} needs a token for all of them"
+            )
+
+    def require_product(self, verb: str, product_id: str) -> None:
+        """Raise Forbidden unless the role allows the verb; NotFound for a product out of scope.
+
+        The whole fleet (`*`) is no secret: without access to all of it, Forbidden.
+        """
+        self.require(verb, OWN_PRODUCTS)
+        if product_id == FLEET:
+            self.require(verb, (product_id,))
+        if not self.can_see(product_id):
+            raise NotFound("product", product_id)
+
+
+def sole_product(products: Collection[str]) -> str:
+    """Return the only product of a scope; `*`, the fleet, for several."""
+    return next(iter(products)) if len(products) == 1 else FLEET

@@ -7,6 +7,7 @@ import msgspec
 
 from gigafactory.domain.job.job import Priority
 from gigafactory.domain.manifest.profile import Profile
+from gigafactory.domain.manifest.repo import repo_identity
 from gigafactory.domain.tenancy.dispatch_mode import DispatchMode
 
 DEFAULT_PRODUCT = "default"
@@ -34,7 +35,7 @@ class Product(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     id: str
     repos: tuple[str, ...] = ()
-    """The repos it owns; when empty, its jobs may name any repo."""
+    """The repos it owns, by name or address; when empty, its jobs may name any repo."""
     share: float = 1.0
     """Its weight in the fair share of seat time."""
     weights: Weights = Weights()
@@ -56,6 +57,10 @@ class Product(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def product_id(self) -> str:
         """The id: a product belongs to itself."""
         return self.id
+
+    def lists(self, repo: str) -> bool:
+        """Return whether a repo is listed as its own, by the whole of its name or address."""
+        return repo_identity(repo) in map(repo_identity, self.repos)
 
 
 class ProfileVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

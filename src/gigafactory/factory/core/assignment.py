@@ -7,6 +7,7 @@ from gigafactory.domain.job.job import Checkpoint, Result, Step
 from gigafactory.domain.job.run import Usage
 from gigafactory.domain.manifest.job_file import parse_snapshot
 from gigafactory.domain.manifest.manifest import Manifest
+from gigafactory.domain.tenancy.product import DEFAULT_PRODUCT
 from gigafactory.wire.workers import GrantView
 
 
@@ -14,6 +15,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """A leased job, granted by a coordinator or taken from a folder queue."""
 
     job_id: str
+    product: str = DEFAULT_PRODUCT
     name: str
     title: str
     run_id: str
@@ -46,6 +48,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
         job = grant.job
         return cls(
             job_id=job.id,
+            product=job.product_id,
             name=job.name,
             title=job.title,
             run_id=grant.run_id,

@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 import httpx
 import msgspec
 
-from gigafactory.domain.errors import Fault, Invalid
+from gigafactory.domain.errors import Fault, Forbidden, Invalid
+from gigafactory.domain.job.change import FLEET
 from gigafactory.factory.forges.forge import Forge
 from gigafactory.factory.forges.github import open_github
 from gigafactory.factory.git.remote_url import RemoteAddress
@@ -29,6 +30,8 @@ class ForgeAccess(msgspec.Struct, frozen=True):
 
     token_env: str
     api: str | None = None
+    products: tuple[str, ...] = (FLEET,)
+    """The products whose jobs may use the host; `*` for all."""
 
 
 class PollingPace(msgspec.Struct, frozen=True):
@@ -43,6 +46,7 @@ class PollingPace(msgspec.Struct, frozen=True):
 class _Known(msgspec.Struct, frozen=True):
     api: str
     token: str
+    products: tuple[str, ...]
 
 
 class Forges:
@@ -83,12 +87,28 @@ class Forges:
 
     def forge_for(self, address: RemoteAddress) -> AbstractAsyncContextManager[Forge] | None:
         """Return the forge of a repo as a context manager; None for a plain remote."""
-        host = (address.host or "").lower()
-        known = self._known.get(ALIASES.get(host, host))
+        known = self._known_host(address)
         repo = repo_slug(address.url)
         if known is None or repo is None:
             return None
         return open_github(known.api, known.token, repo, transport=self._transport)
+
+    def require_product(self, address: RemoteAddress, product: str) -> None:
+        """Refuse a job whose product may not use the credentials of the repo's host.
+
+        Raises Forbidden, whatever the scheme: the mirror of a repo is shared by all jobs.
+        """
+        known = self._known_host(address)
+        if known is not None and FLEET not in known.products and product not in known.products:
+            raise Forbidden(
+                f"this factory's credentials for {address.host} do not serve product {product!r};"
+                " add it to the products of that forge in the factory's settings, or use another"
+                " factory"
+            )
+
+    def _known_host(self, address: RemoteAddress) -> _Known | None:
+        host = (address.host or "").lower()
+        return self._known.get(ALIASES.get(host, host))
 
 
 def repo_slug(url: str) -> str | None:
@@ -109,4 +129,4 @@ def _resolve_access(host: str, access: ForgeAccess, environ: Mapping[str, str]) 
     if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in _LOOPBACK):
         message = f"api is {api!r}, which would send the token unencrypted: use an https URL"
         raise Invalid("the configuration", [Fault(field, message)])
-    return _Known(api, token)
+    return _Known(api, token, access.products)

@@ -14,7 +14,7 @@ from gigafactory.factory.git.reverts import report_reverts
 from gigafactory.factory.git.workspace import PlainFolder, RepoWorkspace
 from gigafactory.factory.git.worktree import Worktree, WorktreeBusy
 from gigafactory.factory.run.active_run import ActiveRun
-from gigafactory.factory.run.in_place import open_in_place
+from gigafactory.factory.run.in_place import open_in_place, repo_address
 from gigafactory.factory.run.unsaved_work import commit_unsaved_work, quarantine_earlier_runs
 
 
@@ -27,10 +27,11 @@ async def checkout_base(run: ActiveRun) -> RunOutcome | None:
     run.equipment.sandbox.policy_for(manifest.sandbox, yolo=bool(manifest.yolo))
     run.home.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = run.equipment.data_dir.worktree(run.assignment.job_id)
-    if manifest.repo is None:
+    address = None if manifest.repo is None else repo_address(run)
+    if address is None:
         run.workspace = await retry_while_busy(open_plain_folder, path)
         return None
-    mirror = await run.equipment.mirrors.open(run.equipment.repos.address(manifest.repo))
+    mirror = await run.equipment.mirrors.open(address)
     branch = manifest.base or await mirror.default_branch()
     base = await mirror.resolve(branch)
     worktree = await retry_while_busy(Worktree.add, mirror, path, base)
@@ -56,17 +57,18 @@ async def checkout(run: ActiveRun) -> RunOutcome | None:
     run.equipment.sandbox.policy_for(manifest.sandbox, yolo=bool(manifest.yolo))
     run.home.mkdir(parents=True, exist_ok=True, mode=0o700)
     path = run.equipment.data_dir.worktree(run.assignment.job_id)
-    cwd, repo = run.assignment.manifest.cwd, run.assignment.manifest.repo
+    cwd = run.assignment.manifest.cwd
     if cwd is not None:
         run.workspace = await open_in_place(run, cwd)
         if isinstance(run.workspace, RepoWorkspace):
             await seal_earlier_branches(run.workspace.mirror, run.assignment)
         await run.save_checkpoint()
         return None
-    if repo is None:
+    address = repo_address(run)
+    if address is None:
         run.workspace = await retry_while_busy(open_plain_folder, path)
         return None
-    mirror = await run.equipment.mirrors.open(run.equipment.repos.address(repo))
+    mirror = await run.equipment.mirrors.open(address)
     branch = run.assignment.manifest.base or await mirror.default_branch()
     base = tip = await mirror.resolve(branch)
     left = await retry_while_busy(commit_unsaved_work, mirror, run)

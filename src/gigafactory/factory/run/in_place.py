@@ -76,13 +76,22 @@ def find_checkout(folder: Path, roots: Sequence[Path]) -> Path | None:
 def repo_address(run: ActiveRun) -> RemoteAddress | None:
     """Return the repo that a job works on, by name or by its `cwd`; None without a repo.
 
-    Raises what `resolve_cwd` and `Repos.address` raise.
+    Raises what `resolve_cwd`, `Repos.address` and `Forges.require_product` raise.
     """
-    manifest, roots = run.assignment.manifest, run.equipment.roots
+    repo = _repo(run)
+    if repo is None:
+        return None
+    address = run.equipment.repos.address(repo)
+    run.equipment.forges.require_product(address, run.assignment.product)
+    return address
+
+
+def _repo(run: ActiveRun) -> str | None:
+    manifest = run.assignment.manifest
     if manifest.cwd is None:
-        return None if manifest.repo is None else run.equipment.repos.address(manifest.repo)
-    checkout = find_checkout(resolve_cwd(run, manifest.cwd), roots)
-    return None if checkout is None else run.equipment.repos.address(str(checkout))
+        return manifest.repo
+    checkout = find_checkout(resolve_cwd(run, manifest.cwd), run.equipment.roots)
+    return None if checkout is None else str(checkout)
 
 
 async def open_in_place(run: ActiveRun, cwd: str) -> Workspace:

@@ -12,7 +12,7 @@ from asyncpg import Record as Row
 
 from gigafactory.coordinator.core.ports import PAGE_MAX, JobQuery
 from gigafactory.domain.errors import Unavailable
-from gigafactory.domain.job.change import FLEET, CommitResult, FeedEntry, Record, Write
+from gigafactory.domain.job.change import CommitResult, FeedEntry, Record, Write
 from gigafactory.domain.job.job import Event, Job, JobSpec, Stage
 from gigafactory.store import rows
 from gigafactory.store.group_commit import GroupCommit, footprint
@@ -149,7 +149,7 @@ class PostgresStore:
         self, products: tuple[str, ...] | None, *, before: int | None = None, limit: int = 50
     ) -> Sequence[Event]:
         below = LAST_POSITION if before is None else min(before, LAST_POSITION)
-        wanted = None if products is None else _storable((*products, FLEET))
+        wanted = None if products is None else _storable(products)
         return _events(await self._fetch("audit", below, wanted, limit))
 
     async def feed(self, *, after: int, limit: int = PAGE_MAX) -> Sequence[FeedEntry]:

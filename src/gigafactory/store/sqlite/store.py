@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gigafactory.coordinator.core.ports import PAGE_MAX, JobQuery
-from gigafactory.domain.job.change import FLEET, CommitResult, FeedEntry, Record, Stored, Write
+from gigafactory.domain.job.change import CommitResult, FeedEntry, Record, Stored, Write
 from gigafactory.domain.job.job import Event, Job, JobSpec, Stage
 from gigafactory.store import rows
 from gigafactory.store.group_commit import BatchResult, Group, GroupCommit
@@ -158,7 +158,7 @@ class SqliteStore:
         self, products: tuple[str, ...] | None, *, before: int | None = None, limit: int = 50
     ) -> Sequence[Event]:
         below = LAST_POSITION if before is None else before
-        wanted = None if products is None else rows.json_list((*products, FLEET))
+        wanted = None if products is None else rows.json_list(products)
         return await self._read("audit", _events, below, wanted, limit)
 
     async def feed(self, *, after: int, limit: int = PAGE_MAX) -> Sequence[FeedEntry]:

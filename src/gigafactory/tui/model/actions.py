@@ -157,7 +157,8 @@ def _item_actions(
             return _factory_actions(factory, supported)
         return _job_actions(ActionTarget(item.subject, item.title), item.actions)
     job = next((each for each in snapshot.jobs if each.id == item.subject), None)
-    target = ActionTarget(item.subject, item.title) if job is None else job_target(job)
+    shown = ActionTarget(item.subject, item.title, item.commit)
+    target = shown if job is None else job_target(job)
     return _job_actions(target, item.actions)
 
 

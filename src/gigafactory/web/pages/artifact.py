@@ -21,6 +21,7 @@ from gigafactory.domain.job.artifact import (
     artifact_name,
     require_size,
 )
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS
 from gigafactory.web.site.rendering import render_page, see_other
 from gigafactory.web.site.session import (
     WebForm,
@@ -78,7 +79,7 @@ async def add_artifact(request: ApiRequest) -> ASGIApp:
     """Add a file to a job; the page's script sends it as the raw request body."""
     session = await require_upload_session(request)
     caller, artifacts = session.caller, request.coordinator.artifacts
-    caller.require("artifacts")
+    caller.require("artifacts", OWN_PRODUCTS)
     job = await request.coordinator.jobs.get(caller, request.path_name("job_id", "job"))
     name = request.query(ArtifactNameQuery).name
     try:

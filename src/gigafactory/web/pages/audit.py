@@ -12,6 +12,7 @@ from gigafactory.api.admin.audit import find_audit_events
 from gigafactory.api.http.request import ApiRequest
 from gigafactory.domain.job.change import FLEET
 from gigafactory.domain.job.job import Event
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS
 from gigafactory.web.site.live import Part, PartKey, current_part, stream_part
 from gigafactory.web.site.rendering import render, render_page
 from gigafactory.web.site.session import WebSession, require_session
@@ -92,7 +93,7 @@ def _key(query: AuditPageQuery) -> PartKey:
 async def audit_page(request: ApiRequest) -> ASGIApp:
     """Show a page of the audit log."""
     session = await require_session(request)
-    session.caller.require("audit")
+    session.caller.require("audit", OWN_PRODUCTS)
     query = request.query(AuditPageQuery)
     part = await current_part(
         request, session.caller, _key(query), lambda: _part(request, session, query)
@@ -106,7 +107,7 @@ async def live_audit(request: ApiRequest) -> ASGIApp:
     """Stream updates of the page."""
     session = await require_session(request)
     # Check here: a stream cannot be refused after it has started.
-    session.caller.require("audit")
+    session.caller.require("audit", OWN_PRODUCTS)
     query = request.query(AuditPageQuery)
     await _part(request, session, query)
     key = _key(query)

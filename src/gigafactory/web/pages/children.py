@@ -12,7 +12,7 @@ from gigafactory.coordinator.jobs.submissions import SubmissionResult
 from gigafactory.domain.errors import Conflict, Fault, Invalid, NotFound, Refused
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.manifest.job_file import parse_job_file
-from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS, Caller
 from gigafactory.web.pages.new_job import JobFileForm
 from gigafactory.web.site.rendering import HTML, SECURITY_HEADERS, render, render_page, see_other
 from gigafactory.web.site.session import WebSession, read_form, require_session
@@ -34,7 +34,7 @@ async def _composite(request: ApiRequest, caller: Caller) -> Job:
 
     Raises Forbidden, NotFound.
     """
-    caller.require("submit")
+    caller.require("submit", OWN_PRODUCTS)
     job = await request.coordinator.jobs.get(caller, request.path_name("job_id", "job"))
     if not job.composite:
         raise NotFound("composite", job.id, "the job is a leaf; only composites have children")

@@ -141,8 +141,8 @@ class BulkActionForm(WebForm, frozen=True, kw_only=True):
     """One action on several jobs."""
 
     action: Annotated[str, Meta(max_length=50)]
-    jobs: Annotated[str, Meta(max_length=20_000)]
-    """Job ids, comma-separated."""
+    jobs: Annotated[str, Meta(max_length=50_000)]
+    """Job ids, comma-separated; after an `@` the commit that was shown with the job."""
     reason: Annotated[str, Meta(max_length=10_000)] = ""
     back: Annotated[str, Meta(max_length=2000)] = ""
 
@@ -151,14 +151,15 @@ class BulkActionForm(WebForm, frozen=True, kw_only=True):
 async def act_on_jobs(request: ApiRequest) -> ASGIApp:
     """Take one action on several jobs; show which were refused."""
     session, form = await read_form(request, BulkActionForm)
-    ids = list(dict.fromkeys(filter(None, form.jobs.split(","))))
+    chosen = [each.partition("@") for each in form.jobs.split(",") if each]
+    commits = {job_id: commit or None for job_id, _, commit in chosen}
     refusals: list[tuple[str, str]] = []
     if form.action not in ACTIONS:
         refusals.append((form.action, "unknown action"))
-        ids = []
-    for job_id in ids:
+        commits = {}
+    for job_id, commit in commits.items():
         try:
-            action_request = ActionRequest(reason=form.reason)
+            action_request = ActionRequest(reason=form.reason, commit=commit)
             await request.coordinator.actions.act(
                 session.caller, job_id, form.action, action_request
             )
@@ -172,7 +173,7 @@ async def act_on_jobs(request: ApiRequest) -> ASGIApp:
         session,
         "refused.html",
         status=409,
-        done=len(ids) - len(refusals) if ids else 0,
+        done=len(commits) - len(refusals) if commits else 0,
         refusals=refusals,
         back=back,
         action=form.action,

@@ -13,7 +13,7 @@ from gigafactory.api.http.request import ApiRequest
 from gigafactory.api.http.response import HttpResponse
 from gigafactory.domain.errors import Fault, Invalid, NotFound
 from gigafactory.domain.manifest.profile import Profile, parse_profile_file
-from gigafactory.domain.tenancy.access import ROLES_BY_VERB, Caller
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS, ROLES_BY_VERB, Caller
 from gigafactory.domain.tenancy.product import DEFAULT_PRODUCT
 from gigafactory.web.presenters.profile_text import format_profile_file
 from gigafactory.web.site.rendering import HTML, SECURITY_HEADERS, render, render_page, see_other
@@ -86,7 +86,7 @@ def _for_product(caller: Caller, product: str) -> Caller:
 async def new_profile(request: ApiRequest) -> ASGIApp:
     """Show the form with an example."""
     session = await require_session(request)
-    session.caller.require("profiles")
+    session.caller.require("profiles", OWN_PRODUCTS)
     product = resolve_product(session, request.query(ProfilePageQuery).product)
     return _render_profile(request, session, product, EXAMPLE)
 
@@ -154,7 +154,7 @@ async def save(request: ApiRequest) -> ASGIApp:
     session, form = await read_form(request, ProfileFileForm)
     profiles = request.coordinator.profiles
     product = resolve_product(session, form.product)
-    session.caller.require("profiles")
+    session.caller.require("profiles", OWN_PRODUCTS)
     try:
         profile = parse_profile_file(form.data)
     except Invalid as wrong:

@@ -46,7 +46,9 @@ async def _render_settings(request: ApiRequest, session: WebSession, secret: str
         profile_product=profile_product,
         can_save=caller.role in ROLES_BY_VERB["profiles"],
         tokens=await _tokens(request, caller),
-        channels=notifier.channels if notifier else (),
+        channels=[c for c in notifier.channels if caller.covers_all(c.products)]
+        if notifier
+        else (),
         roles=tuple(Role),
         can_manage_tokens=caller.role in ROLES_BY_VERB["tokens"],
         secret=secret,

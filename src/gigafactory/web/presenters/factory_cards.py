@@ -39,6 +39,8 @@ class FactoryCard(NamedTuple):
     engines: Sequence[EngineRow]
     exclusive: Sequence[str]
     """Capabilities that no other factory has."""
+    controlled: bool
+    """Whether the caller's scope covers every product that it serves."""
 
     @property
     def loads(self) -> Mapping[str, float]:
@@ -66,7 +68,14 @@ async def list_factory_cards(coordinator: Coordinator, caller: Caller) -> Sequen
     machines = Counter(token for factory in factories for token in {*factory.capabilities})
     rare = {token for token, count in machines.items() if count == 1 < len(factories)}
     return [
-        _card(factory, coordinator.factories.vitals(factory.id), running, rare, now)
+        _card(
+            coordinator.factories.as_seen_by(caller, factory),
+            coordinator.factories.vitals(factory.id),
+            running,
+            rare,
+            now,
+            controlled=caller.covers_all(factory.products),
+        )
         for factory in sorted(factories, key=lambda factory: factory.id)
     ]
 
@@ -77,6 +86,8 @@ def _card(
     running: Sequence[Job],
     rare: AbstractSet[str],
     now: datetime,
+    *,
+    controlled: bool,
 ) -> FactoryCard:
     here = [job for job in running if job.lease and job.lease.factory_id == factory.id]
     rows = [
@@ -90,7 +101,9 @@ def _card(
     ]
     health = round(health_score(vitals, now) * 100) if vitals else 0
     exclusive = [token for token in factory.capabilities if token in rare]
-    return FactoryCard(factory, vitals, is_online(vitals, now), health, here, rows, exclusive)
+    return FactoryCard(
+        factory, vitals, is_online(vitals, now), health, here, rows, exclusive, controlled
+    )
 
 
 def _uses(job: Job, engine: str) -> bool:

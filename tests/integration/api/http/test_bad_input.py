@@ -170,6 +170,29 @@ async def test_a_repo_of_another_product_is_refused_naming_its_owner(
 
 
 @pytest.mark.parametrize(
+    "repo", ["https://evil.example/x/notes.git", "/srv/private/notes", "other/notes"]
+)
+async def test_a_repo_is_not_owned_because_of_the_last_part_of_its_address(
+    admin: httpx.AsyncClient, product: str, repo: str
+) -> None:
+    await admin.put(f"/products/{product}", json={"repos": ["notes"]})
+    assert (await admin.post("/jobs", json={"manifest": {"repo": "notes"}})).status_code == 201
+    answer = await admin.post("/jobs", json={"manifest": {"repo": repo}, "body": "x"})
+    assert "its repos are notes" in str(problem(answer, 422, "repo_not_owned")["detail"])
+
+
+async def test_a_repo_of_a_product_out_of_scope_does_not_name_its_owner(
+    server: Server, admin: httpx.AsyncClient, product: str
+) -> None:
+    await admin.put(f"/products/{product}", json={"repos": ["notes"]})
+    await admin.put(f"/products/{product}-shop", json={"repos": [f"{product}-web"]})
+    token = await server.token("eve", Role.OPERATOR, [product])
+    async with server.client(token, product=None) as eve:
+        answer = await eve.post("/jobs", json={"manifest": {"repo": f"{product}-web"}})
+    assert f"{product}-shop" not in str(problem(answer, 422, "repo_not_owned")["detail"])
+
+
+@pytest.mark.parametrize(
     ("query", "field"),
     [
         ("limit=1000000000", "limit"),

@@ -78,7 +78,10 @@ async def test_a_worker_takes_a_job_from_claim_to_shipped(
         f"/jobs/{job_id}/review", json={"decision": "approve", "commit": "4f2a91c"}
     )
     assert approved.json()["stage"] == "testing"
-    assert (await admin.post(f"/jobs/{job_id}/actions/ship")).status_code == 200
+    unseen = await admin.post(f"/jobs/{job_id}/actions/ship")
+    assert (unseen.status_code, unseen.json()["faults"][0]["field"]) == (422, "commit")
+    shown = {"commit": "4f2a91c"}
+    assert (await admin.post(f"/jobs/{job_id}/actions/ship", json=shown)).status_code == 200
     ship = await worker.granted()
     assert (ship["step"], ship["leaseEpoch"], ship["engine"]) == ("ship", 2, None)
     assert (await worker.report(ship, stage="shipped")).json()["stage"] == "shipped"

@@ -7,13 +7,14 @@ from msgspec.structs import replace
 
 from gigafactory.coordinator.duties.janitor import FORGOTTEN_AFTER
 from gigafactory.domain.fleet.factory import Pressure
+from gigafactory.domain.fleet.matching import PastCapabilities
 from gigafactory.domain.manifest.job_file import parse_json_job
 from tests.support.api_server import SYSTEM
 from tests.support.builders import a_factory, after
 from tests.support.memory_coordinator import MAC, House
 
 ANN = replace(SYSTEM, product="notes")
-XCODE = frozenset({"os:mac", "has:xcode", "engine:claude"})
+XCODE = PastCapabilities(frozenset({"os:mac", "has:xcode", "engine:claude"}), ("*",))
 
 
 @pytest.fixture

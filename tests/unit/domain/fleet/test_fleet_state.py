@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from gigafactory.domain.fleet.factory import EngineSeats, Factory, Pressure, Vitals
 from gigafactory.domain.fleet.fleet_state import PAST_CAPABILITIES_MAX, FleetState
+from gigafactory.domain.fleet.matching import PastCapabilities
 from gigafactory.domain.fleet.pool import FITS_MAX, Pool, Presence
 from gigafactory.domain.job.job import Job, Stage
 from gigafactory.domain.queue.queued_job import JobClass
@@ -293,13 +294,15 @@ def test_a_grant_that_is_undone_costs_no_share() -> None:
 def test_what_a_factory_once_advertised_is_remembered_within_bounds() -> None:
     fleet = a_fleet(a_factory())
     fleet.remove("mac-1")
-    ((tokens, who),) = fleet.past_capabilities.items()
-    assert "has:xcode" in tokens
+    ((had, who),) = fleet.past_capabilities.items()
+    assert "has:xcode" in had.tokens
+    assert had.admits("notes")
     assert who == ("mac-1", NOON)
     for n in range(PAST_CAPABILITIES_MAX):
-        fleet.remember_capabilities("old", frozenset({f"has:tool{n}"}), NOON)
+        old = PastCapabilities(frozenset({f"has:tool{n}"}), ("shop",))
+        fleet.remember_capabilities("old", old, NOON)
     assert len(fleet.past_capabilities) == PAST_CAPABILITIES_MAX
-    assert tokens not in fleet.past_capabilities
+    assert had not in fleet.past_capabilities
 
 
 def test_a_factory_that_left_unheard_is_dated_by_the_last_known_time() -> None:

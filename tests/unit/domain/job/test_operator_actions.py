@@ -84,12 +84,12 @@ def test_what_people_changed_after_its_approval_is_approved_where_it_is() -> Non
 
 
 def test_a_quorum_is_reached_by_the_named_reviewers_each_counted_once() -> None:
-    first = approve(in_review(terms=TWO_OF_THREE), "user:bob", "", None, now=NOON)
+    first = approve(in_review(terms=TWO_OF_THREE), "user:bob", "", "abc", now=NOON)
     assert (first.after.stage, first.after.approvals) == (Stage.REVIEW, ("user:bob",))
     assert [event.type for event in first.events] == ["review_submitted"]
-    again = approve(first.after, "user:bob", "", None, now=NOON)
+    again = approve(first.after, "user:bob", "", "abc", now=NOON)
     assert (again.after.stage, again.after.approvals) == (Stage.REVIEW, ("user:bob",))
-    second = approve(again.after, "user:cat", "", None, now=NOON)
+    second = approve(again.after, "user:cat", "", "abc", now=NOON)
     assert second.after.stage is Stage.TESTING
     assert second.events[-1].data == {"by": ["user:bob", "user:cat"], "commit": "abc"}
 
@@ -99,9 +99,9 @@ def test_only_named_reviewers_decide_and_never_the_author() -> None:
     with pytest.raises(
         Forbidden, match="user:dan does not review job job-1; its reviewers are ann"
     ):
-        approve(job, "user:dan", "", None, now=NOON)
+        approve(job, "user:dan", "", "abc", now=NOON)
     with pytest.raises(Forbidden, match="user:ann submitted job job-1; another"):
-        approve(job, "user:ann", "", None, now=NOON)
+        approve(job, "user:ann", "", "abc", now=NOON)
 
 
 def test_who_is_not_named_neither_rejects_nor_sends_back_what_is_in_review() -> None:
@@ -116,7 +116,7 @@ def test_who_is_not_named_neither_rejects_nor_sends_back_what_is_in_review() -> 
 
 
 def test_where_none_are_named_any_reviewer_decides_the_author_too() -> None:
-    assert approve(in_review(), "user:ann", "", None, now=NOON).after.stage is Stage.TESTING
+    assert approve(in_review(), "user:ann", "", "abc", now=NOON).after.stage is Stage.TESTING
 
 
 def test_a_person_asks_others_to_look_and_says_whom() -> None:
@@ -135,7 +135,7 @@ def test_a_person_asks_others_to_look_and_says_whom() -> None:
         },
     )
     with pytest.raises(Forbidden, match="its reviewers are bob, cat"):
-        approve(change.after, "user:dan", "", None, now=NOON)
+        approve(change.after, "user:dan", "", "abc", now=NOON)
 
 
 def test_a_review_requested_during_the_run_is_required_afterwards() -> None:
@@ -194,7 +194,7 @@ def test_approved_work_ships_by_policy_only_when_verified_and_nothing_protected_
     fields: dict[str, object], *, ships: bool
 ) -> None:
     job = in_review(terms=Terms(auto_ship=True), **fields)
-    change = approve(job, "user:bob", "", None, now=NOON)
+    change = approve(job, "user:bob", "", "abc", now=NOON)
     assert change.after.stage is Stage.TESTING
     asked = ShipRequest(by="policy", commit="abc", at=NOON) if ships else None
     assert change.after.ship == asked
@@ -212,13 +212,13 @@ def test_approved_work_ships_by_policy_only_when_verified_and_nothing_protected_
     ids=["approve", "reject", "request-changes", "ship"],
 )
 def test_a_decision_on_an_older_commit_is_refused(decide: partial[object]) -> None:
-    with pytest.raises(Conflict, match="is at commit abc, and the decision names old"):
+    with pytest.raises(Conflict, match="changed since you looked at commit old: now abc"):
         decide("old", now=NOON)
     decide("abc", now=NOON)
 
 
 def test_a_decision_on_work_that_has_no_commit_says_so() -> None:
-    with pytest.raises(Conflict, match="is at commit none, and"):
+    with pytest.raises(Conflict, match="looked at commit abc: now it has none"):
         approve(in_review(checkpoint=None), "user:bob", "", "abc", now=NOON)
 
 
@@ -279,7 +279,7 @@ def test_nothing_is_taken_from_a_factory_that_is_shipping() -> None:
 
 
 def test_a_ship_request_makes_the_job_work_again() -> None:
-    change = request_ship(in_testing(), "user:ann", None, now=NOON)
+    change = request_ship(in_testing(), "user:ann", "abc", now=NOON)
     assert (change.after.stage, change.after.step) == (Stage.TESTING, Step.SHIP)
     assert change.after.ship == ASKED
     assert [event.type for event in change.events] == ["ship_requested"]
@@ -288,12 +288,12 @@ def test_a_ship_request_makes_the_job_work_again() -> None:
 @pytest.mark.parametrize("job", [a_shipping_job(), in_testing(ship=ASKED)])
 def test_what_is_asked_to_ship_is_not_asked_again(job: Job) -> None:
     with pytest.raises(Conflict, match="already asked to ship, by user:ann"):
-        request_ship(job, "user:bob", None, now=NOON)
+        request_ship(job, "user:bob", "abc", now=NOON)
 
 
 def test_work_that_leaves_nothing_behind_is_shipped_by_the_word_alone() -> None:
     job = in_testing(terms=Terms(ship="none"), reason="x")
-    change = request_ship(job, "user:ann", None, now=NOON)
+    change = request_ship(job, "user:ann", "abc", now=NOON)
     assert (change.after.stage, change.after.result) == (Stage.SHIPPED, Result.OK)
     assert (change.after.ship, change.after.reason) == (None, None)
     assert [event.type for event in change.events] == ["ship_requested", "shipped"]
@@ -389,3 +389,12 @@ def test_an_operator_can_take_a_running_job_back_into_the_queue() -> None:
     assert (after_.result, after_.attempts, after_.lost) == (Result.RELEASED, 1, 2)
     (event,) = change.events
     assert (event.type, event.actor, event.stage) == ("released", "user:ann", Stage.QUEUED)
+
+
+def test_work_passes_only_with_the_commit_that_was_looked_at() -> None:
+    missing = "commit: is missing; send the commit that was looked at, now abc"
+    with pytest.raises(Invalid, match=missing):
+        approve(in_review(), "user:bob", "", None, now=NOON)
+    with pytest.raises(Invalid, match=missing):
+        request_ship(in_testing(), "user:bob", None, now=NOON)
+    assert approve(in_review(checkpoint=None), "user:bob", "", None, now=NOON).events

@@ -6,7 +6,7 @@ import pytest
 from gigafactory.domain.errors import Fenced, IllegalTransition
 from gigafactory.domain.job.job import Job, Result, Stage, Terms
 from gigafactory.domain.job.run import Run, start_run
-from gigafactory.domain.job.worker_report import Report, change_for, run_after
+from gigafactory.domain.job.worker_report import Report, change_for, made_by, run_after
 from tests.support.builders import NOON, a_checkpoint, a_running_job, a_shipping_job, after
 
 
@@ -84,3 +84,19 @@ def test_the_result_of_a_run_is_the_worker_s_own_word() -> None:
     assert change is not None
     run = run_after(a_run(job), change, report, now=NOON)
     assert (run.result, run.reason) == (Result.TIMEOUT, "slow")
+
+
+def test_a_checkpoint_belongs_to_the_factory_that_reports_it() -> None:
+    forged = a_checkpoint("def", factory_id="victim-1", session_id="theirs")
+    change = change_for(a_running_job(), "mac-1", a_report(checkpoint=forged), now=NOON)
+    assert change is not None
+    assert change.after.checkpoint == a_checkpoint("def", factory_id="mac-1", session_id="theirs")
+
+
+def test_a_ship_step_leaves_the_session_with_the_factory_that_has_it() -> None:
+    known = a_checkpoint("abc", factory_id="mac-2", session_id="s")
+    assert made_by("mac-1", a_checkpoint("def", factory_id="mac-2", session_id="s"), known) == (
+        a_checkpoint("def", factory_id="mac-2", session_id="s")
+    )
+    other_session = a_checkpoint("def", factory_id="mac-2", session_id="t")
+    assert made_by("mac-1", other_session, known).factory_id == "mac-1"

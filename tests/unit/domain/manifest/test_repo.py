@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from gigafactory.domain.manifest import names
 from gigafactory.domain.manifest.capability import Requirement
-from gigafactory.domain.manifest.repo import ref, repo, repo_name
+from gigafactory.domain.manifest.repo import ref, repo, repo_identity, repo_name
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,44 @@ def test_a_repo_that_git_could_take_for_something_else_is_refused(written: str, 
 @given(st.text(max_size=40))
 def test_the_short_name_of_a_repo_always_makes_a_capability(written: str) -> None:
     assert Requirement.parse(f"repo:{repo_name(written)}").value == repo_name(written)
+
+
+@pytest.mark.parametrize(
+    ("written", "identity"),
+    [
+        ("https://git.example/acme/notes.git", "git.example/acme/notes"),
+        ("https://GIT.example:443/acme//./notes/", "git.example/acme/notes"),
+        ("ssh://git@git.example:22/acme/notes.git", "git.example/acme/notes"),
+        ("git@git.example:acme/notes.git", "git.example/acme/notes"),
+        ("git@git.example:/acme/notes.git", "git.example/acme/notes"),
+        ("bob@git.example:notes", "bob@git.example/notes"),
+        ("git@[::1]:acme/notes", "[::1]/acme/notes"),
+        ("ssh://git.example:2222/acme/notes", "git.example:2222/acme/notes"),
+        ("http://git.example/acme/notes", "http://git.example/acme/notes"),
+        ("git://git.example/acme/notes", "git://git.example/acme/notes"),
+        ("/srv//repos/./notes.git/", "/srv/repos/notes.git"),
+        ("~/src/notes", "~/src/notes"),
+        ("notes", "notes"),
+        ("acme/notes", "acme/notes"),
+    ],
+)
+def test_two_spellings_of_one_repo_have_one_identity(written: str, identity: str) -> None:
+    assert repo_identity(repo(written)) == identity
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "https://evil.example/x/notes.git",
+        "https://git.example/acme/other/notes",
+        "https://git.example/acme%2fnotes",
+        "http://git.example/acme/notes",
+        "/srv/private/notes",
+        "notes",
+    ],
+)
+def test_a_repo_with_the_same_last_part_is_another_repo(written: str) -> None:
+    assert repo_identity(repo(written)) != repo_identity("https://git.example/acme/notes.git")
 
 
 @pytest.mark.parametrize("branch", ["main", "release/2.1", "user/x_y-z", "v1.0"])

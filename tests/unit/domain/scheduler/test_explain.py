@@ -7,10 +7,12 @@ from msgspec.structs import replace
 
 from gigafactory.domain.fleet.factory import EngineSeats
 from gigafactory.domain.fleet.fleet_state import FleetState
+from gigafactory.domain.fleet.matching import PastCapabilities
 from gigafactory.domain.fleet.unroutable import unroutable_reasons
 from gigafactory.domain.job.job import Exclusion, Job, Roadmap, ShipRequest, Stage, Terms
 from gigafactory.domain.scheduler.explain import Explanation, explain
 from gigafactory.domain.tenancy.halt_switch import HaltSwitch
+from gigafactory.domain.tenancy.product import Product
 from tests.support.builders import (
     NOON,
     a_checkpoint,
@@ -99,10 +101,10 @@ def test_a_template_and_a_composite_are_no_work_for_a_factory() -> None:
 
 def test_a_missing_capability_names_who_had_it_and_until_when() -> None:
     fleet = a_fleet(a_linux(), now=NOON)
-    fleet.remember_capabilities(
-        "mac-2", frozenset({"has:figma", "os:linux", "engine:claude"}), after(-3 * 3600 - 5)
-    )
-    fleet.remember_capabilities("mac-3", frozenset({"has:figma", "os:mac"}), after(-9 * 3600))
+    had = PastCapabilities(frozenset({"has:figma", "os:linux", "engine:claude"}), ("*",))
+    fleet.remember_capabilities("mac-2", had, after(-3 * 3600 - 5))
+    older = PastCapabilities(frozenset({"has:figma", "os:mac"}), ("notes",))
+    fleet.remember_capabilities("mac-3", older, after(-9 * 3600))
     answer = why(a_job(ask=wanting("has:figma", "os:linux")), fleet)
     assert answer.summary == "no factory advertises has:figma; mac-2 did until 3 h ago"
     assert said(answer)[1] == ("capability", "linux-1: it lacks has:figma")
@@ -170,41 +172,41 @@ def test_a_job_that_the_queue_does_not_know_yet_is_explained_all_the_same() -> N
 
 
 def test_without_any_factory_nothing_can_ship() -> None:
-    assert why(a_job(**SHIP), a_fleet()).summary == "no factory is enrolled"
-    assert why(a_job(), a_fleet()).summary == "no factory has enrolled yet"
+    assert why(a_job(**SHIP), a_fleet()).summary == "no factory is enrolled for product notes"
+    assert why(a_job(), a_fleet()).summary == "no factory has enrolled yet for product notes"
 
 
 def test_an_unroutable_job_names_the_nearest_tokens() -> None:
     fleet = a_fleet(a_factory(capabilities=("os:mac", "has:figma")))
-    assert unroutable_reasons(wanting("has:figmaa", "os:mac"), fleet) == (
+    assert unroutable_reasons(wanting("has:figmaa", "os:mac"), "notes", fleet) == (
         "no factory has ever advertised has:figmaa; nearest known: has:figma",
     )
-    assert unroutable_reasons(wanting("has:figma", "os:any"), fleet) == ()
+    assert unroutable_reasons(wanting("has:figma", "os:any"), "notes", fleet) == ()
 
 
 def test_an_engine_that_no_factory_has_is_unroutable() -> None:
     fleet = a_fleet(a_factory())
-    assert unroutable_reasons(wanting(engine="claud"), fleet) == (
+    assert unroutable_reasons(wanting(engine="claud"), "notes", fleet) == (
         "no factory has ever had the engine claud; nearest known: engine:claude",
     )
-    assert unroutable_reasons(wanting(engine_class="chat-coder"), fleet) == (
+    assert unroutable_reasons(wanting(engine_class="chat-coder"), "notes", fleet) == (
         "no factory has ever had the chat-coder engine; nearest known: engine:claude",
     )
 
 
 def test_a_factory_that_never_was_is_unroutable() -> None:
     fleet = a_fleet(a_factory())
-    assert unroutable_reasons(wanting("factory:mac-2"), fleet) == (
+    assert unroutable_reasons(wanting("factory:mac-2"), "notes", fleet) == (
         "there has never been a factory mac-2; nearest known: factory:mac-1",
     )
-    assert unroutable_reasons(wanting("factory:mac-1"), fleet) == ()
+    assert unroutable_reasons(wanting("factory:mac-1"), "notes", fleet) == ()
     fleet.remove("mac-1")
-    assert unroutable_reasons(wanting("factory:mac-1"), fleet) == ()
+    assert unroutable_reasons(wanting("factory:mac-1"), "notes", fleet) == ()
 
 
 def test_tokens_that_never_came_together_are_unroutable() -> None:
     fleet = a_fleet(a_factory(), a_linux(capabilities=("os:linux", "gpu")))
-    assert unroutable_reasons(wanting("os:mac", "has:xcode", "gpu"), fleet) == (
+    assert unroutable_reasons(wanting("os:mac", "has:xcode", "gpu"), "notes", fleet) == (
         "no factory has ever had all needed tokens at once: the closest one lacks gpu",
     )
 
@@ -212,7 +214,7 @@ def test_tokens_that_never_came_together_are_unroutable() -> None:
 def test_a_factory_that_left_still_counts_for_what_could_be_run() -> None:
     fleet = a_fleet(a_factory())
     fleet.remove("mac-1")
-    assert unroutable_reasons(wanting("has:xcode"), fleet) == ()
+    assert unroutable_reasons(wanting("has:xcode"), "notes", fleet) == ()
 
 
 def test_a_job_of_a_paused_product_says_so_and_one_without_room_how_much_there_is() -> None:
@@ -224,3 +226,33 @@ def test_a_job_of_a_paused_product_says_so_and_one_without_room_how_much_there_i
     assert (code, "needs $11, and $10 is left" in message) == ("budget", True)
     expensive = a_job(ask=wanting(budget_nano_usd=11 * USD))
     assert pick_job(a_queue(expensive), fleet, "mac-1", now=NOON) is None
+
+
+def test_factories_of_other_products_are_neither_named_nor_counted() -> None:
+    bravo = a_linux("bravo-m2", products=("bravo",), capabilities=("cred:bravo-prod-db", "gpu"))
+    fleet = a_fleet(bravo, a_linux("own-1", products=("notes", "shop")))
+    gone = PastCapabilities(frozenset({"cred:bravo-old", "engine:claude"}), ("bravo",))
+    fleet.remember_capabilities("bravo-m1", gone, NOON)
+    answer = why(a_job(ask=wanting("cred:bravo", "factory:bravo-m2")), fleet)
+    assert answer.unroutable == (
+        "there has never been a factory bravo-m2; nearest known: factory:own-1",
+        "no factory has ever advertised cred:bravo; no similar token is known",
+    )
+    assert answer.rejections == {"capability": 1}
+    assert all("bravo-m" not in text.replace("factory bravo-m2", "") for _, text in said(answer))
+    assert unroutable_reasons(wanting("gpu"), "bravo", fleet) == ()
+    only_theirs = a_fleet(bravo)
+    assert unroutable_reasons(wanting("gpu"), "notes", only_theirs) == (
+        "no factory has enrolled yet for product notes",
+    )
+
+
+def test_the_repos_of_others_on_a_shared_factory_are_not_suggested() -> None:
+    fleet = a_fleet(a_linux(repos=("bravo-merger", "notes-web")))
+    assert unroutable_reasons(wanting("repo:bravo-merge"), "notes", fleet) == (
+        "no factory has ever advertised repo:bravo-merge; no similar token is known",
+    )
+    fleet.put_product(Product(id="notes", repos=("https://git.example/acme/notes-web.git",)))
+    assert unroutable_reasons(wanting("repo:notes-wep"), "notes", fleet) == (
+        "no factory has ever advertised repo:notes-wep; nearest known: repo:notes-web",
+    )

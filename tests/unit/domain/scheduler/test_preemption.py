@@ -197,6 +197,18 @@ def test_the_explanation_names_who_makes_way_for_whom() -> None:
     assert "to hand it back for job:urgent" in explain(asked.after, queue, fleet, NOON).summary
 
 
+def test_products_do_not_learn_the_names_of_each_others_jobs_by_preemption() -> None:
+    low = runs("secret-low", product_id="bravo")
+    asked, first = preempt_for(low, urgent(), actor="system:evictor", now=NOON)
+    assert asked.after.preemption is not None
+    assert asked.after.preemption.reason == "critical job of another product found no free seat"
+    assert first.events[0].data == {"factoryId": "linux-1"}
+    why = explain(first.after, a_queue(first.after), busy(asked.after), NOON)
+    assert (
+        why.summary == "low job of another product is being preempted on linux-1, by 12:01:00 UTC"
+    )
+
+
 def test_a_job_that_no_longer_runs_is_not_being_preempted() -> None:
     known = RunningJobs()
     low = runs("low")

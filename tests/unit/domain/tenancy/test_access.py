@@ -2,9 +2,10 @@
 
 import pytest
 
-from gigafactory.domain.errors import Forbidden
+from gigafactory.domain.errors import Forbidden, NotFound
 from gigafactory.domain.job.lifecycle import ACTIONS
 from gigafactory.domain.tenancy.access import (
+    OWN_PRODUCTS,
     ROLES_BY_VERB,
     AgentScope,
     Caller,
@@ -14,6 +15,7 @@ from gigafactory.domain.tenancy.access import (
     SecretGuessing,
     Token,
     TokenKind,
+    sole_product,
 )
 from tests.support.builders import NOON, after
 
@@ -36,10 +38,10 @@ def a_token(**fields: object) -> Token:
 def test_a_role_has_the_verbs_of_the_table_and_no_other(role: Role, verb: str) -> None:
     caller = Caller(actor="user:ann", role=role)
     if role in ROLES_BY_VERB[verb]:
-        caller.require(verb)
+        caller.require(verb, OWN_PRODUCTS)
         return
     with pytest.raises(Forbidden, match=f"user:ann has role {role}; {verb} needs one of: "):
-        caller.require(verb)
+        caller.require(verb, OWN_PRODUCTS)
 
 
 def test_every_action_is_a_verb_of_the_table() -> None:
@@ -58,7 +60,7 @@ def test_roles_do_what_their_names_say() -> None:
 
 def test_a_factory_has_no_role_and_none_of_a_person_s_verbs() -> None:
     with pytest.raises(Forbidden, match="factory:mac-1 has a factory token; ship needs one of"):
-        Caller(actor="factory:mac-1", factory_id="mac-1").require("ship")
+        Caller(actor="factory:mac-1", factory_id="mac-1").require("ship", OWN_PRODUCTS)
 
 
 def test_a_caller_sees_the_products_of_its_token() -> None:
@@ -73,6 +75,57 @@ def test_a_caller_covers_the_chosen_product_or_all_that_it_sees() -> None:
     assert Caller(actor="user:ann", products=("*",), product="notes").covers("notes")
     assert not Caller(actor="user:ann", products=("*",), product="shop").covers("notes")
     assert not Caller(actor="user:ann", products=("shop",)).covers("notes")
+
+
+ADMIN_OF_NOTES = Caller(actor="user:ann", role=Role.ADMIN, products=("notes",))
+FLEET_ADMIN = Caller(actor="user:root", role=Role.ADMIN, products=("*",))
+
+
+@pytest.mark.parametrize("verb", ROLES_BY_VERB)
+def test_an_admin_of_one_product_has_no_verb_on_what_concerns_others(verb: str) -> None:
+    ADMIN_OF_NOTES.require(verb, ("notes",))
+    for products in (("bravo",), ("notes", "bravo"), ("*",)):
+        with pytest.raises(Forbidden, match="user:ann covers only notes, and this concerns others"):
+            ADMIN_OF_NOTES.require(verb, products)
+        FLEET_ADMIN.require(verb, products)
+
+
+def test_a_token_without_products_covers_nothing() -> None:
+    with pytest.raises(Forbidden, match="covers only no product"):
+        Caller(actor="user:ann", role=Role.ADMIN).require("tokens", ("notes",))
+
+
+def test_a_foreign_product_is_not_found_and_the_fleet_is_forbidden() -> None:
+    ADMIN_OF_NOTES.require_product("halt", "notes")
+    FLEET_ADMIN.require_product("halt", "*")
+    with pytest.raises(NotFound):
+        ADMIN_OF_NOTES.require_product("halt", "bravo")
+    with pytest.raises(Forbidden):
+        ADMIN_OF_NOTES.require_product("halt", "*")
+    with pytest.raises(Forbidden, match="role viewer"):
+        Caller(actor="user:vic", role=Role.VIEWER, products=("notes",)).require_product(
+            "halt", "bravo"
+        )
+
+
+def test_a_caller_sees_what_serves_one_of_its_products() -> None:
+    assert ADMIN_OF_NOTES.sees_any(("bravo", "notes"))
+    assert ADMIN_OF_NOTES.sees_any(("*",))
+    assert not ADMIN_OF_NOTES.sees_any(("bravo",))
+    assert FLEET_ADMIN.sees_any(("bravo",))
+
+
+def test_only_fleet_scope_and_a_role_for_audit_open_the_log_of_the_fleet() -> None:
+    assert FLEET_ADMIN.reads_fleet_log
+    assert not ADMIN_OF_NOTES.reads_fleet_log
+    assert not Caller(actor="user:vic", role=Role.VIEWER, products=("*",)).reads_fleet_log
+    assert not Caller(actor="factory:m", factory_id="m", products=("*",)).reads_fleet_log
+
+
+def test_what_has_one_product_is_in_the_log_of_that_product() -> None:
+    assert sole_product(("notes",)) == "notes"
+    assert sole_product(("notes", "bravo")) == "*"
+    assert sole_product(("*",)) == "*"
 
 
 def test_a_token_opens_until_it_expires_or_is_revoked() -> None:

@@ -41,3 +41,11 @@ def test_versions_of_a_profile_sort_as_they_were_saved() -> None:
     )
     assert saved.key == profile_key("notes", "qa", 9)
     assert saved.key < profile_key("notes", "qa", 10) < profile_key("notes", "qa", 200)
+
+
+def test_a_product_owns_a_repo_by_its_whole_name_or_address() -> None:
+    product = Product(id="notes", repos=("notes-web", "https://git.example/acme/notes.git"))
+    assert product.lists("notes-web")
+    assert product.lists("git@git.example:acme/notes")
+    assert not product.lists("https://evil.example/x/notes-web.git")
+    assert not product.lists("/srv/private/notes-web")

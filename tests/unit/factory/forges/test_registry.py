@@ -2,9 +2,9 @@
 
 import pytest
 
-from gigafactory.domain.errors import Invalid
+from gigafactory.domain.errors import Forbidden, Invalid
 from gigafactory.factory.forges.registry import ForgeAccess, Forges, repo_slug
-from gigafactory.factory.git.remote_url import parse_address
+from gigafactory.factory.git.remote_url import AllowedRemotes, parse_address
 
 GHE = {"git.example.com": ForgeAccess("GHE_TOKEN")}
 
@@ -70,3 +70,22 @@ def test_a_host_without_a_usable_token_is_refused_by_name_and_its_value_is_not_s
 def test_a_token_is_not_sent_where_nothing_protects_it(api: str) -> None:
     with pytest.raises(Invalid, match="use an https URL"):
         Forges({"git.example.com": ForgeAccess("GHE_TOKEN", api)}, {"GHE_TOKEN": "own-token"})
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://git.example.com/me/x", "git@GIT.example.com:me/x", "http://git.example.com/me/x"],
+)
+def test_the_credentials_of_one_product_do_not_serve_another(url: str) -> None:
+    scoped = {"git.example.com": ForgeAccess("GHE_TOKEN", products=("notes", "shop"))}
+    known = Forges(scoped, {"GHE_TOKEN": "own-token"})
+    address = parse_address(url, AllowedRemotes(plain=True))
+    known.require_product(address, "notes")
+    with pytest.raises(Forbidden, match="do not serve product 'bravo'"):
+        known.require_product(address, "bravo")
+
+
+def test_a_host_without_credentials_or_with_those_of_all_serves_every_product() -> None:
+    known = Forges(GHE, {"GHE_TOKEN": "own-token"})
+    for url in ("https://git.example.com/me/x", "https://plain.example/me/x"):
+        known.require_product(parse_address(url), "bravo")

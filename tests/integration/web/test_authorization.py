@@ -1,0 +1,179 @@
+"""The authorization matrix of the pages: every form, sent by everybody who can sign in.
+
+Pages call the same verbs as the API. A form without a row fails, and a refused one must change
+nothing.
+"""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from litestar.routes import HTTPRoute
+
+from gigafactory.domain.tenancy.access import Role
+from gigafactory.web.routes import PAGES
+from tests.support.api_server import SYSTEM
+from tests.support.authorization import ANY, REFUSED, Prepare, Row, Try, at
+from tests.support.two_tenants import FLEET, OWN, PEOPLE, Caller, TwoTenants
+
+JOB_FILE = "---\nname: {}\n---\nDo it."
+PROFILE = "---\nname: mine\n---\nYou are careful."
+
+
+def on_new_job(suffix: str, **form: str) -> Prepare:
+    async def prepare(world: TwoTenants, caller: Caller) -> Try:
+        return Try(f"/jobs/{await world.submit()}{suffix}", form)
+
+    return prepare
+
+
+def on_new_factory(verb: str, scope: str = OWN) -> Prepare:
+    async def prepare(world: TwoTenants, caller: Caller) -> Try:
+        name = f"spare-{await world.store.position()}"
+        await world.factory(name, scope)
+        return Try(f"/fleet/{name}/{verb}", {})
+
+    return prepare
+
+
+async def _bulk(world: TwoTenants, caller: Caller) -> Try:
+    return Try("/jobs/actions", {"action": "promote", "jobs": await world.submit()})
+
+
+async def _new_artifact(world: TwoTenants, caller: Caller) -> Try:
+    return Try(f"/artifacts/{await world.attach(world.job)}/delete", {})
+
+
+def _token(scope: str) -> Prepare:
+    async def prepare(world: TwoTenants, caller: Caller) -> Try:
+        made = await world.coordinator.tokens.issue(SYSTEM, "spare", Role.VIEWER, (scope,))
+        return Try("/settings/tokens/revoke", {"token": made.token.id})
+
+    return prepare
+
+
+def _invitation(scope: str) -> Prepare:
+    async def prepare(world: TwoTenants, caller: Caller) -> Try:
+        made = await world.coordinator.enrolment.invite(SYSTEM, (scope,))
+        return Try(f"/fleet/enrollments/{made.id}/withdraw", {})
+
+    return prepare
+
+
+async def _submit(world: TwoTenants, caller: Caller) -> Try:
+    return Try("/new", {"text": JOB_FILE.format(f"page-{await world.store.position()}")})
+
+
+async def _add_child(world: TwoTenants, caller: Caller) -> Try:
+    text = JOB_FILE.format(f"part-{await world.store.position()}")
+    return Try(f"/jobs/{world.composite}/children", {"text": text})
+
+
+FACTORY_VERBS = {
+    "drain": "drain",
+    "resume": "drain",
+    "rotate": "enroll",
+    "revoke": "enroll",
+    "deregister": "deregister",
+}
+ROWS: dict[str, tuple[Row, ...]] = {
+    # The list of refusals is a page of its own.
+    "/jobs/actions": (Row("promote", _bulk, refusals=REFUSED | {409}),),
+    "/jobs/{job_id:str}/actions/{action:str}": (
+        Row("promote", on_new_job("/actions/promote")),
+        Row("approve", on_new_job("/actions/approve")),
+        Row("cancel", on_new_job("/actions/cancel")),
+    ),
+    "/jobs/{job_id:str}/defects": (Row("defect", at("/jobs/{job}/defects", {"words": "wrong"})),),
+    "/jobs/{job_id:str}/artifacts": (
+        Row("artifacts", at("/jobs/{job}/artifacts?name=page.txt", b"x")),
+    ),
+    "/artifacts/{artifact_id:str}/share": (Row("read", at("/artifacts/{artifact}/share", {})),),
+    "/artifacts/{artifact_id:str}/delete": (Row("artifacts", _new_artifact),),
+    "/new": (Row("submit", _submit, ANY),),
+    # A check stores nothing; what it would refuse is its result.
+    "/new/check": (Row("read", at("/new/check", {"text": JOB_FILE.format("x")}), ANY),),
+    "/jobs/{job_id:str}/children": (Row("submit", _add_child),),
+    "/jobs/{job_id:str}/children/check": (
+        Row("submit", at("/jobs/{composite}/children/check", {"text": JOB_FILE.format("y")})),
+    ),
+    "/product": (Row("read", at("/product", {"product": OWN})),),
+    "/budget/{product_id:str}": (Row("budgets", at("/budget/notes", {"ceiling": "1000"})),),
+    "/budget/{product_id:str}/pause": (Row("pause", at("/budget/notes/pause", {})),),
+    "/budget/{product_id:str}/resume": (Row("pause", at("/budget/notes/resume", {})),),
+    "/insights/routing/{product_id:str}": (
+        Row("routing", at("/insights/routing/notes", {"mode": "off"})),
+    ),
+    "/settings/products": (Row("products", at("/settings/products", {"product": OWN})),),
+    "/settings/dispatch": (
+        Row("dispatch", at("/settings/dispatch", {"product": OWN, "mode": "pull"})),
+    ),
+    "/settings/tokens": (
+        Row("tokens", at("/settings/tokens", {"user": "new", "role": "viewer"}), ANY),
+    ),
+    "/settings/tokens/revoke": (Row("tokens", _token(OWN)), Row("tokens", _token(FLEET), FLEET)),
+    "/settings/profiles": (Row("profiles", at("/settings/profiles", {"text": PROFILE}), ANY),),
+    "/settings/profile-check": (
+        Row("read", at("/settings/profile-check", {"text": PROFILE}), ANY),
+    ),
+    "/fleet/enroll": (Row("enroll", at("/fleet/enroll", {}), ANY),),
+    "/fleet/enrollments/{enrollment_id:str}/withdraw": (
+        Row("enroll", _invitation(OWN)),
+        Row("enroll", _invitation(FLEET), FLEET),
+    ),
+    "/fleet/{factory_id:str}/{verb:str}": tuple(
+        Row(verb, on_new_factory(name, scope), scope)
+        for name, verb in FACTORY_VERBS.items()
+        for scope in (OWN, FLEET)
+    ),
+    "/halt": (
+        Row("halt", at("/halt", {"product": OWN})),
+        Row("halt", at("/halt", {"product": FLEET}), FLEET),
+    ),
+    "/resume": (
+        Row("halt", at("/resume", {"product": OWN})),
+        Row("halt", at("/resume", {"product": FLEET}), FLEET),
+    ),
+}
+SIGNING = {"/login", "/logout"}
+"""Forms by which a session begins and ends; tested with signing in."""
+
+
+def test_every_form_has_a_row() -> None:
+    forms = {
+        route.path
+        for route in PAGES.routes
+        if isinstance(route, HTTPRoute)
+        for handler in route.route_handlers
+        if "POST" in handler.http_methods
+    }
+    assert forms == ROWS.keys() | SIGNING
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[TwoTenants]:
+    """The two tenants, with a browser signed in for every person."""
+    made = await TwoTenants(tmp_path_factory.mktemp("tenants")).build()
+    for person in PEOPLE:
+        await made.sign_in(person)
+    yield made
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("form", sorted(ROWS))
+async def test_a_form_is_for_those_who_have_its_right(world: TwoTenants, form: str) -> None:
+    for row in ROWS[form]:
+        prepared = await row.prepare(world, PEOPLE[0])
+        before = await world.store.position()
+        for person in (None, *PEOPLE):
+            if person is None or not row.allows(person):
+                told = await world.send_form(person, prepared.place, prepared.document)
+                why = f"{person} got {told.status} from {prepared.place}"
+                assert told.status in row.refusals, why
+        assert await world.store.position() == before, "a refused form changed something"
+        for person in filter(row.allows, PEOPLE):
+            each = await row.prepare(world, person)
+            told = await world.send_form(person, each.place, each.document)
+            why = f"{person} got {told.status} from {each.place}"
+            assert told.status not in row.refusals, why
+            assert told.status < 500, told.text
