@@ -141,7 +141,7 @@ class FactorySettings(Section, frozen=True):
     repos: Path | None = None
     """Folder with checkouts: jobs that name a repo find it there."""
     roots: tuple[Path, ...] = ()
-    """Folders below which jobs may work in place (`cwd`); default: none."""
+    """Folders below which jobs may name repos by path and work in place (`cwd`); default: none."""
     addresses: dict[str, str] = {}
     """Clone URLs by the repo name that jobs use: `notes = "git@host:me/notes.git"`."""
     forges: dict[str, ForgeSettings] = {}

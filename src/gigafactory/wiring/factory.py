@@ -129,7 +129,7 @@ async def build_equipment(
         secrets=(*secret_values(environ), *secrets, *git.forges.tokens),
         factory_id=factory_id,
         prices=merge_prices(settings.prices),
-        roots=settings.roots,
+        folders=git.folders,
         timeouts=CommandTimeouts(setup_s=settings.setup_timeout, verify_s=settings.verify_timeout),
         checkpoint_every_s=settings.checkpoint_every,
         mirrors=git.mirrors,

@@ -78,6 +78,21 @@ def _data(session: Session) -> Iterator[Finding]:
     yield Finding("data folder", fine, found, "" if fine else fix)
 
 
+def _projects(session: Session) -> Iterator[Finding]:
+    from gigafactory.cli.serve.projects import projects_in_use
+
+    folders, change = projects_in_use(session.config)
+    found = ", ".join(map(str, folders))
+    missing = next((each for each in folders if not each.is_dir()), None)
+    note = f"{missing} does not exist yet; create it, or {change}"
+    yield Finding(
+        "folders for jobs",
+        None if missing else True,
+        f"{found}: jobs may use the repos below",
+        note if missing else f"to allow another: {change}",
+    )
+
+
 def _store(session: Session) -> Iterator[Finding]:
     if session.config.store.startswith("postgres"):
         fine = importlib.util.find_spec("asyncpg") is not None
@@ -119,6 +134,7 @@ CHECKS: tuple[Callable[[Session], Iterator[Finding]], ...] = (
     _git,
     _settings,
     _data,
+    _projects,
     _store,
     _channels,
     _server,

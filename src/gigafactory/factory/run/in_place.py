@@ -1,14 +1,17 @@
-"""Work in place (`cwd`): in a person's own folder, below the allowed roots."""
+"""Work in place (`cwd`): in a person's own folder, if the operator allows it."""
 
-from collections.abc import Sequence
+import asyncio
+import contextlib
 from pathlib import Path
 
 from gigafactory.domain.errors import Forbidden, NotFound
-from gigafactory.factory.git.git import GitLocation
+from gigafactory.factory.core.allowed_folders import AllowedFolders
+from gigafactory.factory.git.checkout_files import update_index
 from gigafactory.factory.git.mirror import Mirror
 from gigafactory.factory.git.remote_url import RemoteAddress
 from gigafactory.factory.git.workspace import PlainFolder, RepoWorkspace, Workspace
 from gigafactory.factory.git.worktree import AdoptedCheckout
+from gigafactory.factory.machine.detect import find_checkouts
 from gigafactory.factory.run.active_run import ActiveRun
 
 
@@ -44,33 +47,23 @@ class InPlaceCheckout(RepoWorkspace):
 
 
 def resolve_cwd(run: ActiveRun, cwd: str) -> Path:
-    """Return the folder that `cwd` names, with links resolved, if it is below a root.
+    """Return the folder that `cwd` names, with links resolved, if a job may work in it.
 
     Raises Forbidden, NotFound.
     """
-    allowed = [root.resolve() for root in run.equipment.roots]
-    folder = Path(cwd).resolve()
-    if folder.is_relative_to(run.equipment.data_dir.root.resolve()):
-        raise Forbidden(f"{cwd} is inside the factory's data folder: use another folder")
-    if not any(folder.is_relative_to(root) for root in allowed):
-        allowed_list = ", ".join(map(str, allowed)) or "none are named"
-        raise Forbidden(
-            f"{cwd} is not below a folder in which jobs may work in place;"
-            f" those are the setting factory.roots ({allowed_list})"
-        )
+    folder = run.equipment.folders.resolve(cwd)
     if not folder.is_dir():
         raise NotFound("folder", cwd, "this folder does not exist on this machine")
     return folder
 
 
-def find_checkout(folder: Path, roots: Sequence[Path]) -> Path | None:
-    """Return the checkout that contains a folder, if it is below a root; else None."""
-    allowed = [root.resolve() for root in roots]
-    above = (each for each in (folder, *folder.parents) if (each / ".git").exists())
-    found = next(above, None)
-    if found is None or not any(found.is_relative_to(root) for root in allowed):
-        return None
-    return found
+def find_checkout(folder: Path, folders: AllowedFolders) -> Path | None:
+    """Return the checkout that contains a folder, unless a job may have made it; else None."""
+    for each in (folder, *folder.parents):
+        if (each / ".git").exists():
+            with contextlib.suppress(Forbidden):
+                return folders.resolve_repo(str(each))
+    return None
 
 
 def repo_address(run: ActiveRun) -> RemoteAddress | None:
@@ -78,11 +71,32 @@ def repo_address(run: ActiveRun) -> RemoteAddress | None:
 
     Raises what `resolve_cwd` and `Repos.address` raise.
     """
-    manifest, roots = run.assignment.manifest, run.equipment.roots
+    manifest, folders = run.assignment.manifest, run.equipment.folders
     if manifest.cwd is None:
         return None if manifest.repo is None else run.equipment.repos.address(manifest.repo)
-    checkout = find_checkout(resolve_cwd(run, manifest.cwd), roots)
+    checkout = find_checkout(resolve_cwd(run, manifest.cwd), folders)
     return None if checkout is None else run.equipment.repos.address(str(checkout))
+
+
+async def _open_plain_folder(run: ActiveRun, folder: Path) -> InPlaceFolder:
+    """Return a folder without a repo.
+
+    Raises Forbidden if checkouts are in it: the job could change what git runs in them.
+    """
+    if inside := await asyncio.to_thread(find_checkouts, folder):
+        shown = ", ".join(inside[:5])
+        raise Forbidden(
+            f"{folder} contains checkouts ({shown}): name one of them, so that the job cannot"
+            " change the git folders of all"
+        )
+    _remember(run, folder, checkout=False)
+    run.log_line(f"works in {folder}, which is not in a repo")
+    return InPlaceFolder(folder)
+
+
+def _remember(run: ActiveRun, folder: Path, *, checkout: bool) -> None:
+    if run.equipment.folders.written is not None:
+        run.equipment.folders.written.add(folder, checkout=checkout)
 
 
 async def open_in_place(run: ActiveRun, cwd: str) -> Workspace:
@@ -93,8 +107,8 @@ async def open_in_place(run: ActiveRun, cwd: str) -> Workspace:
     folder = resolve_cwd(run, cwd)
     address = repo_address(run)
     if address is None:
-        run.log_line(f"works in {folder}, which is not in a repo")
-        return InPlaceFolder(folder)
+        return await _open_plain_folder(run, folder)
+    _remember(run, Path(address.url), checkout=True)
     mirror = await run.equipment.mirrors.open(address)
     branch = run.assignment.manifest.base or await mirror.default_branch()
     base = await mirror.resolve(branch)
@@ -110,13 +124,11 @@ async def open_in_place(run: ActiveRun, cwd: str) -> Workspace:
     return place
 
 
-async def update_checkout(mirror: Mirror, base: str) -> None:
+async def update_checkout(mirror: Mirror, base: str, commit: str) -> None:
     """Update the index of a checkout after its branch moved to the content of its files.
 
     Raises GitFailed.
     """
-    checkout = Path(mirror.address.url)
-    place = GitLocation(checkout / ".git", checkout)
-    head = await mirror.git.run("symbolic-ref", "-q", "--short", "HEAD", place=place, codes=(0, 1))
-    if head.text == base:
-        await mirror.git.run("reset", "--quiet", "--mixed", place=place)
+    repo = mirror.local_repo()
+    if repo.branch == f"refs/heads/{base}":
+        await update_index(mirror, repo, commit)
