@@ -19,7 +19,9 @@ Layer = dict[str, object]
 """Raw values by dotted key, such as `server.port`."""
 
 SECRETS = frozenset({"client.token"})
-PATHS = frozenset({"data", "history", "factory.inbox", "factory.repos", "factory.roots"})
+PATHS = frozenset(
+    {"data", "history"} | {f"factory.{name}" for name in ("inbox", "readable", "repos", "roots")}
+)
 
 
 @cache

@@ -149,7 +149,11 @@ class FactorySettings(Section, frozen=True):
     allow_repo: tuple[str, ...] = ("*",)
     """Repos that jobs may name: shell patterns for names and URLs."""
     sandbox: Literal["none", "workspace", "strict"] | None = None
-    """Minimum sandbox of every run; default: `workspace` where the sandbox tool exists."""
+    """Minimum sandbox of every run; default: `workspace` where the sandbox tool works."""
+    yolo_without_sandbox: bool = False
+    """Take `yolo` jobs without a sandbox: they can do whatever the factory's user can do."""
+    readable: tuple[Path, ...] = ()
+    """More folders that sandboxed runs may read; by default the system, toolchains and PATH."""
     allow_hosts: tuple[str, ...] = ()
     """Hosts that `strict` runs may reach: `api.example.com`, `*.example.org:8443`."""
     env: tuple[str, ...] = ()

@@ -83,6 +83,7 @@ async def _work(
         queue,
         jobs_max,
         folder=config.folder,
+        hidden=(config.data,),
         wanted=lambda job: only is None or job.id == only,
     )
     loop = asyncio.get_running_loop()
@@ -102,6 +103,7 @@ async def open_runner(
     jobs_max: int = JOBS_AT_ONCE,
     *,
     folder: FolderSettings = FolderSettings(),  # noqa: B008 - frozen
+    hidden: Sequence[Path] = (),
     environ: Mapping[str, str] = os.environ,
     wanted: Wanted = lambda _: True,
 ) -> Runner:
@@ -114,7 +116,9 @@ async def open_runner(
     data_dir.create()
     settings = replace(settings, roots=(*settings.roots, queue.board.root))
     name = settings.id or default_factory_name()
-    equipment = await build_equipment(settings, data_dir, factory_id=name, environ=environ)
+    equipment = await build_equipment(
+        settings, data_dir, factory_id=name, environ=environ, hidden=hidden
+    )
     machine = LocalMachine(
         name, equipment.inventory.detected, dict(settings.seats), now=queue.clock.now()
     )
