@@ -68,13 +68,24 @@ class AllowedFolders(msgspec.Struct, frozen=True, kw_only=True):
         Raises Forbidden.
         """
         real = self.resolve(text)
+        outer = next((each for each in self._within_root(real) if (each / ".git").exists()), None)
+        if outer is not None:
+            raise Forbidden(
+                f"{text} is inside the checkout {outer}, into which jobs may have put it: name the"
+                " checkout, or move the repo elsewhere"
+            )
         if self.written is not None and (by_jobs := self.written.covering(real)) is not None:
             raise Forbidden(
-                f"{text} is in {by_jobs.folder}, where a job worked in place, so that a job may"
+                f"{text} is in {by_jobs}, where a job worked in place, so that a job may"
                 " have made this repo; move the repo elsewhere, or check its git folder and remove"
                 f" the line of the folder from {self.written.file}"
             )
         return real
+
+    def _within_root(self, real: Path) -> Iterator[Path]:
+        """Yield the folders above a path, up to the highest root."""
+        roots = tuple(self._real_roots())
+        return (each for each in real.parents if any(each.is_relative_to(root) for root in roots))
 
     def _real_roots(self) -> Iterator[Path]:
         # A root that does not exist yet may be created, also as a link.

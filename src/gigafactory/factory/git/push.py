@@ -1,4 +1,8 @@
-"""Updates refs of the remote: only ours, and only from the commit that we expect."""
+"""Updates refs of the remote: only ours, and only from the commit that we expect.
+
+A person's checkout that shows such a branch gets its files too, as `updateInstead` of git does it,
+but with the mirror's configuration: no filter, hook or monitor of the checkout runs.
+"""
 
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -7,7 +11,6 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from gigafactory.factory.core.file_lock import acquire
-from gigafactory.factory.git.checkout_files import update_files
 from gigafactory.factory.git.errors import (
     AtomicPushUnsupported,
     GitFailed,
@@ -15,10 +18,12 @@ from gigafactory.factory.git.errors import (
     PushDenied,
     RefMoved,
 )
+from gigafactory.factory.git.git import GitLocation
 from gigafactory.factory.git.local_repo import LocalRepo
 from gigafactory.factory.git.mirror import Mirror, is_commit, require_ref
 
 PUSH_TIMEOUT_S = 900.0
+_EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 _OURS = re.compile(r"aq/(?:wip|job)/.+")
 
 
@@ -190,5 +195,55 @@ def _shown_branch(mirror: Mirror, moves: Sequence[RefUpdate]) -> RefUpdate | Non
     for each in moves:
         if repo.is_checked_out_elsewhere(f"refs/heads/{each.branch}"):
             said = f"{each.branch} is checked out in another worktree of {mirror.address.url}"
-            raise PushDenied(("push",), 1, f"!\t[remote rejected] {said}")
+            raise _denied(said)
     return next((each for each in moves if f"refs/heads/{each.branch}" == repo.branch), None)
+
+
+async def update_files(mirror: Mirror, repo: LocalRepo, old: str | None, new: str) -> None:
+    """Update the files and the index of a checkout from one commit to another.
+
+    Succeeds if they are there already. Raises PushDenied if anything is changed or in the way.
+    """
+    place = _location(mirror, repo)
+    await mirror.run(
+        *("update-index", "-q", "--ignore-submodules", "--refresh"), place=place, codes=(0, 1)
+    )
+    if await _differs(mirror, place, "diff-files", "--"):
+        raise _denied("the checkout has changes that are not committed")
+    # A push that was interrupted has left the new files.
+    if not await _differs(mirror, place, "diff-index", "--cached", new, "--"):
+        return
+    if await _differs(mirror, place, "diff-index", "--cached", old or _EMPTY_TREE, "--"):
+        raise _denied("the checkout has staged changes")
+    try:
+        await mirror.run("read-tree", "-u", "-m", new, place=place)
+    except GitFailed as failed:
+        if type(failed) is not GitFailed:
+            raise
+        raise _denied(f"the files of the checkout cannot be updated: {failed.stderr}") from failed
+
+
+async def update_index(mirror: Mirror, repo: LocalRepo, commit: str) -> None:
+    """Update only the index of a checkout to a commit: its files have the content already.
+
+    Raises GitFailed.
+    """
+    place = _location(mirror, repo)
+    await mirror.run("read-tree", "--reset", commit, place=place)
+    await mirror.run(
+        *("update-index", "-q", "--ignore-submodules", "--refresh"), place=place, codes=(0, 1)
+    )
+
+
+async def _differs(mirror: Mirror, place: GitLocation, command: str, *rest: str) -> bool:
+    asked = (command, "--quiet", "--ignore-submodules", *rest)
+    return (await mirror.run(*asked, place=place, codes=(0, 1))).code == 1
+
+
+def _location(mirror: Mirror, repo: LocalRepo) -> GitLocation:
+    assert repo.work_tree is not None, "only a checkout has files"
+    return GitLocation(mirror.folder, repo.work_tree, repo.git_dir / "index")
+
+
+def _denied(why: str) -> PushDenied:
+    return PushDenied(("push",), 1, f"!\t[remote rejected] {why}")

@@ -6,32 +6,45 @@ from pathlib import Path
 
 from gigafactory.domain.errors import Forbidden, NotFound
 from gigafactory.factory.core.allowed_folders import AllowedFolders
-from gigafactory.factory.git.checkout_files import update_index
+from gigafactory.factory.core.written_folders import WrittenFolders
 from gigafactory.factory.git.mirror import Mirror
+from gigafactory.factory.git.push import update_index
 from gigafactory.factory.git.remote_url import RemoteAddress
 from gigafactory.factory.git.workspace import PlainFolder, RepoWorkspace, Workspace
-from gigafactory.factory.git.worktree import AdoptedCheckout
+from gigafactory.factory.git.worktree import AdoptedCheckout, WorktreeBusy
 from gigafactory.factory.machine.detect import find_checkouts
+from gigafactory.factory.process.spawn import CannotStart
 from gigafactory.factory.run.active_run import ActiveRun
 
 
 class InPlaceFolder(PlainFolder):
     """A person's folder outside of any repo; it is neither emptied nor removed."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, written: WrittenFolders) -> None:
+        """Use a folder that `written` has as occupied."""
         self._path = path
+        self._written = written
+
+    @property
+    def writable(self) -> tuple[Path, ...]:
+        return (_unmoved(self._path),)
 
     async def quarantine(self, folder: Path) -> None:
         """Do nothing: the work stays in the folder."""
 
     async def remove(self) -> None:
-        """Do nothing: the folder belongs to a person."""
+        """Leave the folder: it belongs to a person."""
+        self.close()
+
+    def close(self) -> None:
+        self._written.leave(self._path)
 
 
 class InPlaceCheckout(RepoWorkspace):
     """A folder in a person's checkout: work goes to branches of that repo; HEAD stays."""
 
     folder: Path
+    written: WrittenFolders
 
     @property
     def path(self) -> Path:
@@ -39,11 +52,26 @@ class InPlaceCheckout(RepoWorkspace):
 
     @property
     def writable(self) -> tuple[Path, ...]:
-        return (self.worktree.path,)
+        return (_unmoved(self.worktree.path),)
 
     @property
     def readable(self) -> tuple[Path, ...]:
         return (self.worktree.path / ".git",)
+
+    async def remove(self) -> None:
+        await super().remove()
+        self.written.leave(self.worktree.path)
+
+    def close(self) -> None:
+        super().close()
+        self.written.leave(self.worktree.path)
+
+
+def _unmoved(folder: Path) -> Path:
+    """Return a folder that was judged by its real path, if that is still its real path."""
+    if folder.resolve() != folder:
+        raise CannotStart(f"cannot start anything in {folder}: a link was put in its place")
+    return folder
 
 
 def resolve_cwd(run: ActiveRun, cwd: str) -> Path:
@@ -78,7 +106,32 @@ def repo_address(run: ActiveRun) -> RemoteAddress | None:
     return None if checkout is None else run.equipment.repos.address(str(checkout))
 
 
-async def _open_plain_folder(run: ActiveRun, folder: Path) -> InPlaceFolder:
+async def open_in_place(run: ActiveRun, cwd: str) -> Workspace:
+    """Return the workspace of a job that works in place.
+
+    Raises Forbidden, NotFound, WorktreeTaken, GitFailed.
+    """
+    folder = resolve_cwd(run, cwd)
+    address = repo_address(run)
+    written = run.equipment.folders.written
+    assert written is not None, "a factory that allows folders remembers which were written"
+    place = folder if address is None else Path(address.url)
+    if not written.occupy(place):
+        raise WorktreeBusy(f"{place} is in use by a run; nothing was changed there")
+    with contextlib.ExitStack() as undo:
+        undo.callback(written.leave, place)
+        workspace: Workspace
+        if address is None:
+            workspace = await _open_plain_folder(run, folder, written)
+        else:
+            workspace = await _open_checkout(run, address, folder, written)
+        undo.pop_all()
+    return workspace
+
+
+async def _open_plain_folder(
+    run: ActiveRun, folder: Path, written: WrittenFolders
+) -> InPlaceFolder:
     """Return a folder without a repo.
 
     Raises Forbidden if checkouts are in it: the job could change what git runs in them.
@@ -89,26 +142,14 @@ async def _open_plain_folder(run: ActiveRun, folder: Path) -> InPlaceFolder:
             f"{folder} contains checkouts ({shown}): name one of them, so that the job cannot"
             " change the git folders of all"
         )
-    _remember(run, folder, checkout=False)
+    written.add(folder)
     run.log_line(f"works in {folder}, which is not in a repo")
-    return InPlaceFolder(folder)
+    return InPlaceFolder(folder, written)
 
 
-def _remember(run: ActiveRun, folder: Path, *, checkout: bool) -> None:
-    if run.equipment.folders.written is not None:
-        run.equipment.folders.written.add(folder, checkout=checkout)
-
-
-async def open_in_place(run: ActiveRun, cwd: str) -> Workspace:
-    """Return the workspace of a job that works in place.
-
-    Raises Forbidden, NotFound, WorktreeTaken, GitFailed.
-    """
-    folder = resolve_cwd(run, cwd)
-    address = repo_address(run)
-    if address is None:
-        return await _open_plain_folder(run, folder)
-    _remember(run, Path(address.url), checkout=True)
+async def _open_checkout(
+    run: ActiveRun, address: RemoteAddress, folder: Path, written: WrittenFolders
+) -> InPlaceCheckout:
     mirror = await run.equipment.mirrors.open(address)
     branch = run.assignment.manifest.base or await mirror.default_branch()
     base = await mirror.resolve(branch)
@@ -119,7 +160,7 @@ async def open_in_place(run: ActiveRun, cwd: str) -> Workspace:
         base=base,
         secrets=run.equipment.secrets,
     )
-    place.folder = folder
+    place.folder, place.written = folder, written
     run.log_line(f"works in {folder}, on {branch} ({base[:12]})")
     return place
 

@@ -10,13 +10,18 @@ from pathlib import Path
 import pytest
 
 from gigafactory.factory.core.allowed_folders import AllowedFolders
-from gigafactory.factory.git.checkout_files import update_index
 from gigafactory.factory.git.errors import GitFailed, PushDenied, RepoNotFound
 from gigafactory.factory.git.git import Git
 from gigafactory.factory.git.local_repo import find_repo
 from gigafactory.factory.git.merge import Merged, merge
 from gigafactory.factory.git.mirror import Mirror, Mirrors
-from gigafactory.factory.git.push import RefUpdate, delete_branch, push, push_atomically
+from gigafactory.factory.git.push import (
+    RefUpdate,
+    delete_branch,
+    push,
+    push_atomically,
+    update_index,
+)
 from gigafactory.factory.git.remote_url import AllowedRemotes, parse_address
 from gigafactory.factory.git.worktree import Worktree
 from tests.support.factory.git_programs import ATTRIBUTES, HOOKS, SETTINGS, SWITCHES

@@ -15,6 +15,7 @@ from gigafactory.domain.manifest.manifest import Sandbox as Policy
 from tests.support.factory.git_repo import plain_git as git
 from tests.support.factory.local_fleet import Yard, a_yard
 from tests.support.factory.real_sandbox import a_sandbox, search_path
+from tests.support.polling import until
 
 # The first test on a machine fetches bubblewrap.
 pytestmark = pytest.mark.timeout(600)
@@ -141,7 +142,7 @@ async def test_a_repo_that_a_job_made_inside_of_a_checkout_is_never_opened(yard:
         second = await yard.submit("echo > more", repo=None, cwd=str(inside))
         await yard.rests(second, at="testing")
         third = await yard.rests(await yard.submit("touch x", repo=str(inside)))
-        assert "a job may have made this repo" in refused(third)
+        assert "is inside the checkout" in refused(third)
     assert not is_free(yard)
     assert git(inside, "for-each-ref", "refs/heads/aq") == ""
 
@@ -153,3 +154,49 @@ async def test_a_job_is_not_given_a_folder_full_of_checkouts(yard: Yard) -> None
             await yard.submit("touch x", repo=None, cwd=str(yard.folder / "desk"), ship="none")
         )
     assert "contains checkouts (notes): name one of them" in refused(job)
+
+
+async def test_a_repo_that_a_job_shipped_as_files_is_never_opened(yard: Yard) -> None:
+    checkout, private = yard.folder / "desk" / "notes", yard.folder / "private"
+    git(yard.folder, "clone", "-q", str(yard.remote.path), str(checkout))
+    git(yard.folder, "clone", "-q", str(yard.remote.path), str(private))
+    body = f"""
+    mkdir -p evil.git/objects/info evil.git/refs/heads; cd evil.git
+    echo 'ref: refs/heads/main' > HEAD
+    echo {private}/.git/objects > objects/info/alternates
+    ln -s {private}/.git/refs/heads/main refs/heads/main
+    """
+    async with yard.factory(roots=(yard.folder / "desk",)):
+        first = await yard.submit(body, repo=str(checkout), shipPolicy="auto")
+        await yard.rests(first, at="shipped")
+        assert (checkout / "evil.git" / "refs" / "heads" / "main").is_symlink()
+        job = await yard.rests(await yard.submit("touch x", repo=str(checkout / "evil.git")))
+    assert "is inside the checkout" in refused(job)
+
+
+async def test_a_job_cannot_swap_the_folder_of_another_for_a_link(yard: Yard) -> None:
+    desk, other = yard.folder / "desk", yard.folder / "private"
+    for folder in (desk / "below", other):
+        folder.mkdir(parents=True)
+    waits = f"touch {yard.folder}/ready; until [ -e {yard.folder}/go ]; do sleep 0.02; done"
+    async with yard.factory(roots=(desk,)):
+        first = await yard.submit(
+            f"{waits}; rmdir below; ln -s {other} below", repo=None, cwd=str(desk), ship="none"
+        )
+        await until((yard.folder / "ready").exists)
+        second = await yard.submit("touch x", repo=None, cwd=str(desk / "below"), ship="none")
+        await until_started(yard, second)
+        (yard.folder / "go").touch()
+        await yard.rests(first, at="testing")
+        job = await yard.rests(second)
+    assert "not below a folder that jobs may use" in refused(job)
+    assert list(other.iterdir()) == []
+
+
+async def until_started(yard: Yard, job_id: str) -> None:
+    async def started() -> bool:
+        return (
+            "started" in await yard.story(job_id) or "building" in (await yard.job(job_id))["stage"]
+        )
+
+    await until(started)

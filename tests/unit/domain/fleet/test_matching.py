@@ -52,8 +52,8 @@ def engines(ask: Ask) -> list[str | None]:
             {"capabilities": ("sandbox:none", "sandbox:broken")},
             "sandbox",
             (
-                "it has no sandbox that works, so it takes no yolo job; install one there (`aq doctor`"
-                " says how), or set factory.yolo-without-sandbox"
+                "it has no sandbox that works, so it takes no yolo job; install one there"
+                " (`aq doctor` says how), or set factory.yolo-without-sandbox"
             ),
         ),
     ],

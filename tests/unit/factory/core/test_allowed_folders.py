@@ -115,14 +115,38 @@ def test_no_repo_is_taken_from_a_folder_in_which_a_job_worked(home: Path) -> Non
     folders = allowed(home, "projects")
     assert folders.written is not None
     notes = home / "projects" / "notes"
-    folders.written.add(notes, checkout=True)
-    folders.written.add(notes, checkout=True)
+    assert folders.resolve_repo(str(notes)) == notes
+    folders.written.add(notes)
+    folders.written.add(notes)
     assert folders.written.file.read_text().count("\n") == 1
-    assert folders.resolve_repo(str(notes)) == notes, "its git folder is not written by jobs"
-    with pytest.raises(Forbidden, match="a job may have made this repo"):
-        folders.resolve_repo(str(notes / "inside"))
-    folders.written.add(home / "projects", checkout=False)
-    for path in (notes, home / "projects"):
-        with pytest.raises(Forbidden, match=r"remove the line .*written-folders"):
+    for path in (notes, notes / "inside"):
+        with pytest.raises(Forbidden, match=r"may have made this repo; .*written-folders"):
             folders.resolve_repo(str(path))
         assert folders.resolve(str(path)) == path, "a job may still work there"
+    assert folders.resolve_repo(str(home / "projects" / "notes-2")).name == "notes-2"
+
+
+def test_no_repo_is_taken_from_inside_of_a_checkout(home: Path) -> None:
+    notes = home / "projects" / "notes"
+    (notes / ".git").mkdir()
+    shipped = notes / "evil.git"
+    shipped.mkdir()
+    folders = allowed(home, "projects")
+    assert folders.resolve_repo(str(notes)) == notes
+    with pytest.raises(Forbidden, match=r"inside the checkout .*notes, into which jobs"):
+        folders.resolve_repo(str(shipped))
+    (home / ".git").mkdir()
+    assert folders.resolve_repo(str(notes)) == notes, "what is above the root does not count"
+
+
+def test_runs_do_not_work_above_or_below_each_other(home: Path) -> None:
+    written = WrittenFolders(home)
+    desk = home / "desk"
+    assert written.occupy(desk)
+    assert not written.occupy(desk)
+    assert not written.occupy(desk / "below")
+    assert not written.occupy(home)
+    assert written.occupy(home / "desk-2")
+    written.leave(desk)
+    written.leave(desk)
+    assert written.occupy(desk / "below")
