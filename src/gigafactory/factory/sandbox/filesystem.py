@@ -4,11 +4,13 @@ System folders are shown read-only, then what a run needs: its worktree, toolcha
 its PATH. Whatever is not listed is not there, wherever a machine keeps its homes and its data.
 """
 
+import functools
 import os
 import pwd
 import shutil
 import stat
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
@@ -31,7 +33,7 @@ MACOS = tuple(
     /usr /bin /sbin /System /Library/Apple /Library/Developer /Library/Frameworks /Library/Java
     /Applications/Xcode.app /opt /nix/store /private/etc /private/var/db/dyld
     /private/var/db/timezone /private/var/db/xcode_select_link /private/var/run/resolv.conf
-    /private/var/select /etc /dev
+    /private/var/select /etc
     """.split()  # noqa: SIM905 - names read best as text
 )
 SYSTEM = tuple(Path(place) for place in (MACOS if sys.platform == "darwin" else LINUX))
@@ -174,8 +176,18 @@ def hidden_homes(home: Path) -> tuple[Path, ...]:
     )
 
 
-def private_settings(folder: Path = Path("/etc")) -> tuple[Path, ...]:
-    """Return what is in /etc and not for all users: a factory may be able to read it."""
+def private_settings() -> tuple[Path, ...]:
+    """Return what is in /etc and not for all users, as of the last minute."""
+    return _private_settings(int(time.monotonic() / 60))
+
+
+@functools.lru_cache(maxsize=1)
+def _private_settings(_minute: int) -> tuple[Path, ...]:
+    return find_private(Path("/etc"))
+
+
+def find_private(folder: Path) -> tuple[Path, ...]:
+    """Return what is in a folder and not for all users: a factory may be able to read it."""
     found: list[Path] = []
     folders, left = [folder], ETC_ENTRIES_MAX
     while folders and left > 0:
@@ -248,10 +260,11 @@ def _exists(path: Path) -> bool:
 
 def _is_needed(place: Mount, mounts: Sequence[Mount]) -> bool:
     """Return whether a mount changes anything: what is not shown need not be hidden."""
-    if place.access != "none" or place.path in PRIVATE:
-        return True
     above = [each for each in mounts if each != place and place.path.is_relative_to(each.path)]
-    return bool(above) and above[-1].access != "none"
+    around = above[-1].access if above else "none"
+    if place.access == "none":
+        return around != "none" or place.path in PRIVATE
+    return place.access != "read" or around != "read"
 
 
 def _links(path: Path) -> Iterator[Mount]:

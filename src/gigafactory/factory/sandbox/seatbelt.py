@@ -33,7 +33,7 @@ def profile(mounts: Sequence[Mount], *, network: bool) -> str:
         "(deny file-read* file-write*)",
         # Path lookup needs the metadata of parents and links, so their existence is not secret.
         "(allow file-read-metadata)",
-        '(allow file-read* (literal "/"))',
+        '(allow file-read* (literal "/") (subpath "/dev"))',
         *(f"(allow file-read* file-write* (subpath {_text(device)}))" for device in DEVICES),
     ]
     for place in mounts:

@@ -70,7 +70,7 @@ def test_what_others_may_not_read_in_etc_is_hidden(tmp_path: Path) -> None:
         file.touch()
         file.chmod(mode)
     (tmp_path / "closed").mkdir(mode=0o750)
-    found = set(view.private_settings(tmp_path))
+    found = set(view.find_private(tmp_path))
     assert found == {tmp_path / name for name in ("token.env", "deep/key", "closed")}
 
 

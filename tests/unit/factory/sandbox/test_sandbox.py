@@ -123,7 +123,7 @@ def test_the_profile_of_macos_names_each_place_after_those_above_it() -> None:
         "(allow default)",
         "(deny file-read* file-write*)",
         "(allow file-read-metadata)",
-        '(allow file-read* (literal "/"))',
+        '(allow file-read* (literal "/") (subpath "/dev"))',
     ]
     assert rules[-6:] == [
         '(deny file-read* file-write* (subpath "/f"))',
