@@ -200,3 +200,26 @@ async def until_started(yard: Yard, job_id: str) -> None:
         )
 
     await until(started)
+
+
+@on_linux
+async def test_a_job_in_place_cannot_change_the_git_folder_of_a_person(yard: Yard) -> None:
+    checkout = yard.folder / "desk" / "notes"
+    git(yard.folder, "clone", "-q", str(yard.remote.path), str(checkout))
+    await a_sandbox(yard.folder)
+    body = f"""
+    for place in .git/config .git/hooks/pre-commit .git/HEAD ../beside {yard.folder}/out; do
+        if echo x 2>/dev/null >> $place; then echo "wrote $place"; fi
+    done
+    mv .git .git-2 2>/dev/null && echo moved
+    echo > work
+    """
+    roots, environ = (yard.folder / "desk",), {"PATH": search_path()}
+    async with yard.factory(roots=roots, sandbox="workspace", environ=environ):
+        job_id = await yard.submit(body, repo=None, cwd=str(checkout))
+        job = await yard.rests(job_id)
+        log = await yard.log(job_id)
+    assert job["result"] == "ok", log
+    assert (checkout / "work").exists()
+    assert not {"wrote .git/config", "wrote .git/hooks/pre-commit", "moved"} & {*log.splitlines()}
+    assert not (yard.folder / "out").exists()
