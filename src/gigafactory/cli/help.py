@@ -61,6 +61,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "serve": "serve.serve",
         "mcp": "serve.mcp",
         "gc": "serve.gc",
+        "projects": "serve.projects",
         "doctor": "serve.doctor",
         "config": "serve.config",
         "completion": "serve.version",

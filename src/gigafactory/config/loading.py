@@ -20,7 +20,9 @@ Layer = dict[str, object]
 
 SECRETS = frozenset({"client.token"})
 _PASSWORD = re.compile(r"(?<=://)([^/@:]*):[^/@]*@")
-PATHS = frozenset({"data", "history", "factory.inbox", "factory.repos", "factory.roots"})
+PATHS = frozenset(
+    {"data", "history"} | {f"factory.{name}" for name in ("inbox", "readable", "repos", "roots")}
+)
 
 
 @cache

@@ -143,7 +143,7 @@ class FactorySettings(Section, frozen=True):
     repos: Path | None = None
     """Folder with checkouts: jobs that name a repo find it there."""
     roots: tuple[Path, ...] = ()
-    """Folders below which jobs may work in place (`cwd`); default: none."""
+    """Folders below which jobs may name repos by path and work in place (`cwd`); default: none."""
     addresses: dict[str, str] = {}
     """Clone URLs by the repo name that jobs use: `notes = "git@host:me/notes.git"`."""
     forges: dict[str, ForgeSettings] = {}
@@ -151,7 +151,11 @@ class FactorySettings(Section, frozen=True):
     allow_repo: tuple[str, ...] = ("*",)
     """Repos that jobs may name: shell patterns for names and URLs."""
     sandbox: Literal["none", "workspace", "strict"] | None = None
-    """Minimum sandbox of every run; default: `workspace` where the sandbox tool exists."""
+    """Minimum sandbox of every run; default: `workspace` where the sandbox tool works."""
+    yolo_without_sandbox: bool = False
+    """Take `yolo` jobs without a sandbox: they can do whatever the factory's user can do."""
+    readable: tuple[Path, ...] = ()
+    """More folders that sandboxed runs may read; by default the system, toolchains and PATH."""
     allow_hosts: tuple[str, ...] = ()
     """Hosts that `strict` runs may reach: `api.example.com`, `*.example.org:8443`."""
     env: tuple[str, ...] = ()

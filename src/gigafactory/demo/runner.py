@@ -34,6 +34,7 @@ AQ = "import sys; from gigafactory.cli.main import main; sys.exit(main())"
 ENDS_WITHIN_S = 10.0
 CHECK_EVERY_S = 0.5
 DEAD_FOR_S = 2.0
+REPOS = "repos"
 AT_WORK = frozenset({Stage.ASSIGNED, Stage.BUILDING})
 
 
@@ -52,7 +53,7 @@ class DemoFleet:
 
         With `once`, return when nothing more happens by itself.
         """
-        repo = await asyncio.to_thread(create_repo, self._folder / "shop")
+        repo = await asyncio.to_thread(create_repo, self._folder / REPOS / "shop")
         async with AsyncExitStack() as stack:
             admin = await stack.enter_async_context(AsyncClient(self._url, self._token))
             stack.push_async_callback(self._stop_all)
@@ -84,6 +85,7 @@ class DemoFleet:
         data = self._folder / name
         log = (data / "log").open("ab")
         environ = {**os.environ, "AQ_DATA": str(data), "HOME": str(self._folder)}
+        environ["AQ_FACTORY_ROOTS"] = str(self._folder / REPOS)
         environ["PATH"] = f"{self._tools(name)}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
         try:
             self._running[name] = await asyncio.create_subprocess_exec(

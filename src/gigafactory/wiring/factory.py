@@ -11,7 +11,7 @@ import structlog
 
 from gigafactory import __version__
 from gigafactory.client.transport.async_client import AsyncClient
-from gigafactory.config.settings import FactorySettings
+from gigafactory.config.settings import Config, FactorySettings
 from gigafactory.domain.errors import Conflict, Unavailable
 from gigafactory.domain.fleet.matching import SANDBOX_BROKEN, SANDBOX_PREFIX
 from gigafactory.engines.catalogue import load_engines
@@ -36,7 +36,8 @@ from gigafactory.factory.reporting.outbox import Outbox
 from gigafactory.factory.reporting.outbox_sender import OutboxSender
 from gigafactory.factory.run.active_run import CommandTimeouts, Equipment
 from gigafactory.factory.run.crash_recovery import recover_from_crash
-from gigafactory.factory.sandbox.sandbox import choose_sandbox
+from gigafactory.factory.sandbox.probe import find_secrets
+from gigafactory.factory.sandbox.sandbox import YOLO_REMEDY, Sandbox, choose_sandbox
 from gigafactory.factory.secrets.redaction import secret_values
 from gigafactory.folder.queue.board import Board
 from gigafactory.folder.queue.machine import LocalMachine
@@ -100,17 +101,10 @@ async def build_equipment(
     """
     require_posix()
     known = load_engines()
-    sandbox = await choose_sandbox(
-        settings.sandbox,
-        environ=environ,
-        allow_hosts=settings.allow_hosts,
-        hidden=(data_dir.root, *hidden),
-    )
-    if settings.sandbox != "none":
-        for policy, why in sandbox.missing.items():
-            log.warning("no sandbox", policy=policy, reason=why)
+    sandbox = await _choose_sandbox(settings, (data_dir.root.parent, *hidden), environ)
+    _warn_of_gaps(settings, sandbox)
     confined = [f"{SANDBOX_PREFIX}{policy}" for policy in sandbox.policies]
-    if sandbox.fault:
+    if sandbox.no_yolo:
         confined.append(SANDBOX_BROKEN)
 
     async def look() -> DetectedMachine:
@@ -130,7 +124,7 @@ async def build_equipment(
         secrets=(*secret_values(environ), *secrets, *git.forges.tokens),
         factory_id=factory_id,
         prices=merge_prices(settings.prices),
-        roots=settings.roots,
+        folders=git.folders,
         timeouts=CommandTimeouts(setup_s=settings.setup_timeout, verify_s=settings.verify_timeout),
         checkpoint_every_s=settings.checkpoint_every,
         mirrors=git.mirrors,
@@ -138,6 +132,39 @@ async def build_equipment(
         forges=git.forges,
         cgroups=open_control_groups(_allowance(settings)),
     )
+
+
+async def check_sandbox(config: Config) -> Sandbox:
+    """Return the sandbox that a factory with these settings has here; raise Refused."""
+    require_posix()
+    return await _choose_sandbox(config.factory, (config.data,), os.environ)
+
+
+async def _choose_sandbox(
+    settings: FactorySettings, hidden: Sequence[Path], environ: Mapping[str, str]
+) -> Sandbox:
+    return await choose_sandbox(
+        settings.sandbox,
+        environ=environ,
+        allow_hosts=settings.allow_hosts,
+        readable=settings.readable,
+        hidden=hidden,
+        secrets=[file for folder in hidden for file in find_secrets(Path.home(), folder)],
+        yolo_unconfined=settings.yolo_without_sandbox,
+    )
+
+
+def _warn_of_gaps(settings: FactorySettings, sandbox: Sandbox) -> None:
+    """Say at start which runs are not confined, and why."""
+    if settings.sandbox != "none":
+        for policy, why in sandbox.missing.items():
+            log.warning("no sandbox", policy=policy, reason=why)
+    if sandbox.no_yolo:
+        log.warning(
+            "takes no yolo jobs, and other jobs run with all rights of this user",
+            reason=sandbox.no_yolo,
+            fix=YOLO_REMEDY,
+        )
 
 
 def _allowance(settings: FactorySettings) -> ResourceLimits:

@@ -10,7 +10,9 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import structlog
+from msgspec.structs import replace
 
+from gigafactory.config.projects import with_projects
 from gigafactory.config.settings import Config, FactorySettings, FolderSettings
 from gigafactory.coordinator.core.ports import TrackerBinding
 from gigafactory.coordinator.tracker.ticket_importer import HINT
@@ -55,11 +57,13 @@ def open_queue(folder: Path) -> FolderQueue:
 def run_folder(config: Config, folder: Path, *, once: bool, only: str | None = None) -> Summary:
     """Run the jobs of a folder until a signal, or with `once` until they are done.
 
-    `only` is the id of a single job to run. Raise Invalid for a wrong AGENT_QUEUE_MAX, Refused
-    without a required sandbox.
+    It is a person's own queue, so its jobs may use the person's projects folder. `only` is the id
+    of a single job to run. Raise Invalid for a wrong AGENT_QUEUE_MAX, Refused without a required
+    sandbox.
     """
     logging.configure(config.log.level, config.log.format)
     jobs_max = max_concurrent_jobs(os.environ)
+    config = with_projects(config, near=folder)
     return asyncio.run(_work(config, open_queue(folder), jobs_max, once=once, only=only))
 
 
@@ -81,6 +85,7 @@ async def _work(
         queue,
         jobs_max,
         folder=config.folder,
+        hidden=(config.data,),
         wanted=lambda job: only is None or job.id == only,
     )
     loop = asyncio.get_running_loop()
@@ -101,17 +106,22 @@ async def open_runner(
     jobs_max: int = JOBS_AT_ONCE,
     *,
     folder: FolderSettings = FolderSettings(),  # noqa: B008 - frozen
+    hidden: Sequence[Path] = (),
     environ: Mapping[str, str] = os.environ,
     wanted: Wanted = lambda _: True,
 ) -> Runner:
     """Return a runner for a folder; it works while `run` is awaited.
 
-    Raise Refused without a required sandbox.
+    Its jobs may work in place in the folder itself, besides `factory.roots`. Raise Refused without
+    a required sandbox.
     """
     data_dir = queue.board.data_dir
     data_dir.create()
+    settings = replace(settings, roots=(*settings.roots, queue.board.root))
     name = settings.id or default_factory_name()
-    equipment = await build_equipment(settings, data_dir, factory_id=name, environ=environ)
+    equipment = await build_equipment(
+        settings, data_dir, factory_id=name, environ=environ, hidden=hidden
+    )
     machine = LocalMachine(
         name, equipment.inventory.detected, dict(settings.seats), now=queue.clock.now()
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from gigafactory.client.transport.async_client import AsyncClient
+from gigafactory.config.projects import with_projects
 from gigafactory.config.settings import Config, FactorySettings
 from gigafactory.factory.agent.membership import load_membership
 from gigafactory.factory.core.data_dir import DataDir
@@ -58,7 +59,8 @@ def build_folder_gc(queue: FolderQueue, mirrors: Mirrors, repos: Repos) -> Garba
 
 def collect_folder(config: Config, queue: FolderQueue, *, dry_run: bool) -> GcReport:
     """Collect the garbage of a folder queue once."""
-    git = build_git(config.factory, queue.board.data_dir, os.environ)
+    settings = with_projects(config, near=queue.board.root).factory
+    git = build_git(settings, queue.board.data_dir, os.environ)
     collector = build_folder_gc(queue, git.mirrors, git.repos)
     return asyncio.run(collector.collect(datetime.now(UTC), dry_run=dry_run))
 
@@ -66,7 +68,7 @@ def collect_folder(config: Config, queue: FolderQueue, *, dry_run: bool) -> GcRe
 def collect_factory(config: Config, *, dry_run: bool) -> GcReport:
     """Collect the garbage of the factory on this machine once, running or not."""
     return asyncio.run(
-        _collect_factory(config.factory, DataDir.under(config.data), dry_run=dry_run)
+        _collect_factory(with_projects(config).factory, DataDir.under(config.data), dry_run=dry_run)
     )
 
 

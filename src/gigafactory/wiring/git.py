@@ -4,8 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from gigafactory.config.settings import FactorySettings
+from gigafactory.factory.core.allowed_folders import AllowedFolders, forbidden_folders
 from gigafactory.factory.core.data_dir import DataDir
+from gigafactory.factory.core.written_folders import WrittenFolders
 from gigafactory.factory.forges.registry import ForgeAccess, Forges
 from gigafactory.factory.git.git import Git
 from gigafactory.factory.git.mirror import Mirrors
@@ -19,12 +23,20 @@ class GitTools(NamedTuple):
     mirrors: Mirrors
     repos: Repos
     forges: Forges
+    folders: AllowedFolders
+    """The folders in which jobs may work in place."""
 
 
 def build_git(settings: FactorySettings, data_dir: DataDir, environ: Mapping[str, str]) -> GitTools:
     """Return the git tools for these settings."""
-    folders = (settings.repos, *settings.roots, Path.home())
-    roots = tuple(str(root) for root in folders if root is not None)
+    data = data_dir.root.parent
+    in_place = AllowedFolders(
+        roots=settings.roots,
+        forbidden=forbidden_folders((data,), environ, Path.home()),
+        written=WrittenFolders(data),
+    )
+    base = () if settings.repos is None else (settings.repos,)
+    folders = replace(in_place, roots=(*base, *settings.roots))
     forges = Forges(
         {
             host: ForgeAccess(at.token_env, at.api, at.products)
@@ -34,6 +46,6 @@ def build_git(settings: FactorySettings, data_dir: DataDir, environ: Mapping[str
     )
     git = Git(local=True, credentials=forges.git_credentials, environ=environ)
     served = Repos(
-        settings.repos, settings.addresses, settings.allow_repo, AllowedRemotes(folders=roots)
+        settings.repos, settings.addresses, settings.allow_repo, AllowedRemotes(folders=folders)
     )
-    return GitTools(Mirrors(data_dir.mirrors, git), served, forges)
+    return GitTools(Mirrors(data_dir.mirrors, git), served, forges, in_place)

@@ -326,6 +326,27 @@ def test_the_doctor_names_what_is_missing(shell: Shell, alone: Shell) -> None:
     assert "lease.ttl is 10 s and lease.renew-every 3 s" in short.out
 
 
+def test_the_projects_folder_is_printed_chosen_and_checked(tmp_path: Path) -> None:
+    person = Shell(tmp_path)
+    assert person.aq("projects").out == f"{tmp_path / 'projects'}\n"
+    (tmp_path / "code").mkdir()
+    chosen = person.aq("projects", "code")
+    assert chosen.out == f"{tmp_path / 'code'}\n"
+    assert "restart `aq up`" in chosen.err
+    assert person.aq("projects", "--json").json() == {"folders": [str(tmp_path / "code")]}
+    assert "a whole home has more than projects" in person.aq("projects", str(tmp_path)).err
+    told = person.aq("doctor").out
+    assert f"folders for jobs: {tmp_path / 'code'}" in told
+    assert "`aq projects DIR`" in told
+    assert person.aq("projects", AQ_FACTORY_ROOTS="/srv/a,/srv/b").out == "/srv/a\n/srv/b\n"
+
+
+def test_the_doctor_says_what_is_wrong_with_the_sandbox(tmp_path: Path) -> None:
+    told = Shell(tmp_path).aq("doctor", PATH="/nowhere").out
+    assert "yolo jobs are not taken: bubblewrap is not installed" in told
+    assert "apt-get install bubblewrap" in told
+
+
 def test_a_product_gets_a_budget_is_paused_and_goes_on(shell: Shell) -> None:
     assert "limit     none" in shell.aq("budget", "show").out
     made = shell.aq("budget", "set", "12.50", "--period", "day")

@@ -50,7 +50,7 @@ def test_every_command_of_the_quickstart_does_what_it_says(tmp_path: Path) -> No
     assert re.search(r"greet +testing", done.stdout), "verified, without a review"
     assert re.search(r"^\+hello$", done.stdout, re.MULTILINE), "the diff"
     assert re.search(r"is in main as [0-9a-f]{12}", done.stdout), "shipped"
-    assert (tmp_path / "notes" / "hello.txt").read_text() == "hello\n"
+    assert (tmp_path / "projects" / "notes" / "hello.txt").read_text() == "hello\n"
     assert [each.code for each in noted] == [0, 2], "what was shipped can still be found wanting"
     assert "greet: defect recorded: too short" in noted[0].out
     assert "name one of --revert, --ticket and --message" in noted[1].err

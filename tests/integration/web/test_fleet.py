@@ -54,6 +54,15 @@ async def test_factory_card_shows_exclusive_capabilities(
     assert "only on this factory: gpu<" in second
 
 
+async def test_factory_card_says_that_it_takes_no_yolo_jobs_and_what_to_do(
+    ann: Visitor, worker: Worker
+) -> None:
+    await worker.beat(capabilities=["os:linux", "sandbox:none", "sandbox:workspace"])
+    assert "takes no yolo jobs" not in await ann.page("/fleet")
+    await worker.beat(capabilities=["os:linux", "sandbox:none", "sandbox:broken"])
+    assert "it takes no yolo jobs: install bubblewrap there" in await ann.page("/fleet")
+
+
 async def done(ann: Visitor, verb: str) -> str:
     """Take an action on the factory and return the page."""
     answer = await ann.send(f"/fleet/mac-1/{verb}")

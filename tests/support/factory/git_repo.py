@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from gigafactory.factory.core.allowed_folders import AllowedFolders
 from gigafactory.factory.git.git import Git
 from gigafactory.factory.git.mirror import Mirror, Mirrors
 from gigafactory.factory.git.remote_url import AllowedRemotes, parse_address
@@ -16,6 +17,9 @@ AWAY = "kill -9 $PPID; exit 1"
 """The remote dies under the push."""
 NO = "echo 'only on Sundays' >&2; exit 1"
 """It refuses the push, and says why."""
+
+SERVER = "192.0.2.1"
+"""An address that no machine has."""
 
 _PERSON = {
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -35,6 +39,19 @@ def plain_git(folder: Path, *args: str, check: bool = True) -> str:
         ["git", *args], cwd=folder, env=_PERSON, check=check, capture_output=True, timeout=60
     )
     return done.stdout.decode().removesuffix("\n")
+
+
+def fake_ssh(folder: Path) -> Path:
+    """A program `ssh` that is at its server at once: this machine, as another user would see it."""
+    program = folder / "ssh-bin" / "ssh"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text(
+        "#!/bin/sh\nfor last; do :; done\n"
+        f'exec env -i PATH="{os.environ["PATH"]}" HOME=/dev/null GIT_CONFIG_NOSYSTEM=1'
+        ' sh -c "$last"\n'
+    )
+    program.chmod(0o755)
+    return program
 
 
 def write(folder: Path, files: Mapping[str, Content]) -> None:
@@ -92,6 +109,11 @@ class Remote:
         plain_git(clone, "push", "-q", "origin", f"HEAD:refs/heads/{branch}")
         return plain_git(clone, "rev-parse", "HEAD")
 
+    @property
+    def url(self) -> str:
+        """Its address as a server, whose hooks and settings are its own; see `fake_ssh`."""
+        return f"ssh://git@{SERVER}{self.path}"
+
     def answers(self, answer: str, *, to: str = "*", when: str = "true") -> None:
         """Have it answer so whenever such refs are pushed."""
         self._hook(
@@ -142,13 +164,15 @@ class Remote:
 class World:
     """A remote, and a factory with a mirror folder of its own."""
 
-    def __init__(self, folder: Path, *, machine: str = "machine") -> None:
+    def __init__(self, folder: Path, *, machine: str = "machine", served: bool = False) -> None:
+        """With `served` the remote is a server of its own, not a repo on this machine."""
         self.folder = folder
         path = folder / "server" / "notes.git"
         self.remote = Remote(path)
-        self.git = Git(local=True)
+        self.git = Git(local=True, ssh=str(fake_ssh(folder))) if served else Git(local=True)
         self.mirrors = Mirrors(folder / machine / "mirrors", self.git)
-        self.address = parse_address(str(path), AllowedRemotes(folders=(str(folder / "server"),)))
+        allowed = AllowedRemotes(folders=AllowedFolders(roots=(folder / "server",)))
+        self.address = parse_address(self.remote.url if served else str(path), allowed)
         self.machine = folder / machine
 
     async def mirror(self) -> Mirror:

@@ -17,7 +17,7 @@ from gigafactory.system.clock import SystemClock
 from gigafactory.wiring.factory import open_agent
 from tests.services.few_tools import search_path
 from tests.support.api_server import Server, a_server
-from tests.support.factory.git_repo import Remote
+from tests.support.factory.git_repo import Remote, fake_ssh
 from tests.support.polling import until
 
 RESTS = frozenset({"review", "testing", "shipped", "failed", "dead_letter", "cancelled"})
@@ -60,6 +60,14 @@ class Yard:
         self._tokens: dict[str, str] = {}
         self.remote = Remote(folder / "remote.git")
         self.start = self.remote.commit({"README.md": "Notes.\n"})
+        self.repo = str(self.remote.path)
+        """The remote as jobs name it."""
+        self._search_path = search_path()
+
+    def serve_remote(self) -> None:
+        """Make the remote a server with its own hooks, instead of a repo on this machine."""
+        self.repo = self.remote.url
+        self._search_path = f"{fake_ssh(self.folder).parent}:{search_path()}"
 
     @asynccontextmanager
     async def factory(
@@ -73,7 +81,7 @@ class Yard:
         """A factory at work, until the block ends."""
         member = FleetMembership(self.server.url, name, await self.token(name))
         usual: dict[str, Any] = {"slots": 2, "repos": self.folder, "sandbox": "none"}
-        environ = environ or {"PATH": search_path()}
+        environ = environ or {"PATH": self._search_path}
         async with open_agent(
             FactorySettings(**usual | settings),
             member,
@@ -100,7 +108,7 @@ class Yard:
 
     async def submit(self, body: str, **manifest: object) -> str:
         """Hand in a job for the remote, without what is None; gives its id."""
-        usual = {"engine": "command", "repo": str(self.remote.path), "verify": "true"}
+        usual = {"engine": "command", "repo": self.repo, "verify": "true"}
         said = {name: value for name, value in {**usual, **manifest}.items() if value is not None}
         asked = {"manifest": said, "body": body}
         answer = await self.people.post("/jobs", json=asked)
@@ -169,10 +177,13 @@ class YardHere(Yard):
 
 
 @asynccontextmanager
-async def a_yard(folder: Path) -> AsyncIterator[YardHere]:
-    """A yard with a fresh coordinator."""
+async def a_yard(folder: Path, *, served: bool = False) -> AsyncIterator[YardHere]:
+    """A yard with a fresh coordinator; with `served`, its remote is a server of its own."""
     async with AsyncExitStack() as stack:
         clock = Clock()
         server = await stack.enter_async_context(a_server(folder / "coordinator", clock=clock))
         people = await stack.enter_async_context(server.client())
-        yield YardHere(folder, server, people, clock)
+        yard = YardHere(folder, server, people, clock)
+        if served:
+            yard.serve_remote()
+        yield yard

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from gigafactory.domain.errors import Unavailable
 from gigafactory.domain.job.job import Stage
+from gigafactory.factory.core.allowed_folders import AllowedFolders
 from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.gc.gc import GarbageCollector
 from gigafactory.factory.gc.job_status import JobState
@@ -58,7 +59,7 @@ class Machine:
         self.data_dir = DataDir.under(world.folder / name)
         self.data_dir.create()
         self.mirrors = Mirrors(self.data_dir.mirrors, world.git)
-        allowed = AllowedRemotes(folders=(str(world.folder / "server"),))
+        allowed = AllowedRemotes(folders=AllowedFolders(roots=(world.folder / "server",)))
         self.repos = Repos(None, {}, ("*",), allowed)
         self.live: set[str] = set()
 

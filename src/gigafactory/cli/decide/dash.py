@@ -10,6 +10,7 @@ from gigafactory.cli.exit_codes import next_step
 from gigafactory.cli.folder.target import FOLDER, chosen, current_user, require_inbox
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.config.data_dir import ADMIN_TOKEN, read_line
+from gigafactory.config.projects import with_projects
 from gigafactory.domain.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -77,5 +78,5 @@ def _folder(session: Session, folder: Path) -> "DashboardSource":
     from gigafactory.wiring.folder_process import open_queue
 
     require_inbox(folder)
-    config = session.config
+    config = with_projects(session.config, near=folder)
     return FolderSource(open_queue(folder), config.factory, config.folder, by=current_user())

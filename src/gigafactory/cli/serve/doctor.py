@@ -1,5 +1,6 @@
 """`aq doctor`: check this machine and suggest fixes."""
 
+import asyncio
 import importlib.util
 import os
 import shutil
@@ -17,6 +18,10 @@ from gigafactory.config.loading import unknown_variables, warnings
 from gigafactory.domain.errors import Refused
 
 PYTHON_MIN = (3, 11)
+SANDBOX_GUIDE = (
+    "Linux: apt-get install bubblewrap (0.8 or newer), and allow user namespaces; see"
+    " docs/howto/sandbox.md"
+)
 MARKS = {True: ("ok", "green"), False: ("missing", "red"), None: ("note", "yellow")}
 
 
@@ -78,6 +83,36 @@ def _data(session: Session) -> Iterator[Finding]:
     yield Finding("data folder", fine, found, "" if fine else fix)
 
 
+def _projects(session: Session) -> Iterator[Finding]:
+    from gigafactory.cli.serve.projects import projects_in_use
+
+    folders, change = projects_in_use(session.config)
+    found = ", ".join(map(str, folders))
+    missing = next((each for each in folders if not each.is_dir()), None)
+    note = f"{missing} does not exist yet; create it, or {change}"
+    yield Finding(
+        "folders for jobs",
+        None if missing else True,
+        f"{found}: jobs may use the repos below",
+        note if missing else f"to allow another: {change}",
+    )
+
+
+def _sandbox(session: Session) -> Iterator[Finding]:
+    from gigafactory.wiring.factory import check_sandbox
+
+    try:
+        sandbox = asyncio.run(check_sandbox(session.config))
+    except Refused as refused:
+        yield Finding("sandbox", fine=False, found=refused.detail, fix=SANDBOX_GUIDE)
+        return
+    if not sandbox.no_yolo:
+        yield Finding("sandbox", fine=True, found=f"runs are held to {sandbox.minimum!r} or more")
+        return
+    found = f"runs are not confined, and yolo jobs are not taken: {sandbox.no_yolo}"
+    yield Finding("sandbox", None, found, SANDBOX_GUIDE)
+
+
 def _store(session: Session) -> Iterator[Finding]:
     if session.config.store.startswith("postgres"):
         fine = importlib.util.find_spec("asyncpg") is not None
@@ -119,6 +154,8 @@ CHECKS: tuple[Callable[[Session], Iterator[Finding]], ...] = (
     _git,
     _settings,
     _data,
+    _projects,
+    _sandbox,
     _store,
     _channels,
     _server,

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from gigafactory.cli.output.text import say
+from gigafactory.cli.serve.projects import choose_projects
 from gigafactory.cli.serve.serve import listening
 from gigafactory.cli.session import Session, with_settings
 from gigafactory.config.data_dir import SERVER_URL, read_line
 from gigafactory.config.loading import mask
+from gigafactory.config.projects import with_projects
 from gigafactory.domain.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ Gigafactory is up at {url}
   data    {data}
   store   {store}
   token   {token_file}  (`aq` finds it there)
+  jobs may use the repos and folders below:
+          {projects}  (another: {how})
 
 Try, in another terminal:{settings}
 
@@ -54,6 +58,9 @@ def up(session: Session, *, no_factory: bool) -> None:
     from gigafactory.server.server import serve
 
     config = session.config
+    if not (no_factory or config.factory.roots):
+        choose_projects(config, ask=True)
+    config = with_projects(config)
     inbox = config.factory.inbox or config.data / "inbox"
 
     async def beside(ready: "ServerReady") -> None:
@@ -71,6 +78,8 @@ def up(session: Session, *, no_factory: bool) -> None:
             store=mask("store", config.store),
             token_file=ready.token_file,
             inbox=inbox,
+            projects=", ".join(map(str, config.factory.roots)) or "no folder",
+            how="factory.roots" if session.config.factory.roots else "`aq projects DIR`",
             settings=_settings(session),
         )
         say(banner)

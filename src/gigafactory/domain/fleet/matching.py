@@ -17,7 +17,7 @@ SPECIAL_KEYS = frozenset({"has", "cred"})
 
 SANDBOX_PREFIX = "sandbox:"
 SANDBOX_BROKEN = "sandbox:broken"
-"""Advertised by a factory whose sandbox failed its self-test."""
+"""Advertised by a factory without a working sandbox: it takes no yolo jobs."""
 
 
 class FactoryTraits(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,7 +140,10 @@ def sandbox_gap(ask: Ask, tokens: frozenset[str]) -> str | None:
     if advertises and ask.sandbox is not None and SANDBOX_PREFIX + ask.sandbox not in tokens:
         return f"it cannot run a job in sandbox {ask.sandbox}"
     if ask.yolo and SANDBOX_BROKEN in tokens:
-        return "its sandbox failed its self-test, so it takes no yolo job"
+        return (
+            "it has no sandbox that works, so it takes no yolo job; install one there (`aq doctor`"
+            " says how), or set factory.yolo-without-sandbox"
+        )
     return None
 
 

@@ -11,6 +11,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
+_NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)
 _LOOK_EVERY_S = 0.02
 _LOOK_EVERY_MAX_S = 0.5
 
@@ -26,7 +27,7 @@ class FileLock:
         """Acquire the lock on `path` without waiting; return None if it is taken."""
         path.parent.mkdir(parents=True, exist_ok=True)
         while True:
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o600)
             if not _locked(descriptor):
                 os.close(descriptor)
                 return None

@@ -6,7 +6,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gigafactory.domain.manifest import repo as repos
@@ -26,12 +26,17 @@ from gigafactory.factory.git.git import (
     GitLocation,
     GitOutput,
 )
+from gigafactory.factory.git.local_repo import VIEW_PREFIX, LocalRepo, find_repo, open_view
 from gigafactory.factory.git.remote_url import RemoteAddress
 from gigafactory.system.atomic_file import write_atomically
 
 FETCH_TIMEOUT_S = 1800.0
 ASK_TIMEOUT_S = 90.0
-_HALF_PACK_AGE_S = 6 * 3600.0
+_LEFTOVER_AGE_S = 6 * 3600.0
+_LEFTOVERS: tuple[tuple[str, Callable[[Path], object]], ...] = (
+    ("objects/pack/tmp_pack_*", Path.unlink),
+    (f"{VIEW_PREFIX}*", shutil.rmtree),
+)
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _ORIGIN = "refs/remotes/origin/"
 _OBVIOUS = ("main", "master", "trunk")
@@ -144,6 +149,26 @@ class Mirror:
             variables=variables,
         )
 
+    @contextlib.contextmanager
+    def remote(self) -> Iterator[str]:
+        """Yield the remote as git is given it: its URL, or a view of a repo on this machine.
+
+        Raises RepoNotFound.
+        """
+        if self.address.scheme != "file":
+            yield self.address.url
+            return
+        with open_view(self.local_repo(), self.folder) as view:
+            yield str(view)
+
+    def local_repo(self) -> LocalRepo:
+        """Return the repo on this machine that is the remote.
+
+        Raises RepoNotFound.
+        """
+        assert self.address.scheme == "file", "the remote is on another machine"
+        return find_repo(Path(self.address.url))
+
     async def fetch(self) -> None:
         """Fetch all branches and tags of the remote, and prune deleted ones."""
         await self._fetch("--prune", refspecs=_REFSPECS)
@@ -211,16 +236,12 @@ class Mirror:
         self, *options: str, patterns: Sequence[str]
     ) -> list[tuple[str, str]]:
         """Return the current refs of the remote as (commit, name)."""
-        output = await self.run(
-            "ls-remote",
-            "--quiet",
-            *options,
-            "--",
-            self.address.url,
-            *patterns,
-            remote=True,
-            timeout_s=ASK_TIMEOUT_S,
-        )
+        with self.remote() as url:
+            output = await self.run(
+                *("ls-remote", "--quiet", *options, "--", url, *patterns),
+                remote=True,
+                timeout_s=ASK_TIMEOUT_S,
+            )
         pairs = [line.partition("\t") for line in output.text.splitlines()]
         # A symbolic HEAD is listed twice, its branch first.
         seen: dict[str, str] = {}
@@ -242,16 +263,16 @@ class Mirror:
         return await self._peeled(commit, "tree")
 
     async def _fetch(self, *options: str, refspecs: Sequence[str]) -> None:
-        url = self.address.url
         async with _locked(self.lock):
             # Garbage collection may have removed an unused one since it was opened.
             _make(self.folder)
-            self._remove_partial_packs()
-            await self.run(
-                *("fetch", *_QUIET, *options, "--", url, *refspecs),
-                remote=True,
-                timeout_s=FETCH_TIMEOUT_S,
-            )
+            self._remove_leftovers()
+            with self.remote() as url:
+                await self.run(
+                    *("fetch", *_QUIET, *options, "--", url, *refspecs),
+                    remote=True,
+                    timeout_s=FETCH_TIMEOUT_S,
+                )
 
     async def _peeled(self, name: str, kind: str = "commit") -> str:
         [found] = await self._kinds([f"{name}^{{{kind}}}"])
@@ -274,12 +295,13 @@ class Mirror:
                 return
         write_atomically(config, wanted.encode())
 
-    def _remove_partial_packs(self) -> None:
-        # A killed fetch leaves a partial pack, which no fetch continues.
-        for half in self.folder.glob("objects/pack/tmp_pack_*"):
-            with contextlib.suppress(OSError):
-                if time.time() - half.stat().st_mtime > _HALF_PACK_AGE_S:
-                    half.unlink()
+    def _remove_leftovers(self) -> None:
+        # A killed fetch leaves a partial pack that no fetch continues, and its view of the remote.
+        for pattern, remove in _LEFTOVERS:
+            for left in self.folder.glob(pattern):
+                with contextlib.suppress(OSError):
+                    if time.time() - left.lstat().st_mtime > _LEFTOVER_AGE_S:
+                        remove(left)
 
 
 class Mirrors:

@@ -1,9 +1,12 @@
-"""Updates refs of the remote: only ours, and only from the commit that we expect."""
+"""Updates refs of the remote: only ours, and only from the commit that we expect.
+
+A person's checkout that shows such a branch gets its files too, as `updateInstead` of git does it,
+but with the mirror's configuration: no filter, hook or monitor of the checkout runs.
+"""
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import msgspec
 
@@ -15,15 +18,13 @@ from gigafactory.factory.git.errors import (
     PushDenied,
     RefMoved,
 )
+from gigafactory.factory.git.git import GitLocation
+from gigafactory.factory.git.local_repo import LocalRepo
 from gigafactory.factory.git.mirror import Mirror, is_commit, require_ref
 
 PUSH_TIMEOUT_S = 900.0
+_EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 _OURS = re.compile(r"aq/(?:wip|job)/.+")
-_TO_A_CHECKOUT = "--receive-pack=git -c receive.denyCurrentBranch={} receive-pack"
-"""A local repo may have the base checked out: then git updates its files if they are unchanged.
-
-A checkout that a job has worked in has the files already.
-"""
 
 
 class RefUpdate(msgspec.Struct, frozen=True):
@@ -41,12 +42,12 @@ async def lock_checkout(mirror: Mirror) -> AsyncIterator[None]:
     Git updates the files before the branch: two pushes at once would take each other's files for
     changes of the person whose checkout it is. Raises GitTimeout.
     """
-    git_dir = Path(mirror.address.url) / ".git"
-    if mirror.address.scheme != "file" or not git_dir.is_dir():
+    repo = _checkout(mirror)
+    if repo is None:
         yield
         return
     try:
-        lock = await acquire(git_dir / "aq-ship.lock", within_s=PUSH_TIMEOUT_S)
+        lock = await acquire(repo.git_dir / "aq-ship.lock", within_s=PUSH_TIMEOUT_S)
     except TimeoutError:
         raise GitTimeout(
             ("push",), None, f"other runs are shipping into {mirror.address.name}"
@@ -100,18 +101,8 @@ async def delete_branches(mirror: Mirror, branches: Mapping[str, str]) -> dict[s
     for branch in branches:
         _pushable(branch, None)
     try:
-        await mirror.run(
-            "push",
-            "--quiet",
-            "--porcelain",
-            "--no-verify",
-            *(f"--force-with-lease=refs/heads/{name}:{at}" for name, at in branches.items()),
-            "--",
-            mirror.address.url,
-            *(f":refs/heads/{name}" for name in branches),
-            remote=True,
-            timeout_s=PUSH_TIMEOUT_S,
-        )
+        leases = (f"--force-with-lease=refs/heads/{name}:{at}" for name, at in branches.items())
+        await _push(mirror, *leases, refspecs=[f":refs/heads/{name}" for name in branches])
     except GitFailed as error:
         now = await remote_branches(mirror, "aq/*")
         return {
@@ -150,22 +141,17 @@ def _whole(commit: str) -> str:
 
 
 async def _update_refs(mirror: Mirror, *moves: RefUpdate, in_place: bool = False) -> None:
+    shown = _shown_branch(mirror, moves)
+    deployed = None if in_place else shown
+    if deployed is not None and deployed.commit is not None:
+        await update_files(mirror, mirror.local_repo(), deployed.expect, deployed.commit)
+    leases = (f"--force-with-lease=refs/heads/{each.branch}:{each.expect or ''}" for each in moves)
     try:
-        await mirror.run(
-            "push",
-            "--quiet",
-            "--porcelain",
-            "--no-verify",
-            "--no-follow-tags",
-            "--recurse-submodules=no",
+        await _push(
+            mirror,
             *(("--atomic",) if len(moves) > 1 else ()),
-            *(f"--force-with-lease=refs/heads/{each.branch}:{each.expect or ''}" for each in moves),
-            *_received(mirror, in_place=in_place),
-            "--",
-            mirror.address.url,
-            *(f"{each.commit or ''}:refs/heads/{each.branch}" for each in moves),
-            remote=True,
-            timeout_s=PUSH_TIMEOUT_S,
+            *leases,
+            refspecs=[f"{each.commit or ''}:refs/heads/{each.branch}" for each in moves],
         )
     except AtomicPushUnsupported:
         raise
@@ -174,13 +160,90 @@ async def _update_refs(mirror: Mirror, *moves: RefUpdate, in_place: bool = False
         now = [await remote_commit(mirror, each.branch) for each in moves]
         if now == [each.commit for each in moves]:
             return
+        if deployed is not None and deployed.commit is not None and deployed.expect is not None:
+            await update_files(mirror, mirror.local_repo(), deployed.commit, deployed.expect)
         for each, there in zip(moves, now, strict=True):
             if there != each.expect:
                 raise RefMoved(each.branch, expected=each.expect, now=there) from error
         raise
 
 
-def _received(mirror: Mirror, *, in_place: bool) -> tuple[str, ...]:
-    if mirror.address.scheme != "file":
-        return ()
-    return (_TO_A_CHECKOUT.format("ignore" if in_place else "updateInstead"),)
+async def _push(mirror: Mirror, *options: str, refspecs: Sequence[str]) -> None:
+    fixed = ("--quiet", "--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no")
+    with mirror.remote() as url:
+        await mirror.run(
+            *("push", *fixed, *options, "--", url, *refspecs),
+            remote=True,
+            timeout_s=PUSH_TIMEOUT_S,
+        )
+
+
+def _checkout(mirror: Mirror) -> LocalRepo | None:
+    """Return the remote if it is a checkout on this machine; else None."""
+    repo = mirror.local_repo() if mirror.address.scheme == "file" else None
+    return repo if repo is not None and repo.work_tree is not None else None
+
+
+def _shown_branch(mirror: Mirror, moves: Sequence[RefUpdate]) -> RefUpdate | None:
+    """Return the update of the branch that a person's checkout shows, if there is one.
+
+    Raises PushDenied for a branch that another worktree of the checkout shows.
+    """
+    repo = _checkout(mirror)
+    if repo is None:
+        return None
+    for each in moves:
+        if repo.is_checked_out_elsewhere(f"refs/heads/{each.branch}"):
+            said = f"{each.branch} is checked out in another worktree of {mirror.address.url}"
+            raise _denied(said)
+    return next((each for each in moves if f"refs/heads/{each.branch}" == repo.branch), None)
+
+
+async def update_files(mirror: Mirror, repo: LocalRepo, old: str | None, new: str) -> None:
+    """Update the files and the index of a checkout from one commit to another.
+
+    Succeeds if they are there already. Raises PushDenied if anything is changed or in the way.
+    """
+    place = _location(mirror, repo)
+    await mirror.run(
+        *("update-index", "-q", "--ignore-submodules", "--refresh"), place=place, codes=(0, 1)
+    )
+    if await _differs(mirror, place, "diff-files", "--"):
+        raise _denied("the checkout has changes that are not committed")
+    # A push that was interrupted has left the new files.
+    if not await _differs(mirror, place, "diff-index", "--cached", new, "--"):
+        return
+    if await _differs(mirror, place, "diff-index", "--cached", old or _EMPTY_TREE, "--"):
+        raise _denied("the checkout has staged changes")
+    try:
+        await mirror.run("read-tree", "-u", "-m", new, place=place)
+    except GitFailed as failed:
+        if type(failed) is not GitFailed:
+            raise
+        raise _denied(f"the files of the checkout cannot be updated: {failed.stderr}") from failed
+
+
+async def update_index(mirror: Mirror, repo: LocalRepo, commit: str) -> None:
+    """Update only the index of a checkout to a commit: its files have the content already.
+
+    Raises GitFailed.
+    """
+    place = _location(mirror, repo)
+    await mirror.run("read-tree", "--reset", commit, place=place)
+    await mirror.run(
+        *("update-index", "-q", "--ignore-submodules", "--refresh"), place=place, codes=(0, 1)
+    )
+
+
+async def _differs(mirror: Mirror, place: GitLocation, command: str, *rest: str) -> bool:
+    asked = (command, "--quiet", "--ignore-submodules", *rest)
+    return (await mirror.run(*asked, place=place, codes=(0, 1))).code == 1
+
+
+def _location(mirror: Mirror, repo: LocalRepo) -> GitLocation:
+    assert repo.work_tree is not None, "only a checkout has files"
+    return GitLocation(mirror.folder, repo.work_tree, repo.git_dir / "index")
+
+
+def _denied(why: str) -> PushDenied:
+    return PushDenied(("push",), 1, f"!\t[remote rejected] {why}")

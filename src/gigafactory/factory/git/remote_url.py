@@ -9,6 +9,8 @@ import msgspec
 from gigafactory.domain.errors import Refused
 from gigafactory.domain.manifest import repo as repos
 from gigafactory.domain.manifest.names import has_parent_segment
+from gigafactory.factory.core.allowed_folders import AllowedFolders
+from gigafactory.factory.git.local_repo import find_repo
 
 _SCP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*@(?P<host>\[[^\]]+\]|[^:/]+):")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -42,8 +44,8 @@ class AddressRefused(Refused):
 class AllowedRemotes(msgspec.Struct, frozen=True, kw_only=True):
     """What a factory allows besides https and ssh to other machines."""
 
-    folders: tuple[str, ...] = ()
-    """Absolute folders that may contain repos."""
+    folders: AllowedFolders = AllowedFolders()
+    """Folders of this machine that may contain repos."""
     hosts: tuple[str, ...] = ()
     """Host names that may be this machine itself or link-local."""
     plain: bool = False
@@ -75,7 +77,7 @@ class RemoteAddress(msgspec.Struct, frozen=True, kw_only=True):
 def parse_address(text: str, allowed: AllowedRemotes = AllowedRemotes()) -> RemoteAddress:  # noqa: B008 - frozen
     """Parse an https or ssh URL, `user@host:path`, or an absolute path in an allowed folder.
 
-    Raises AddressRefused, which says what is allowed.
+    Raises AddressRefused or Forbidden, which say what is allowed.
     """
     _check_text(text)
     if text.startswith("file://"):
@@ -110,13 +112,13 @@ def _check_text(text: str) -> None:
 
 
 def _local(path: str, allowed: AllowedRemotes) -> RemoteAddress:
-    folders = [folder.rstrip("/\\") for folder in allowed.folders]
     if has_parent_segment(path):
         raise AddressRefused(f"{path!r} must be an absolute path without `..`")
-    if not any(path.startswith((f"{folder}/", f"{folder}\\")) for folder in folders):
-        where = ", ".join(folders) or "nowhere: give the factory a folder of repos"
-        raise AddressRefused(f"{path!r} is not in an allowed folder; allowed are {where}")
-    return RemoteAddress(url=path, scheme="file")
+    real = allowed.folders.resolve_repo(path)
+    if (real / ".git").is_file():
+        # A linked worktree or submodule: its refs are in another repo.
+        allowed.folders.resolve_repo(str(find_repo(real).owner))
+    return RemoteAddress(url=str(real), scheme="file")
 
 
 def _remote(

@@ -27,8 +27,8 @@ class Repos:
     def address(self, repo: str) -> RemoteAddress:
         """Return the address of a repo, for clone and push.
 
-        Raises Forbidden for a repo that this factory does not serve, NotFound for an unknown name,
-        AddressRefused for a forbidden address.
+        Raises Forbidden or AddressRefused for a repo that this factory does not serve, NotFound
+        for an unknown name.
         """
         found = self._resolve(repo)
         if not any(fnmatch(text, glob) for text in {repo, found} for glob in self._served):
@@ -39,7 +39,7 @@ class Repos:
     def known_address(self, url: str) -> RemoteAddress:
         """Return the address of a repo that was served before, if it is still allowed.
 
-        Raises AddressRefused.
+        Raises AddressRefused, Forbidden.
         """
         return parse_address(url, self._allowed)
 

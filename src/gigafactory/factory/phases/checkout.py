@@ -59,7 +59,7 @@ async def checkout(run: ActiveRun) -> RunOutcome | None:
     path = run.equipment.data_dir.worktree(run.assignment.job_id)
     cwd = run.assignment.manifest.cwd
     if cwd is not None:
-        run.workspace = await open_in_place(run, cwd)
+        run.workspace = await retry_while_busy(open_in_place, run, cwd)
         if isinstance(run.workspace, RepoWorkspace):
             await seal_earlier_branches(run.workspace.mirror, run.assignment)
         await run.save_checkpoint()

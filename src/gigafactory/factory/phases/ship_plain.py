@@ -49,7 +49,7 @@ async def ship_to_plain_remote(
         in_place=in_place,
     )
     if in_place and isinstance(done, Merged):
-        await update_checkout(mirror, base)
+        await update_checkout(mirror, base, done.commit)
     match done:
         case None:
             run.stop_fenced()

@@ -15,6 +15,7 @@ from gigafactory.domain.job.run import Usage
 from gigafactory.domain.job.token_price import Prices
 from gigafactory.domain.job.worker_report import Report
 from gigafactory.engines.protocol.engine import Engine
+from gigafactory.factory.core.allowed_folders import AllowedFolders
 from gigafactory.factory.core.assignment import Assignment, RunFindings, RunOutcome
 from gigafactory.factory.core.data_dir import DataDir, make_private_folder, temp_folder
 from gigafactory.factory.core.stop import StopReason, StopSignal
@@ -75,8 +76,8 @@ class Equipment:
     factory_id: str
     prices: Prices = field(default_factory=dict)
     """Token prices for engines that do not report their cost."""
-    roots: tuple[Path, ...] = ()
-    """Folders below which jobs may work in place (`cwd`)."""
+    folders: AllowedFolders = field(default_factory=AllowedFolders)
+    """Folders in which jobs may work in place (`cwd`)."""
     timeouts: CommandTimeouts = field(default_factory=CommandTimeouts)
     checkpoint_every_s: float = 180.0
     mirrors: Mirrors

@@ -17,6 +17,7 @@ from gigafactory.factory.git.errors import (
 )
 from gigafactory.factory.git.remote_url import AddressRefused
 from gigafactory.factory.git.secret_scan import SecretInWork
+from gigafactory.factory.git.worktree import WorktreeBusy
 from gigafactory.factory.sandbox.sandbox import SandboxUnavailable
 
 DISK_FULL_ERRNOS = {errno.ENOSPC, errno.EDQUOT}
@@ -27,7 +28,7 @@ def outcome_of_exception(phase: str, error: Exception) -> RunOutcome:
     """Return the outcome of a run whose phase raised `error`."""
     reason = f"{phase}: {error}"[:2000]
     match error:
-        case RemoteUnavailable() | GitTimeout() | Unavailable():
+        case RemoteUnavailable() | GitTimeout() | Unavailable() | WorktreeBusy():
             # Not caused by the job: it is retried later.
             return RunOutcome(result=Result.OVERLOADED, reason=reason)
         case (

@@ -1,34 +1,50 @@
-"""Work in place (`cwd`): in a person's own folder, below the allowed roots."""
+"""Work in place (`cwd`): in a person's own folder, if the operator allows it."""
 
-from collections.abc import Sequence
+import asyncio
+import contextlib
 from pathlib import Path
 
 from gigafactory.domain.errors import Forbidden, NotFound
-from gigafactory.factory.git.git import GitLocation
+from gigafactory.factory.core.allowed_folders import AllowedFolders
+from gigafactory.factory.core.written_folders import WrittenFolders
 from gigafactory.factory.git.mirror import Mirror
+from gigafactory.factory.git.push import update_index
 from gigafactory.factory.git.remote_url import RemoteAddress
 from gigafactory.factory.git.workspace import PlainFolder, RepoWorkspace, Workspace
-from gigafactory.factory.git.worktree import AdoptedCheckout
+from gigafactory.factory.git.worktree import AdoptedCheckout, WorktreeBusy
+from gigafactory.factory.machine.detect import find_checkouts
+from gigafactory.factory.process.spawn import CannotStart
 from gigafactory.factory.run.active_run import ActiveRun
 
 
 class InPlaceFolder(PlainFolder):
     """A person's folder outside of any repo; it is neither emptied nor removed."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, written: WrittenFolders) -> None:
+        """Use a folder that `written` has as occupied."""
         self._path = path
+        self._written = written
+
+    @property
+    def writable(self) -> tuple[Path, ...]:
+        return (_unmoved(self._path),)
 
     async def quarantine(self, folder: Path) -> None:
         """Do nothing: the work stays in the folder."""
 
     async def remove(self) -> None:
-        """Do nothing: the folder belongs to a person."""
+        """Leave the folder: it belongs to a person."""
+        self.close()
+
+    def close(self) -> None:
+        self._written.leave(self._path)
 
 
 class InPlaceCheckout(RepoWorkspace):
     """A folder in a person's checkout: work goes to branches of that repo; HEAD stays."""
 
     folder: Path
+    written: WrittenFolders
 
     @property
     def path(self) -> Path:
@@ -36,41 +52,46 @@ class InPlaceCheckout(RepoWorkspace):
 
     @property
     def writable(self) -> tuple[Path, ...]:
-        return (self.worktree.path,)
+        return (_unmoved(self.worktree.path),)
 
     @property
     def readable(self) -> tuple[Path, ...]:
         return (self.worktree.path / ".git",)
 
+    async def remove(self) -> None:
+        await super().remove()
+        self.written.leave(self.worktree.path)
+
+    def close(self) -> None:
+        super().close()
+        self.written.leave(self.worktree.path)
+
+
+def _unmoved(folder: Path) -> Path:
+    """Return a folder that was judged by its real path, if that is still its real path."""
+    if folder.resolve() != folder:
+        raise CannotStart(f"cannot start anything in {folder}: a link was put in its place")
+    return folder
+
 
 def resolve_cwd(run: ActiveRun, cwd: str) -> Path:
-    """Return the folder that `cwd` names, with links resolved, if it is below a root.
+    """Return the folder that `cwd` names, with links resolved, if a job may work in it.
 
     Raises Forbidden, NotFound.
     """
-    allowed = [root.resolve() for root in run.equipment.roots]
-    folder = Path(cwd).resolve()
-    if folder.is_relative_to(run.equipment.data_dir.root.resolve()):
-        raise Forbidden(f"{cwd} is inside the factory's data folder: use another folder")
-    if not any(folder.is_relative_to(root) for root in allowed):
-        allowed_list = ", ".join(map(str, allowed)) or "none are named"
-        raise Forbidden(
-            f"{cwd} is not below a folder in which jobs may work in place;"
-            f" those are the setting factory.roots ({allowed_list})"
-        )
+    folder = run.equipment.folders.resolve(cwd)
     if not folder.is_dir():
         raise NotFound("folder", cwd, "this folder does not exist on this machine")
     return folder
 
 
-def find_checkout(folder: Path, roots: Sequence[Path]) -> Path | None:
-    """Return the checkout that contains a folder, if it is below a root; else None."""
-    allowed = [root.resolve() for root in roots]
-    above = (each for each in (folder, *folder.parents) if (each / ".git").exists())
-    found = next(above, None)
-    if found is None or not any(found.is_relative_to(root) for root in allowed):
-        return None
-    return found
+def find_checkout(folder: Path, folders: AllowedFolders) -> Path | None:
+    """Return the checkout that contains a folder, unless a job may have made it; else None."""
+    for each in (folder, *folder.parents):
+        if (each / ".git").exists():
+            with contextlib.suppress(Forbidden):
+                return folders.resolve_repo(str(each))
+    return None
 
 
 def repo_address(run: ActiveRun) -> RemoteAddress | None:
@@ -90,7 +111,7 @@ def _repo(run: ActiveRun) -> str | None:
     manifest = run.assignment.manifest
     if manifest.cwd is None:
         return manifest.repo
-    checkout = find_checkout(resolve_cwd(run, manifest.cwd), run.equipment.roots)
+    checkout = find_checkout(resolve_cwd(run, manifest.cwd), run.equipment.folders)
     return None if checkout is None else str(checkout)
 
 
@@ -101,9 +122,43 @@ async def open_in_place(run: ActiveRun, cwd: str) -> Workspace:
     """
     folder = resolve_cwd(run, cwd)
     address = repo_address(run)
-    if address is None:
-        run.log_line(f"works in {folder}, which is not in a repo")
-        return InPlaceFolder(folder)
+    written = run.equipment.folders.written
+    assert written is not None, "a factory that allows folders remembers which were written"
+    place = folder if address is None else Path(address.url)
+    if not written.occupy(place):
+        raise WorktreeBusy(f"{place} is in use by a run; nothing was changed there")
+    with contextlib.ExitStack() as undo:
+        undo.callback(written.leave, place)
+        workspace: Workspace
+        if address is None:
+            workspace = await _open_plain_folder(run, folder, written)
+        else:
+            workspace = await _open_checkout(run, address, folder, written)
+        undo.pop_all()
+    return workspace
+
+
+async def _open_plain_folder(
+    run: ActiveRun, folder: Path, written: WrittenFolders
+) -> InPlaceFolder:
+    """Return a folder without a repo.
+
+    Raises Forbidden if checkouts are in it: the job could change what git runs in them.
+    """
+    if inside := await asyncio.to_thread(find_checkouts, folder):
+        shown = ", ".join(inside[:5])
+        raise Forbidden(
+            f"{folder} contains checkouts ({shown}): name one of them, so that the job cannot"
+            " change the git folders of all"
+        )
+    written.add(folder)
+    run.log_line(f"works in {folder}, which is not in a repo")
+    return InPlaceFolder(folder, written)
+
+
+async def _open_checkout(
+    run: ActiveRun, address: RemoteAddress, folder: Path, written: WrittenFolders
+) -> InPlaceCheckout:
     mirror = await run.equipment.mirrors.open(address)
     branch = run.assignment.manifest.base or await mirror.default_branch()
     base = await mirror.resolve(branch)
@@ -114,18 +169,16 @@ async def open_in_place(run: ActiveRun, cwd: str) -> Workspace:
         base=base,
         secrets=run.equipment.secrets,
     )
-    place.folder = folder
+    place.folder, place.written = folder, written
     run.log_line(f"works in {folder}, on {branch} ({base[:12]})")
     return place
 
 
-async def update_checkout(mirror: Mirror, base: str) -> None:
+async def update_checkout(mirror: Mirror, base: str, commit: str) -> None:
     """Update the index of a checkout after its branch moved to the content of its files.
 
     Raises GitFailed.
     """
-    checkout = Path(mirror.address.url)
-    place = GitLocation(checkout / ".git", checkout)
-    head = await mirror.git.run("symbolic-ref", "-q", "--short", "HEAD", place=place, codes=(0, 1))
-    if head.text == base:
-        await mirror.git.run("reset", "--quiet", "--mixed", place=place)
+    repo = mirror.local_repo()
+    if repo.branch == f"refs/heads/{base}":
+        await update_index(mirror, repo, commit)

@@ -24,8 +24,8 @@ EMPTY_BYTES_MAX = 256 * 1024 * 1024
 """How much may be written to a folder that is shown empty: it lives in memory."""
 KERNEL = ("acpi", "asound", "bus", "fs", "irq", "mtrr", "scsi", "sys", "sysrq-trigger")
 """Parts of /proc that root may change without any capability; a factory may run as root."""
-SYSTEM = (
-    *("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"),
+KERNEL_VIEW = (
+    *("--dev", "/dev", "--proc", "/proc"),
     *(word for name in KERNEL for word in ("--ro-bind-try", f"/proc/{name}", f"/proc/{name}")),
 )
 
@@ -62,9 +62,11 @@ def options(
     words = [*ISOLATION]
     if network:
         words.append("--share-net")
-    words += SYSTEM
+    words += KERNEL_VIEW
     for place in mounts:
         words += _mount_options(place)
+    # The root itself is a file system in memory that has only what was mounted.
+    words += ("--remount-ro", "/")
     for name in sorted(env):
         words += ["--setenv", name, env[name]]
     return [*words, "--chdir", str(cwd)]
@@ -81,5 +83,7 @@ def _mount_options(place: Mount) -> list[str]:
             return ["--size", str(EMPTY_BYTES_MAX), "--tmpfs", path]
         case "empty" if place.is_folder:
             return ["--tmpfs", path, "--remount-ro", path]
+        case "link":
+            return ["--symlink", place.target, path]
         case "none" | "empty":
             return ["--ro-bind", "/dev/null", path]

@@ -1,11 +1,16 @@
 """Checks that a sandbox works by attempting what must fail in it."""
 
 import asyncio
+import contextlib
+import itertools
+import os
 import secrets
 import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+
+import msgspec
 
 from gigafactory.factory.process.orphans import new_mark
 from gigafactory.factory.process.process import CannotStart, ProcessLimits, Program, run
@@ -14,10 +19,19 @@ from gigafactory.factory.sandbox.confinement import SandboxTool, confine
 from gigafactory.factory.sandbox.egress import Egress
 
 PROBE_S = 30.0
+ENTRIES_MAX = 50
+DATA_FILES = ("admin.token", "fleet.db", "server.url", "factory/token")
+HOME_FILES = (
+    *(".netrc", ".git-credentials", ".npmrc", ".pypirc", ".docker/config.json", ".kube/config"),
+    *(".config/gh/hosts.yml", ".config/gcloud/credentials.db", ".cargo/credentials.toml"),
+    *(".claude/.credentials.json", ".codex/auth.json", ".gemini/oauth_creds.json"),
+    *(".local/share/uv/credentials/credentials.toml", ".local/share/opencode/auth.json"),
+)
 
 ATTEMPTS = """
 import os, pathlib, socket, sys
-inside, outside, secret, port = sys.argv[1:]
+inside, outside, port = sys.argv[1:]
+secrets = sys.stdin.buffer.read().split(b"\\0")
 def tried(name, attempt):
     try:
         print(name, "done" if attempt() else "failed", flush=True)
@@ -36,9 +50,18 @@ def proxy():
 def environ():
     entries = open("/proc/1/environ", "rb").read().split(b"\\0")
     return {entry.partition(b"=")[0] for entry in entries} - {b"", b"AQ_RUN"}
+def read():
+    for secret in secrets:
+        try:
+            with open(secret, "rb") as file:
+                if file.read(1):
+                    print("visible", repr(secret), flush=True)
+                    return True
+        except OSError:
+            pass
 tried("inside", lambda: write(inside))
 tried("outside", lambda: write(outside))
-tried("secret", lambda: pathlib.Path(secret).read_text())
+tried("secret", read)
 tried("connection", connect)
 tried("proxy", proxy)
 tried("kernel", lambda: open("/proc/sys/kernel/core_pattern", "a"))
@@ -55,15 +78,43 @@ FAULTS = {
 }
 
 
-async def probe(tool: SandboxTool, *, network: bool) -> str | None:
+class Exposure(msgspec.Struct, frozen=True):
+    """What every run of a factory is shown, and what it must not be able to read."""
+
+    readable: tuple[Path, ...] = ()
+    hidden: tuple[Path, ...] = ()
+    secrets: tuple[Path, ...] = ()
+    """Real files of this machine."""
+
+
+async def probe(
+    tool: SandboxTool,
+    *,
+    network: bool,
+    exposure: Exposure = Exposure(),  # noqa: B008 - frozen
+) -> str | None:
     """Return None if the sandbox holds, else what it lets through or why it does not start."""
     with tempfile.TemporaryDirectory(prefix="aq-probe-") as name:
         folder = _make_folder(name)
         listener = await asyncio.start_server(_hang_up, "127.0.0.1", 0)
         async with listener:
             port = listener.sockets[0].getsockname()[1]
-            heard = await _attempt(tool, folder, port, network=network)
+            heard = await _attempt(tool, folder, port, network=network, exposure=exposure)
     return evaluate(heard, network=network)
+
+
+def find_secrets(home: Path, data: Path) -> tuple[Path, ...]:
+    """Return files of this machine that no run may read: tokens, keys, the database."""
+    known = [data / name for name in DATA_FILES] + [home / name for name in HOME_FILES]
+    for folder in (data, home, home / ".ssh", home / ".aws", home / ".gnupg"):
+        with contextlib.suppress(OSError):
+            entries = itertools.islice(folder.iterdir(), ENTRIES_MAX)
+            known += [entry for entry in entries if entry.is_file()]
+    return tuple(dict.fromkeys(each for each in known if _is_readable(each)))
+
+
+def _is_readable(file: Path) -> bool:
+    return file.is_file() and os.access(file, os.R_OK)
 
 
 def _make_folder(name: str) -> Path:
@@ -87,22 +138,34 @@ def evaluate(heard: Iterable[str], *, network: bool) -> str | None:
     if said["inside"] != "done":
         return "a program in it cannot write to its own worktree"
     checked = [name for name in FAULTS if not (network and name == "connection")]
-    return next((FAULTS[name] for name in checked if said[name] == "done"), None)
+    fault = next((name for name in checked if said[name] == "done"), None)
+    if fault is None:
+        return None
+    shown = next((line for line in lines if line.startswith("visible ")), "")
+    return FAULTS[fault] + (f": {shown.partition(' ')[2]}" if fault == "secret" and shown else "")
 
 
-async def _attempt(tool: SandboxTool, folder: Path, port: int, *, network: bool) -> list[str]:
+async def _attempt(
+    tool: SandboxTool, folder: Path, port: int, *, network: bool, exposure: Exposure
+) -> list[str]:
     heard = _Output()
-    paths = (folder / "inside", folder / "outside", folder / "hidden" / "secret")
+    hidden = folder / "hidden"
     program = Program(
-        argv=(sys.executable, "-I", "-S", "-c", ATTEMPTS, *map(str, paths), str(port)),
+        argv=(
+            *(sys.executable, "-I", "-S", "-c", ATTEMPTS),
+            *(str(folder / "inside"), str(folder / "outside"), str(port)),
+        ),
         cwd=folder / "inside",
         env={"PATH": "/usr/bin:/bin"},
         mark=new_mark(),
+        stdin=b"\0".join(bytes(each) for each in (hidden / "secret", *exposure.secrets)),
     )
-    seen = view.resolve_mounts(
+    seen = view.build_mounts(
+        program,
         writable=[folder / "inside"],
-        readable=[Path(sys.prefix), Path(sys.base_prefix), folder / "outside"],
-        hidden=[folder / "hidden"],
+        readable=[*exposure.readable, folder / "outside"],
+        needed=[Path(sys.prefix), Path(sys.base_prefix)],
+        hidden=[*exposure.hidden, hidden],
     )
     try:
         async with confine(tool, program, seen, egress=None if network else Egress()) as wrapped:

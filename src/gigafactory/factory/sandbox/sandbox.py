@@ -18,12 +18,16 @@ from gigafactory.factory.sandbox.allow_list import SETTING, AllowList
 from gigafactory.factory.sandbox.bubblewrap import REQUIRED_OPTION, Bubblewrap
 from gigafactory.factory.sandbox.confinement import SandboxTool, confine
 from gigafactory.factory.sandbox.egress import Egress
-from gigafactory.factory.sandbox.probe import probe
+from gigafactory.factory.sandbox.probe import Exposure, probe
 from gigafactory.factory.sandbox.seatbelt import EXECUTABLE, Seatbelt
 from gigafactory.factory.sandbox.upstream_proxy import UpstreamProxy
 
 STRICTNESS: dict[Policy, int] = {"none": 0, "workspace": 1, "strict": 2}
 SWITCHED_OFF = "it is switched off (`factory.sandbox`)"
+YOLO_REMEDY = (
+    "repair or install it (`aq doctor` says how), or let yolo jobs do on this machine whatever its"
+    " user can do (`factory.yolo-without-sandbox = true`)"
+)
 
 
 class SandboxUnavailable(Refused):
@@ -47,21 +51,26 @@ class Sandbox:
         *,
         missing: Mapping[Policy, str] | None = None,
         egress: Egress | None = None,
-        readable: Iterable[Path] = (),
-        hidden: Iterable[Path] = (),
+        exposure: Exposure = Exposure(),  # noqa: B008 - frozen
+        yolo_unconfined: bool = False,
     ) -> None:
-        """`missing` says which policies are unavailable, and why; `egress` applies to `strict`."""
+        """`missing` says which policies are unavailable, and why; `egress` applies to `strict`.
+
+        With `yolo_unconfined`, the operator lets yolo jobs run without a sandbox.
+        """
         self._tool = tool
         self.minimum = minimum
         self.missing = dict(missing or {})
         self._egress = egress or Egress()
-        self._readable = tuple(readable)
-        self._hidden = (*view.HIDDEN, *hidden)
+        self._exposure = exposure
+        self._yolo_unconfined = yolo_unconfined
 
     @property
-    def fault(self) -> str:
-        """Return what is wrong with an installed sandbox that does not work; else an empty text."""
-        return self.missing.get("workspace", "") if self._tool is not None else ""
+    def no_yolo(self) -> str:
+        """Return why this factory takes no yolo jobs; an empty text if it takes them."""
+        if self.minimum != "none" or self._yolo_unconfined:
+            return ""
+        return self.missing.get("workspace", SWITCHED_OFF)
 
     @property
     def policies(self) -> tuple[Policy, ...]:
@@ -71,7 +80,7 @@ class Sandbox:
     def policy_for(self, policy: Policy | None, *, yolo: bool = False) -> Policy:
         """Return the policy that applies to a job that asks for `policy`.
 
-        Raises SandboxUnavailable, also for a yolo job if the sandbox does not work.
+        Raises SandboxUnavailable, also for a yolo job that would not be confined.
         """
         found = stricter(self.minimum, policy)
         if found in self.missing:
@@ -79,10 +88,10 @@ class Sandbox:
                 f"the job asks for the sandbox {found!r}, which is not available on this machine:"
                 f" {self.missing[found]}"
             )
-        if yolo and self.fault:
+        if yolo and found == "none" and self.no_yolo:
             raise SandboxUnavailable(
-                f"a yolo job needs a sandbox that works, but: {self.fault}; fix it, or switch it"
-                " off (`factory.sandbox`)"
+                f"a yolo job needs a sandbox, and this machine has none that works: {self.no_yolo};"
+                f" {YOLO_REMEDY}"
             )
         return found
 
@@ -100,25 +109,20 @@ class Sandbox:
     ) -> AsyncIterator[Program]:
         """Yield the program as it has to be started; it is served while the block lasts.
 
-        Paths in `needed` are visible even if they would be hidden, but never a whole home folder.
-        Paths in `emptied` exist without content. `report` is called for forbidden hosts. Raises
-        SandboxUnavailable or CannotStart.
+        Paths in `needed` are shown, but never a whole home. Paths in `emptied` exist without
+        content. `report` is called for forbidden hosts. Raises SandboxUnavailable or CannotStart.
         """
         held_to = self.policy_for(policy)
         if self._tool is None or held_to == "none":
             yield program
             return
         egress = self._egress if held_to == "strict" else None
-        needed = (
-            *view.NEEDED,
-            *view.program_folders(program),
-            *(gateway.required_paths() if egress else ()),
-            *needed,
-        )
-        seen = view.resolve_mounts(
+        seen = view.build_mounts(
+            program,
             writable=writable,
-            readable=(*view.exposed_paths(needed, self._hidden), *self._readable, *readable),
-            hidden=self._hidden,
+            readable=(*self._exposure.readable, *readable),
+            needed=(*(gateway.required_paths() if egress else ()), *needed),
+            hidden=self._exposure.hidden,
             emptied=emptied,
         )
         async with confine(self._tool, program, seen, egress=egress, report=report) as wrapped:
@@ -132,7 +136,7 @@ async def find_tool(path: str | None = None) -> tuple[SandboxTool | None, str]:
         return (Seatbelt(), "") if found else (None, f"{EXECUTABLE} is missing")
     executable = shutil.which("bwrap", path=path) if sys.platform == "linux" else None
     if executable is None:
-        return None, "bubblewrap is not installed (Linux: install the package `bubblewrap`)"
+        return None, "bubblewrap is not installed (Debian, Ubuntu: apt-get install bubblewrap)"
     said = await run_probe((executable, "--help"), env={}, limit_s=10.0)
     if REQUIRED_OPTION not in said.text:
         return None, f"{executable} does not know {REQUIRED_OPTION}: bubblewrap 0.8 or later does"
@@ -146,19 +150,28 @@ async def choose_sandbox(
     allow_hosts: Iterable[str] = (),
     readable: Iterable[Path] = (),
     hidden: Iterable[Path] = (),
+    secrets: Iterable[Path] = (),
+    yolo_unconfined: bool = False,
 ) -> Sandbox:
     """Return the sandbox of this factory: the demanded policy, else `workspace` if it works.
 
-    `environ` is the factory's own: it has the PATH of the tool and the upstream proxy. Raises
-    SandboxUnavailable if the demanded policy is unavailable, and Invalid for invalid hosts.
+    `environ` is the factory's own: it has the PATH of the tool and the upstream proxy. `secrets`
+    are files that a run must not be able to read; that is tried. Raises SandboxUnavailable if the
+    demanded policy is unavailable, and Invalid for invalid hosts.
     """
     allowed = AllowList.parse(allow_hosts)
     tool, missing = (
         (None, SWITCHED_OFF) if demanded == "none" else await find_tool(environ.get("PATH"))
     )
+    home = _home()
+    exposure = Exposure(
+        readable=(*view.toolchain_folders(home), *readable),
+        hidden=(*view.hidden_homes(home), *view.toolchain_credentials(home), *hidden),
+        secrets=tuple(secrets),
+    )
     faults: dict[Policy, str] = {"workspace": missing, "strict": missing}
     if tool is not None:
-        faults = await _faults(tool, allowed)
+        faults = await _faults(tool, allowed, exposure)
     if demanded is not None and demanded in faults:
         raise SandboxUnavailable(
             f"the sandbox {demanded!r} is required but not available: {faults[demanded]}"
@@ -169,14 +182,16 @@ async def choose_sandbox(
         least,
         missing=faults,
         egress=Egress(allowed, UpstreamProxy.from_environment(environ)),
-        readable=(*view.toolchain_folders(_home()), *readable),
-        hidden=hidden,
+        exposure=exposure,
+        yolo_unconfined=yolo_unconfined,
     )
 
 
-async def _faults(tool: SandboxTool, allowed: AllowList) -> dict[Policy, str]:
+async def _faults(tool: SandboxTool, allowed: AllowList, exposure: Exposure) -> dict[Policy, str]:
     """Return what does not work, all tried at once: a job may ask for more than is demanded."""
-    shared, alone = await asyncio.gather(probe(tool, network=True), probe(tool, network=False))
+    shared, alone = await asyncio.gather(
+        probe(tool, network=True, exposure=exposure), probe(tool, network=False, exposure=exposure)
+    )
     if alone is None and allowed.entries and not tool.own_network:
         alone = (
             f"on this system it has no network at all, but {SETTING} names hosts; leave it empty"

@@ -9,7 +9,6 @@ from gigafactory.factory.process.spawn import Program
 from gigafactory.factory.sandbox.filesystem import Mount
 
 EXECUTABLE = "/usr/bin/sandbox-exec"
-SYSTEM_HIDDEN = ("/Library/Keychains", "/private/var/db", "/Volumes")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/fd")
 
 
@@ -27,13 +26,15 @@ class Seatbelt:
 
 
 def profile(mounts: Sequence[Mount], *, network: bool) -> str:
-    """Return the rules: the system is readable, nothing writable, and each mount as it says."""
+    """Return the rules: nothing is readable or writable but for the mounts, each as it says."""
     rules = [
         "(version 1)",
         "(allow default)",
-        "(deny file-write*)",
-        *(f"(allow file-write* (subpath {_text(device)}))" for device in DEVICES),
-        *(f"(deny file-read* (subpath {_text(place)}))" for place in SYSTEM_HIDDEN),
+        "(deny file-read* file-write*)",
+        # Path lookup needs the metadata of parents and links, so their existence is not secret.
+        "(allow file-read-metadata)",
+        '(allow file-read* (literal "/") (subpath "/dev"))',
+        *(f"(allow file-read* file-write* (subpath {_text(device)}))" for device in DEVICES),
     ]
     for place in mounts:
         rules += _rules(place)
@@ -50,8 +51,9 @@ def _rules(place: Mount) -> list[str]:
             return [f"(allow file-read* file-write* {where})"]
         case "read":
             return [f"(allow file-read* {where})", f"(deny file-write* {where})"]
+        case "link":
+            return []
         case "none" | "empty":
-            # Path lookup needs the metadata of the parents, so their existence is not secret.
             return [
                 f"(deny file-read* file-write* {where})",
                 f"(allow file-read-metadata {where})",

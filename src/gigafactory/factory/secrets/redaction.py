@@ -19,7 +19,8 @@ NUMBER_CHARS_MAX = 12
 
 _SECRET_NAME = re.compile(
     r"token|secret|passw|passphrase|credential|api_?key|access_?key|private_?key|auth_?key"
-    r"|(?:^|_)(?:key|pat|dsn|pwd|auth)$",
+    # PWD alone is the folder in which a shell started us.
+    r"|(?:^|_)(?:key|pat|dsn|auth)$|_pwd$",
     re.IGNORECASE,
 )
 

@@ -11,6 +11,7 @@ from msgspec.structs import asdict, replace
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.coordinator.core.ports import JobQuery
 from gigafactory.domain.fleet.factory import EngineSeats, Factory, Vitals, health_score, is_online
+from gigafactory.domain.fleet.matching import SANDBOX_BROKEN
 from gigafactory.domain.job.job import RUNNING, Job, Stage, Step
 from gigafactory.domain.tenancy.access import Caller
 
@@ -47,6 +48,11 @@ class FactoryCard(NamedTuple):
         """Reported load of the machine by resource, from 0 to 1."""
         pressure = asdict(self.vitals.pressure) if self.vitals else {}
         return {name: share for name, share in pressure.items() if share is not None}
+
+    @property
+    def no_yolo(self) -> bool:
+        """Whether it takes no yolo jobs, because it has no sandbox that works."""
+        return SANDBOX_BROKEN in self.factory.capabilities
 
     @property
     def state(self) -> str:

@@ -121,7 +121,7 @@ async def test_the_work_of_a_real_engine_is_verified_pushed_and_counted(
     yard: Yard, model: FakeModel, engine: str
 ) -> None:
     environ = furnished(yard, engine, model.url("create_file"))
-    async with yard.factory(FACTORY, environ=environ):
+    async with yard.factory(FACTORY, environ=environ, yolo_without_sandbox=True):
         job_id = await submitted(yard, engine, verify="grep -q Hello hello.txt")
         done = await yard.rests(job_id)
         log = await yard.log(job_id)
@@ -152,7 +152,10 @@ async def test_a_real_engine_that_is_kept_strictly_reaches_its_model_and_nothing
     path = os.pathsep.join((environ["PATH"], search_path()))
     listed = (urlsplit(url).netloc,)
     async with yard.factory(
-        FACTORY, environ={**environ, "PATH": path}, sandbox="strict", allow_hosts=listed
+        FACTORY,
+        environ={**environ, "PATH": path},
+        sandbox="strict",
+        allow_hosts=listed,
     ):
         job_id = await submitted(yard, engine, verify="grep -q Hello hello.txt")
         done = await yard.rests(job_id)
@@ -173,7 +176,7 @@ async def test_an_engine_whose_limit_is_reached_cools_down_until_its_reset(
     yard: Yard, model: FakeModel, engine: str, credentials: Mapping[str, str]
 ) -> None:
     environ = furnished(yard, engine, model.url("usage_limit"), **credentials)
-    async with yard.factory(FACTORY, environ=environ):
+    async with yard.factory(FACTORY, environ=environ, yolo_without_sandbox=True):
         before = datetime.now(UTC)
         job_id = await submitted(yard, engine)
 
@@ -193,7 +196,7 @@ async def test_an_engine_that_is_not_let_in_is_unavailable_and_the_job_unharmed(
     yard: Yard, model: FakeModel, engine: str
 ) -> None:
     environ = furnished(yard, engine, model.url("auth"))
-    async with yard.factory(FACTORY, environ=environ):
+    async with yard.factory(FACTORY, environ=environ, yolo_without_sandbox=True):
         job_id = await submitted(yard, engine)
 
         async def tried() -> bool:
@@ -216,7 +219,7 @@ async def test_nothing_of_a_cancelled_engine_is_alive_afterwards(
     yard: Yard, model: FakeModel, engine: str
 ) -> None:
     environ = furnished(yard, engine, model.url("three_steps"))
-    async with yard.factory(FACTORY, environ=environ) as agent:
+    async with yard.factory(FACTORY, environ=environ, yolo_without_sandbox=True) as agent:
         job_id = await submitted(yard, engine)
         await in_the_middle(yard, job_id)
         [live] = run_registry.load_runs(yard.data_dir(FACTORY))
@@ -234,7 +237,7 @@ async def test_an_interrupted_engine_goes_on_in_its_own_session(
     yard: YardHere, model: FakeModel, engine: str
 ) -> None:
     environ = furnished(yard, engine, model.url("three_steps"))
-    async with yard.factory(FACTORY, environ=environ) as agent:
+    async with yard.factory(FACTORY, environ=environ, yolo_without_sandbox=True) as agent:
         job_id = await submitted(yard, engine)
         await in_the_middle(yard, job_id)
         agent.drain()
@@ -250,7 +253,7 @@ async def test_an_interrupted_engine_goes_on_in_its_own_session(
     assert session
     # A job that was handed back is kept from the same factory for a while.
     yard.clock.leap(EXCLUSION_TTL)
-    async with yard.factory(FACTORY, environ=environ):
+    async with yard.factory(FACTORY, environ=environ, yolo_without_sandbox=True):
         done = await yard.rests(job_id)
         log = await yard.log(job_id)
         assert (done["stage"], done["result"]) == ("testing", "ok"), log
@@ -264,7 +267,7 @@ async def test_an_engine_hears_in_its_own_session_what_a_reviewer_wants(
     yard: Yard, model: FakeModel, engine: str
 ) -> None:
     environ = furnished(yard, engine, model.url("reviewed"))
-    async with yard.factory(FACTORY, environ=environ):
+    async with yard.factory(FACTORY, environ=environ, yolo_without_sandbox=True):
         job_id = await submitted(yard, engine, reviewPolicy="manual")
         first = (await yard.rests(job_id, at="review"))["checkpoint"]
         wish = {"decision": "request-changes", "comment": "Say it twice."}
@@ -290,7 +293,7 @@ async def test_a_real_engine_asks_the_fleet_for_a_child_of_its_composite(
     environ = furnished(yard, engine, model.url("hands_in"))
     child = {"name": "plan", "body": "Plan it.", "engine": engine, "model": MODELS[engine]}
     more = {"repo": str(yard.remote.path), "yolo": yolo, "verify": "true"}
-    async with yard.factory(FACTORY, environ=environ):
+    async with yard.factory(FACTORY, environ=environ, yolo_without_sandbox=True):
         told = await yard.submit("# The roadmap\n", kind="composite", children=[child | more])
         planner = (await yard.people.get(f"/jobs/{told}/dag")).json()["nodes"][1]["id"]
         await yard.rests(planner)

@@ -68,7 +68,8 @@ async def test_a_repo_can_tell_an_agent_how_to_work_and_have_nothing_run(
 ) -> None:
     program, trace = planted(yard.folder, "planted")
     yard.remote.commit({**brought(program), GUIDES[engine]: "Be polite.\n"})
-    async with yard.factory(FACTORY, environ=furnished(yard, engine, model.url("create_file"))):
+    environ = furnished(yard, engine, model.url("create_file"))
+    async with yard.factory(FACTORY, environ=environ, yolo_without_sandbox=True):
         job_id = await submitted(yard, engine, yolo=yolo)
         done = await yard.rests(job_id)
         assert done["result"] == "ok", await yard.log(job_id)

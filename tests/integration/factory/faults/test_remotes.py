@@ -16,7 +16,7 @@ LATER = timedelta(seconds=31)
 
 @pytest_asyncio.fixture
 async def yard(tmp_path: Path) -> AsyncIterator[YardHere]:
-    async with a_yard(tmp_path) as made:
+    async with a_yard(tmp_path, served=True) as made:
         yield made
 
 

@@ -108,7 +108,7 @@ async def test_of_several_branches_all_move_or_none(tmp_path: Path) -> None:
 
 
 async def test_a_remote_that_moves_refs_one_by_one_gets_the_result_alone(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = World(tmp_path, served=True)
     place, commit = await delivering(world)
     plain_git(world.remote.path, "config", "receive.advertiseAtomic", "false")
     saved = world.remote.commit_of(EARLIER)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gigafactory.factory.core.allowed_folders import AllowedFolders
 from gigafactory.factory.git.commits import make_commit
 from gigafactory.factory.git.errors import GitFailed
 from gigafactory.factory.git.git import Git
@@ -24,7 +25,7 @@ async def test_a_checkout_of_a_person_follows_and_is_left_alone_when_it_was_chan
     theirs = tmp_path / "theirs"
     plain_git(tmp_path, "clone", "-q", str(world.remote.path), str(theirs))
     git = Git(local=True)
-    address = parse_address(str(theirs), AllowedRemotes(folders=(str(tmp_path),)))
+    address = parse_address(str(theirs), AllowedRemotes(folders=AllowedFolders(roots=(tmp_path,))))
     mirror = await Mirrors(tmp_path / "more-mirrors", git).open(address)
     base = await mirror.resolve("main")
     tree = await mirror.tree(base)
@@ -45,7 +46,7 @@ async def test_several_who_ship_into_one_checkout_wait_for_each_other(tmp_path: 
     world.remote.commit({"README.md": "Notes.\n"})
     theirs = tmp_path / "theirs"
     plain_git(tmp_path, "clone", "-q", str(world.remote.path), str(theirs))
-    address = parse_address(str(theirs), AllowedRemotes(folders=(str(tmp_path),)))
+    address = parse_address(str(theirs), AllowedRemotes(folders=AllowedFolders(roots=(tmp_path,))))
 
     async def shipped(number: int) -> Merged | MergeConflict | None:
         mirrors = Mirrors(tmp_path / f"machine-{number}", Git(local=True))

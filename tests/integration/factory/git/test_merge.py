@@ -152,7 +152,7 @@ async def test_the_same_work_shipped_by_two_at_once_comes_in_once(tmp_path: Path
 
 
 async def test_a_base_that_always_moves_ends_in_a_refusal(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = World(tmp_path, served=True)
     world.remote.commit({"a.txt": "1\n"})
     mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
     # The push finds that another one came first.
@@ -170,7 +170,7 @@ async def test_a_base_that_always_moves_ends_in_a_refusal(tmp_path: Path) -> Non
 
 
 async def test_a_protected_base_is_told_as_such(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = World(tmp_path, served=True)
     before = world.remote.commit({"a.txt": "1\n"})
     mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
     hook = world.remote.path / "hooks" / "update"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from gigafactory.factory.core.allowed_folders import AllowedFolders
 from gigafactory.factory.core.file_lock import FileLock
 from gigafactory.factory.git.errors import (
     EmptyRepo,
@@ -161,7 +162,9 @@ async def test_a_repo_that_is_not_there_is_missing_and_a_host_that_is_not_there_
     tmp_path: Path,
 ) -> None:
     world = World(tmp_path)
-    allowed = AllowedRemotes(folders=(str(tmp_path),), hosts=("127.0.0.1",), plain=True)
+    allowed = AllowedRemotes(
+        folders=AllowedFolders(roots=(tmp_path,)), hosts=("127.0.0.1",), plain=True
+    )
     nowhere = parse_address(f"{tmp_path}/nothing.git", allowed)
     with pytest.raises(GitNotFound):
         await world.mirrors.open(nowhere)

@@ -113,7 +113,7 @@ async def test_only_whole_commits_are_pushed(tmp_path: Path, commit: str) -> Non
 
 
 async def test_a_hook_of_the_remote_that_refuses_is_told_as_such(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = World(tmp_path, served=True)
     worktree = await world.worktree()
     [commit] = await snapshots(worktree, "1")
     hook = world.remote.path / "hooks" / "pre-receive"

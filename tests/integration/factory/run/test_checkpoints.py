@@ -66,7 +66,7 @@ class Watched:
 
 @pytest_asyncio.fixture
 async def watched(tmp_path: Path) -> AsyncIterator[Watched]:
-    async with a_yard(tmp_path) as yard, yard.factory(checkpoint_every=OFTEN_S):
+    async with a_yard(tmp_path, served=True) as yard, yard.factory(checkpoint_every=OFTEN_S):
         yield Watched(yard)
 
 

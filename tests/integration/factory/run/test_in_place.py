@@ -81,7 +81,7 @@ async def test_a_folder_without_a_repo_is_changed_and_never_removed(yard: Yard) 
         ("elsewhere", "factory.roots"),
         ("desk/missing", "does not exist"),
         ("desk/way-out", "factory.roots"),
-        ("desk/disk-mac-1", "inside the factory's data folder"),
+        ("desk/disk-mac-1", "inside the data folder of a factory"),
     ],
 )
 async def test_only_a_folder_below_an_allowed_root_is_worked_in(

@@ -198,3 +198,18 @@ async def test_a_job_waits_that_asks_for_more_than_any_factory_has(yard: Yard) -
         assert (await yard.job(asked))["stage"] == "queued"
         reasons = (await yard.people.get(f"/jobs/{asked}/explain")).text
         assert "it cannot run a job in sandbox strict" in reasons
+
+
+async def test_without_a_sandbox_no_yolo_job_is_taken_unless_the_operator_says_so(
+    yard: Yard,
+) -> None:
+    async with yard.factory(sandbox="none"):
+        job_id = await yard.submit("touch x", yolo=True)
+        plain = await yard.rests(await yard.submit("touch x"))
+        assert plain["result"] == "ok", "other jobs are"
+        told = (await yard.people.get(f"/jobs/{job_id}/explain")).text
+        assert "it has no sandbox that works, so it takes no yolo job" in told
+        assert "aq doctor" in told
+        assert (await yard.job(job_id))["stage"] == "queued"
+    async with yard.factory(sandbox="none", yolo_without_sandbox=True):
+        assert (await yard.rests(job_id))["result"] == "ok"

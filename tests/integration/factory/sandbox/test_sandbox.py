@@ -9,7 +9,7 @@ import pytest
 
 from gigafactory.domain.manifest.manifest import Sandbox as Policy
 from gigafactory.factory.process.process import ProcessLimits, Program
-from gigafactory.factory.sandbox.probe import probe
+from gigafactory.factory.sandbox.probe import find_secrets, probe
 from gigafactory.factory.sandbox.sandbox import Sandbox, SandboxUnavailable, choose_sandbox
 from tests.support.factory import real_sandbox as confining
 from tests.support.factory.programs import Heard, ran, shell, stopping_at
@@ -101,7 +101,9 @@ async def test_without_the_tool_none_is_had_and_the_reason_says_what_to_install(
         SandboxUnavailable, match=r"'strict', .* this machine: bubblewrap is not installed"
     ):
         found.policy_for("strict")
-    with pytest.raises(SandboxUnavailable, match=r"'workspace' is required .* install the package"):
+    with pytest.raises(
+        SandboxUnavailable, match=r"'workspace' is required .* apt-get install bubblewrap"
+    ):
         await choose_sandbox("workspace", environ={"PATH": "/nowhere"})
 
 
@@ -204,3 +206,55 @@ async def test_everything_in_the_sandbox_ends_with_it(sandbox: Sandbox, work: Pa
 async def test_input_and_answers_go_through(sandbox: Sandbox, work: Path, policy: Policy) -> None:
     program = shell("cat; pwd", cwd=work, stdin=b"hello\n")
     assert await confining.said_in(sandbox, program, policy=policy) == ["hello", str(work)]
+
+
+@pytest.fixture
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The home and the data of a service, in a folder that every run is shown."""
+    home, data = tmp_path / "opt" / "svc", tmp_path / "opt" / "gf"
+    for file in (".ssh/id_ed25519", ".aws/credentials", ".local/share/uv/credentials/c.toml"):
+        (home / file).parent.mkdir(parents=True)
+        (home / file).write_text("hush-hush")
+    (data / "factory").mkdir(parents=True)
+    for file in ("admin.token", "fleet.db", "factory/token"):
+        (data / file).write_text("hush-hush")
+    (home / ".local/share/uv/python").mkdir()
+    (home / ".local/share/uv/python/readme").write_text("shown")
+    monkeypatch.setenv("HOME", str(home))
+    return tmp_path / "opt"
+
+
+async def test_homes_and_data_are_hidden_wherever_they_are(service: Path, work: Path) -> None:
+    secrets = find_secrets(service / "svc", service / "gf")
+    assert {service / "gf" / "admin.token", service / "svc" / ".ssh" / "id_ed25519"} <= {*secrets}
+    found = await choose_sandbox(
+        None,
+        environ={"PATH": search_path()},
+        readable=[service, Path(sys.base_prefix)],
+        hidden=[service / "gf"],
+        secrets=secrets,
+    )
+    if found.missing:
+        pytest.skip(found.missing["workspace"])
+    told = await said_in(found, work, f"cd {service}; grep -rs hush .; find . -type f")
+    assert told == ["./svc/.local/share/uv/python/readme"]
+
+
+async def test_a_sandbox_that_shows_a_real_secret_does_not_hold(service: Path) -> None:
+    found = await choose_sandbox(
+        None,
+        environ={"PATH": search_path()},
+        readable=[service, Path(sys.base_prefix)],
+        secrets=[service / "gf" / "admin.token"],
+    )
+    assert "can read hidden files" in found.missing["workspace"]
+    assert "gf/admin.token" in found.missing["workspace"]
+    assert found.no_yolo
+
+
+async def test_other_top_level_folders_are_not_there(sandbox: Sandbox, work: Path) -> None:
+    [shown] = await said_in(sandbox, work, "echo /*")
+    usual = {"bin", "dev", "etc", "home", "lib", "lib32", "lib64", "libx32", "nix", "gnu", "opt"}
+    usual |= {"proc", "root", "run", "sbin", "sys", "tmp", "usr", "var", work.parts[1], "Users"}
+    assert {Path(each).name for each in shown.split()} <= usual
+    assert await said_in(sandbox, work, "ls /var /sys") == ["/sys:", "devices", "", "/var:", "tmp"]

@@ -51,7 +51,10 @@ def engines(ask: Ask) -> list[str | None]:
             wanting(yolo=True),
             {"capabilities": ("sandbox:none", "sandbox:broken")},
             "sandbox",
-            "its sandbox failed its self-test, so it takes no yolo job",
+            (
+                "it has no sandbox that works, so it takes no yolo job; install one there"
+                " (`aq doctor` says how), or set factory.yolo-without-sandbox"
+            ),
         ),
     ],
 )

@@ -9,11 +9,10 @@ import pytest
 from gigafactory.domain.manifest.manifest import Sandbox as Policy
 from gigafactory.factory.process.spawn import EXTRA_INPUT, CannotStart, Program
 from gigafactory.factory.run.failure import outcome_of_exception
-from gigafactory.factory.sandbox import filesystem as view
-from gigafactory.factory.sandbox.bubblewrap import SYSTEM, Bubblewrap, options
+from gigafactory.factory.sandbox.bubblewrap import KERNEL_VIEW, Bubblewrap, options
 from gigafactory.factory.sandbox.filesystem import Mount, access_of
-from gigafactory.factory.sandbox.probe import evaluate
-from gigafactory.factory.sandbox.sandbox import Sandbox, SandboxUnavailable, stricter
+from gigafactory.factory.sandbox.probe import Exposure, evaluate
+from gigafactory.factory.sandbox.sandbox import SWITCHED_OFF, Sandbox, SandboxUnavailable, stricter
 from gigafactory.factory.sandbox.seatbelt import Seatbelt, profile
 
 MARK = "0123456789abcdef0123456789abcdef"
@@ -72,7 +71,7 @@ def test_bubblewrap_sees_the_system_read_only_and_each_place_as_it_is_said() -> 
     assert options(SEEN, env={"B": "2", "A": "1"}, cwd=WORK, network=False) == [
         *("--unshare-all", "--unshare-user", "--disable-userns"),
         *("--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"),
-        *SYSTEM,
+        *KERNEL_VIEW,
         *(
             "--size",
             "268435456",
@@ -85,15 +84,24 @@ def test_bubblewrap_sees_the_system_read_only_and_each_place_as_it_is_said() -> 
             "/f/w/.git",
             "/f/w/.git",
         ),
+        *("--remount-ro", "/"),
         *("--setenv", "A", "1", "--setenv", "B", "2"),
         *("--chdir", "/f/w"),
     ]
 
 
-def test_bubblewrap_shows_the_system_and_the_kernel_s_settings_read_only() -> None:
-    words = " ".join(SYSTEM)
-    assert words.startswith("--ro-bind / / --dev /dev --proc /proc --ro-bind-try ")
+def test_bubblewrap_shows_nothing_of_the_machine_by_itself() -> None:
+    words = " ".join(options((), env={}, cwd=WORK, network=True))
+    assert "--ro-bind / /" not in words
+    assert "--dev /dev --proc /proc --ro-bind-try " in words
     assert "--ro-bind-try /proc/sys /proc/sys" in words
+    assert words.endswith("--remount-ro / --chdir /f/w")
+
+
+def test_a_link_is_made_again() -> None:
+    place = Mount(Path("/lib"), "link", is_folder=False, target="usr/lib")
+    assert "--symlink usr/lib /lib" in " ".join(options([place], env={}, cwd=WORK, network=True))
+    assert "/lib" not in profile([place], network=True)
 
 
 def test_bubblewrap_shares_the_network_only_when_it_may() -> None:
@@ -110,7 +118,13 @@ def test_a_hidden_file_becomes_an_empty_one() -> None:
 
 def test_the_profile_of_macos_names_each_place_after_those_above_it() -> None:
     rules = profile(SEEN, network=False).splitlines()
-    assert rules[:3] == ["(version 1)", "(allow default)", "(deny file-write*)"]
+    assert rules[:5] == [
+        "(version 1)",
+        "(allow default)",
+        "(deny file-read* file-write*)",
+        "(allow file-read-metadata)",
+        '(allow file-read* (literal "/") (subpath "/dev"))',
+    ]
     assert rules[-6:] == [
         '(deny file-read* file-write* (subpath "/f"))',
         '(allow file-read-metadata (subpath "/f"))',
@@ -191,19 +205,26 @@ def test_a_job_is_refused_only_what_does_not_hold() -> None:
         sandbox.policy_for("strict")
 
 
-def test_a_yolo_job_is_refused_where_the_sandbox_is_there_and_does_not_hold() -> None:
-    leaky = Sandbox(Remembering(), "none", missing={"workspace": "it leaks", "strict": "it leaks"})
-    assert leaky.policy_for(None) == "none"
-    with pytest.raises(
-        SandboxUnavailable, match=r"yolo job needs a sandbox that works, but: it leaks"
-    ):
-        leaky.policy_for(None, yolo=True)
+@pytest.mark.parametrize("tool", [None, Remembering()], ids=["missing", "broken"])
+def test_a_yolo_job_is_refused_where_no_sandbox_works(tool: Remembering | None) -> None:
+    none = Sandbox(tool, "none", missing={"workspace": "it leaks", "strict": "it leaks"})
+    assert none.policy_for(None) == "none", "other jobs run"
+    assert none.no_yolo == "it leaks"
+    with pytest.raises(SandboxUnavailable, match=r"has none that works: it leaks; .*`aq doctor`"):
+        none.policy_for(None, yolo=True)
 
 
-def test_a_yolo_job_runs_in_a_sandbox_that_holds_and_where_there_is_none() -> None:
+def test_a_yolo_job_is_refused_where_the_sandbox_is_switched_off() -> None:
+    off = Sandbox(None, "none", missing={"workspace": SWITCHED_OFF, "strict": SWITCHED_OFF})
+    with pytest.raises(SandboxUnavailable, match=r"factory\.yolo-without-sandbox = true"):
+        off.policy_for(None, yolo=True)
+
+
+def test_a_yolo_job_runs_in_a_sandbox_or_where_the_operator_says_so() -> None:
     assert Sandbox(Remembering(), "workspace").policy_for(None, yolo=True) == "workspace"
-    off = Sandbox(None, "none", missing={"workspace": "off", "strict": "off"})
-    assert off.policy_for(None, yolo=True) == "none"
+    missing: dict[Policy, str] = {"workspace": "off", "strict": "off"}
+    off = Sandbox(None, "none", missing=missing, yolo_unconfined=True)
+    assert (off.policy_for(None, yolo=True), off.no_yolo) == ("none", "")
 
 
 async def test_what_the_factory_keeps_is_hidden_but_for_the_worktree_in_it(tmp_path: Path) -> None:
@@ -211,7 +232,7 @@ async def test_what_the_factory_keeps_is_hidden_but_for_the_worktree_in_it(tmp_p
     for folder in (work, git):
         folder.mkdir()
     tool = Remembering()
-    sandbox = Sandbox(tool, "workspace", hidden=[tmp_path])
+    sandbox = Sandbox(tool, "workspace", exposure=Exposure(hidden=(tmp_path,)))
     await confined(sandbox, a_program(work), writable=[work], readable=[git])
     assert access_of(tmp_path / "token", tool.seen) == "none"
     assert access_of(work / "a.py", tool.seen) == "write"
@@ -230,30 +251,11 @@ async def test_a_program_that_lies_in_a_hidden_place_is_shown_with_what_it_came_
     link.parent.mkdir()
     link.symlink_to(script)
     tool = Remembering()
-    sandbox = Sandbox(tool, "workspace", hidden=[tmp_path])
+    sandbox = Sandbox(tool, "workspace", exposure=Exposure(hidden=(tmp_path,)))
     await confined(sandbox, a_program(Path("/"), str(link)))
     assert access_of(link, tool.seen) == "read"
     assert access_of(modules / "other" / "index.js", tool.seen) == "read"
     assert access_of(tmp_path / "token", tool.seen) == "none"
-
-
-def test_a_virtual_environment_is_shown_whole(tmp_path: Path) -> None:
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "pyvenv.cfg").touch()
-    assert view.package_folder(tmp_path / "bin" / "aider") == tmp_path
-    assert view.package_folder(Path("/opt/x/bin/tool")) == Path("/opt/x/bin")
-
-
-def test_toolchains_that_live_in_a_home_are_shown_and_nothing_beside_them(tmp_path: Path) -> None:
-    for name in (".pyenv", ".nvm", ".ssh"):
-        (tmp_path / name).mkdir()
-    assert set(view.toolchain_folders(tmp_path)) == {tmp_path / ".pyenv", tmp_path / ".nvm"}
-
-
-def test_a_home_folder_is_not_exposed_as_a_whole_for_a_program_in_it() -> None:
-    assert view.is_home(Path.home())
-    assert view.is_home(Path("/home/me"))
-    assert not view.is_home(Path("/home/me/bin"))
 
 
 async def test_a_program_that_does_not_exist_is_refused_before_the_sandbox_starts(
@@ -298,6 +300,13 @@ def test_a_sandbox_in_which_all_attempts_fail_holds() -> None:
 def test_a_sandbox_that_lets_something_through_does_not_hold(leak: str, said: str) -> None:
     heard = [f"{leak} done" if line.startswith(leak) else line for line in HOLDS]
     assert said in (evaluate(heard, network=False) or "")
+
+
+def test_the_secret_that_can_be_read_is_named() -> None:
+    heard = [*HOLDS, "visible b'/data/admin.token'", "secret done"]
+    assert evaluate(heard, network=False) == (
+        "a program in it can read hidden files: b'/data/admin.token'"
+    )
 
 
 def test_the_network_may_be_reached_where_it_is_shared() -> None:

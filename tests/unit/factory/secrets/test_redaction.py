@@ -220,3 +220,8 @@ def test_the_values_of_secret_named_variables_are_secrets() -> None:
         "KEYBOARD": "qwertz-de",
     }
     assert set(secret_values(environ)) == {"tttttt", "kkkkkkkk", "pppppp", "ssssss"}
+
+
+def test_the_folder_of_a_shell_is_not_a_password() -> None:
+    environ = {"PWD": "/home/me/projects", "OLDPWD": "/home/me", "DB_PWD": "dddddddd"}
+    assert secret_values(environ) == ("dddddddd",)
