@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
@@ -11,7 +12,6 @@ from threading import Thread
 from typing import Any, NamedTuple
 
 import httpx
-import uvicorn
 from litestar import Litestar
 
 from gigafactory.blobs.files import FileBlobs
@@ -21,6 +21,8 @@ from gigafactory.dispatch.local import LocalDispatch
 from gigafactory.domain.tenancy.access import Caller, Role
 from gigafactory.profiles import shipped
 from gigafactory.server.app import create_application
+from gigafactory.server.connections import ConnectionLimits
+from gigafactory.server.http_server import HttpServer
 from gigafactory.store.memory import MemoryStore
 from gigafactory.system.clock import SystemClock
 from gigafactory.system.ids import RandomIds
@@ -177,6 +179,7 @@ async def a_server(
     store: Store | None = None,
     clock: Clock | None = None,
     blobs: Blobs | None = None,
+    limits: ConnectionLimits | None = None,
     **options: Any,  # noqa: ANN401 - those of application
 ) -> AsyncIterator[Server]:
     """A running server over a new coordinator; `options` are those of `application`."""
@@ -184,7 +187,7 @@ async def a_server(
     async with coordinator.running():
         admin = await coordinator.tokens.issue(SYSTEM, "admin", Role.ADMIN, ("*",))
         app = create_application(coordinator, **options)
-        async with serving(app) as url:
+        async with serving(app, limits) as url:
             yield Server(
                 url=url,
                 admin_token=admin.secret,
@@ -221,27 +224,18 @@ def a_server_apart(
 
 
 @asynccontextmanager
-async def serving(app: Litestar) -> AsyncIterator[str]:
+async def serving(app: Litestar, limits: ConnectionLimits | None = None) -> AsyncIterator[str]:
     """The address at which an application answers while the block lasts."""
-    config = uvicorn.Config(
-        app,
-        host="127.0.0.1",
-        port=0,
-        log_config=None,
-        access_log=False,
-        # Client and server share one loop: a long step of a test must not end a connection.
-        timeout_keep_alive=75,
-    )
-    server = uvicorn.Server(config)
-    config.load()
-    server.lifespan = config.lifespan_class(config)
-    await server.startup()
-    port = server.servers[0].sockets[0].getsockname()[1]
-    loop = asyncio.create_task(server.main_loop())
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.should_exit = True
-        await loop
-        app.state.streams.close()
-        await server.shutdown()
+    server = HttpServer(app, limits=limits, stop=app.state.streams.close)
+    server.config.load()
+    server.lifespan = server.config.lifespan_class(server.config)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        await server.startup([listener])
+        loop = asyncio.create_task(server.main_loop())
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            await loop
+            await server.shutdown()

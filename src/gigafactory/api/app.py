@@ -93,7 +93,10 @@ def create_app(
     Call `app.state.streams.close()` to end open streams before the server stops.
     """
     authn = Authenticator(
-        coordinator.tokens, rates or RateLimiter(), failed_attempts or FailedAttempts()
+        coordinator.tokens,
+        rates or RateLimiter(),
+        failed_attempts or FailedAttempts(),
+        coordinator.wrong_secrets,
     )
     shared = {
         "coordinator": coordinator,

@@ -11,6 +11,7 @@ from litestar.datastructures import State
 from gigafactory.api.http.authn import Authenticator
 from gigafactory.api.http.decoding import decode_json, decode_query
 from gigafactory.api.http.limits import REQUEST_BYTES_MAX
+from gigafactory.api.http.sse import OpenStreams, TokenStreams
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.domain.errors import Forbidden, Malformed, NotFound, TooLarge
 from gigafactory.domain.tenancy.access import Caller
@@ -44,6 +45,14 @@ class ApiRequest(Request[Any, Any, State]):
         """The client's address."""
         client = self.scope.get("client")
         return client[0] if client else "unknown"
+
+    def streams_of(self, caller: Caller) -> TokenStreams:
+        """Return where to register a stream of the caller.
+
+        Raises TooManyRequests if its token has too many open ones.
+        """
+        streams: OpenStreams = self.app.state.streams
+        return streams.of(caller)
 
     async def caller(self) -> Caller:
         """Return the caller; refuse an agent with a job token.

@@ -43,7 +43,7 @@ TAG = "Factories"
 async def enroll(request: ApiRequest) -> ASGIApp:
     """Exchange an enrollment secret for the factory's token; it is shown once."""
     doc = await request.json_body(EnrollDoc)
-    async with request.authn.counting_failures(request.address):
+    with request.authn.counting_failures(request.address):
         member = await request.coordinator.enrolment.enroll(
             doc.secret, doc.factory_id, os=doc.os, labels=doc.labels
         )
@@ -162,12 +162,13 @@ async def stream_offers(request: ApiRequest) -> ASGIApp:
     """
     caller = await request.caller()
     factory_id = request.path_name("factory_id", "factory")
+    streams = request.streams_of(caller)
     stack = AsyncExitStack()
     messages = await stack.enter_async_context(
         request.coordinator.offer_streams.stream(caller, factory_id)
     )
     pieces = _offers(request.coordinator, caller, messages)
-    return sse.EventStream(pieces, request.app.state.streams, then=stack.aclose)
+    return sse.EventStream(pieces, streams, then=stack.aclose)
 
 
 async def _offers(
