@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import httpx
 from litestar import Litestar
 
+from gigafactory.api.http.hosts import ServedHosts
 from gigafactory.blobs.files import FileBlobs
 from gigafactory.coordinator.coordinator import Coordinator, CoordinatorSettings
 from gigafactory.coordinator.core.ports import Blobs, Clock, Store
@@ -29,6 +30,7 @@ from gigafactory.system.ids import RandomIds
 
 SYSTEM = Caller(actor="system:tests", role=Role.ADMIN, products=("*",))
 API = "/api/fleet"
+PAGES_HOST = "gigafactory-test.localhost"
 
 Prepare = Callable[["Server"], Awaitable[None]]
 
@@ -57,7 +59,9 @@ class Server:
     """A coordinator that answers on loopback."""
 
     url: str
-    """Without a path: `http://127.0.0.1:…`."""
+    """For programs, without a path: `http://127.0.0.1:…`."""
+    pages: str
+    """For browsers, without a path."""
     admin_token: str
     coordinator: Coordinator
     app: Litestar
@@ -76,6 +80,11 @@ class Server:
         invited = await self.coordinator.enrolment.invite(SYSTEM, tuple(products))
         made = await self.coordinator.enrolment.enroll(invited.secret, factory_id)
         return made.token
+
+    def browser(self, **options: Any) -> httpx.AsyncClient:  # noqa: ANN401 - those of httpx
+        """A client of the pages; only browsers resolve their host name by themselves."""
+        host = {"host": self.pages.removeprefix("http://")}
+        return httpx.AsyncClient(base_url=self.url, headers=host, timeout=30, **options)
 
     def client(
         self, token: str | None = None, *, product: str | None = "notes", **headers: str
@@ -186,10 +195,12 @@ async def a_server(
     coordinator = a_coordinator(folder, store=store, clock=clock, blobs=blobs)
     async with coordinator.running():
         admin = await coordinator.tokens.issue(SYSTEM, "admin", Role.ADMIN, ("*",))
+        options.setdefault("hosts", ServedHosts(pages=frozenset({PAGES_HOST}), local=PAGES_HOST))
         app = create_application(coordinator, **options)
         async with serving(app, limits) as url:
             yield Server(
                 url=url,
+                pages=url.replace("127.0.0.1", PAGES_HOST),
                 admin_token=admin.secret,
                 coordinator=coordinator,
                 app=app,

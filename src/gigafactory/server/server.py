@@ -13,16 +13,17 @@ from pathlib import Path
 import structlog
 from litestar import Litestar
 
+from gigafactory.api.http.hosts import ServedHosts
 from gigafactory.api.http.limits import RateLimiter
-from gigafactory.api.http.middleware import LOOPBACK
 from gigafactory.config.data_dir import ADMIN_TOKEN, SERVER_URL, read_line
 from gigafactory.config.loading import warnings
-from gigafactory.config.settings import Config, ServerSettings
+from gigafactory.config.settings import Config
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.domain.errors import Unauthenticated, Unavailable
 from gigafactory.domain.tenancy.access import Caller, Role
 from gigafactory.server.app import create_application
 from gigafactory.server.connections import limits_within, raise_file_limit
+from gigafactory.server.hosts import ensure_pages_host, served_hosts
 from gigafactory.server.http_server import HttpServer
 from gigafactory.system import logging as log
 from gigafactory.system.atomic_file import write_atomically
@@ -37,6 +38,9 @@ class ServerReady:
     """Address and first token of a server that is ready."""
 
     url: str
+    """For programs."""
+    pages: str
+    """For browsers."""
     token_file: Path
     login: str
     """URL that signs one browser in, once."""
@@ -72,9 +76,12 @@ async def _serve(
         token_file = await ensure_admin_token(coordinator, config.data)
         with _listen(config.server.host, config.server.port) as listener:
             url = _url(config.server.host, listener)
-            ready = ServerReady(url, token_file, await _login_url(coordinator, token_file, url))
+            hosts = served_hosts(config.server, ensure_pages_host(config.data))
+            pages = hosts.pages_url("http", url.removeprefix("http://"))
+            login = await _login_url(coordinator, token_file, pages)
+            ready = ServerReady(url, pages, token_file, login)
             with _publish_url(config.data, ready.url) as advertise:
-                app = _app(config, coordinator)
+                app = _app(config, coordinator, hosts)
                 tune_garbage_collection()
                 limits = limits_within(raise_file_limit())
                 server = HttpServer(app, limits=limits, stop=app.state.streams.close)
@@ -169,18 +176,12 @@ def _publish_url(data: Path, url: str) -> Iterator[Callable[[], None]]:
             file.unlink(missing_ok=True)
 
 
-def _hosts(server: ServerSettings) -> set[str] | None:
-    """Return the accepted host names; prevents DNS rebinding."""
-    on_loopback = server.host in {"127.0.0.1", "localhost", "::1"}
-    return {*LOOPBACK, *server.hosts} if on_loopback or server.hosts else None
-
-
-def _app(config: Config, coordinator: Coordinator) -> Litestar:
+def _app(config: Config, coordinator: Coordinator, hosts: ServedHosts) -> Litestar:
     limits = config.limits
     rates = RateLimiter(per_second=limits.requests_per_second, burst=limits.burst)
     return create_application(
         coordinator,
-        hosts=_hosts(config.server),
+        hosts=hosts,
         rates=rates,
         metrics_open=config.server.metrics_open,
     )

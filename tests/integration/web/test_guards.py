@@ -6,7 +6,6 @@ from html.parser import HTMLParser
 from importlib.resources import files
 from pathlib import Path
 
-import httpx
 import pytest_asyncio
 
 from gigafactory.coordinator.core.ports import PAGE_MAX, AnyRecord, JobQuery
@@ -123,7 +122,7 @@ async def test_viewer_can_see_but_not_act(server: Server) -> None:
 
 async def test_program_token_is_not_accepted_as_cookie(server: Server) -> None:
     for secret in (server.admin_token, await server.factory_token("mac-1")):
-        async with httpx.AsyncClient(base_url=server.url, cookies={"gf_session": secret}) as http:
+        async with server.browser(cookies={"gf_session": secret}) as http:
             assert (await http.get("/live/whoami")).status_code == 401
 
 

@@ -16,7 +16,7 @@ from gigafactory.domain.errors import (
 )
 from gigafactory.domain.job import event_types
 from gigafactory.domain.manifest.names import slug
-from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.access import Caller, TokenKind
 
 _KEY = re.compile(rb"[\x21-\x7e]{1,200}")
 _SECRET_BYTES_MAX = 200
@@ -46,7 +46,12 @@ class Authenticator:
         secret = _secret(headers.get(b"authorization"))
         product = _product(headers.get(b"x-product-id"))
         key = _request_key(headers.get(b"idempotency-key"))
-        return await self.authenticate(secret, product, key, address)
+        caller = await self.authenticate(secret, product, key, address)
+        if caller.token is not None and caller.token.for_ is TokenKind.LOGIN:
+            # A session that leaves its browser must be of no use.
+            self._failed(address)
+            raise Unauthenticated("this is the session of a browser; programs need a token")
+        return caller
 
     async def authenticate(
         self, secret: str, product: str | None, key: str | None, address: str

@@ -24,7 +24,6 @@ from gigafactory.domain.job.artifact import (
 from gigafactory.web.site.rendering import render_page, see_other
 from gigafactory.web.site.session import (
     WebForm,
-    base_url,
     read_form,
     require_session,
     require_upload_session,
@@ -109,7 +108,7 @@ async def share_artifact(request: ApiRequest) -> ASGIApp:
         session,
         "shared.html",
         artifact=link.artifact,
-        url=base_url(request) + path,
+        url=request.api_url + path,
         valid_for=LINK_TTL,
     )
 

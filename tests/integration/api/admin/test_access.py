@@ -6,8 +6,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from gigafactory.api.http.hosts import LOOPBACK, ServedHosts
 from gigafactory.api.http.limits import FailedAttempts, RateLimiter
-from gigafactory.api.http.middleware import LOOPBACK
 from gigafactory.domain.tenancy.access import ROLES_BY_VERB, Role
 from gigafactory.store.memory import MemoryStore
 from tests.support.api_server import Server, Worker, a_server
@@ -129,8 +129,7 @@ async def test_a_refused_guess_stores_nothing(tmp_path: Path) -> None:
                 guess = {"secret": "gfe_wrong", "factoryId": "x"}
                 assert (await eve.post("/factories/enroll", json=guess)).is_client_error
                 assert (await eve.post("/tracker/webhook", json={})).is_client_error
-            pages = server.url
-            async with httpx.AsyncClient(base_url=pages) as browser:
+            async with server.browser() as browser:
                 assert (await browser.post("/login", data={"token": "x"})).is_client_error
         assert await store.position() == position
 
@@ -228,7 +227,10 @@ async def test_every_answer_carries_its_request_id(
 
 
 async def test_a_page_that_calls_us_by_another_name_is_turned_away(tmp_path: Path) -> None:
-    async with a_server(tmp_path, hosts=LOOPBACK) as server, server.client() as admin:
+    async with (
+        a_server(tmp_path, hosts=ServedHosts(accepted=LOOPBACK)) as server,
+        server.client() as admin,
+    ):
         assert (await admin.get("/jobs")).status_code == 200
         for host in ("evil.example", "127.0.0.1.evil.example:80", ""):
             answer = await admin.get("/jobs", headers={"host": host})
