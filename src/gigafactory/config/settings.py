@@ -241,6 +241,8 @@ class NotifySettings(Section, frozen=True):
     """Channels by name: `ops = {url-env = "OPS_URL", products = ["notes"], kinds = ["review"]}`."""
     quiet: Annotated[float, Meta(ge=0, le=86_400)] = 300.0
     """Seconds after a message during which new items are collected for the next one."""
+    local: bool = False
+    """Allow channels on this machine, such as an own ntfy server."""
 
 
 class ProductTrackerSettings(Section, frozen=True):

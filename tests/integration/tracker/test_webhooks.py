@@ -1,6 +1,7 @@
 """Deliveries of trackers: signed, once, and not too large."""
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,14 @@ async def test_a_replay_is_refused_also_under_another_id(fleet: Fleet, items: It
     other = await deliver(fleet, told_of(items.items[item] | {"type": "bug"}), delivery="1")
     assert other.status_code == 409
     assert len(await fleet.jobs()) == 1
+
+
+async def test_a_replay_is_refused_after_years(fleet: Fleet, items: Items) -> None:
+    body = told_of(items.items[items.file("Say hello")])
+    assert (await deliver(fleet, body)).status_code == 202
+    fleet.clock.by = timedelta(days=1000)
+    await fleet.server.coordinator.janitor.step()
+    assert (await deliver(fleet, body, delivery="2")).status_code == 409
 
 
 async def test_a_delivery_that_could_not_be_served_may_come_again(
