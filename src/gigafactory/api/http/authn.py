@@ -14,7 +14,6 @@ from gigafactory.domain.errors import (
     TooManyRequests,
     Unauthenticated,
 )
-from gigafactory.domain.job import event_types
 from gigafactory.domain.manifest.names import slug
 from gigafactory.domain.tenancy.access import Caller, TokenKind
 
@@ -85,7 +84,7 @@ class Authenticator:
         try:
             self._guesses.count(address)
         except TooManyRequests:
-            self._wrong_secrets.count(event_types.TOKEN_GUESSING, address)
+            self._wrong_secrets.count_token(address)
             raise
 
 

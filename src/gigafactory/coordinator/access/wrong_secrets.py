@@ -6,6 +6,7 @@ from datetime import timedelta
 from gigafactory.coordinator.core.audit import audit_event
 from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Clock, Store
+from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import RecordChange, Stored
 from gigafactory.domain.tenancy.access import SecretGuessing
 
@@ -25,11 +26,19 @@ class WrongSecrets:
         self._clock = clock
         self._counts: dict[str, Counter[tuple[str, str]]] = {}
 
-    def count(self, kind: str, address: str, *, tracker: str = "") -> None:
-        """Count a refused secret under the type of its audit event."""
+    def count_token(self, address: str) -> None:
+        """Count a refused token of an address that has presented too many."""
+        self._count(event_types.TOKEN_GUESSING, (address, ""))
+
+    def count_signature(self, address: str, tracker: str) -> None:
+        """Count a refused signature of a webhook delivery."""
+        self._count(event_types.WEBHOOK_REFUSED, (address, tracker))
+
+    def _count(self, kind: str, source: tuple[str, str]) -> None:
         counts = self._counts.setdefault(kind, Counter())
-        source = (address, tracker)
-        counts[source if source in counts or len(counts) < SOURCES_MAX else (OTHERS, tracker)] += 1
+        if source not in counts and len(counts) >= SOURCES_MAX:
+            source = (OTHERS, "")
+        counts[source] += 1
 
     async def step(self) -> None:
         """Store one audit event of each kind for all that was refused since the last one."""

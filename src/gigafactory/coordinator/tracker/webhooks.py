@@ -8,7 +8,6 @@ from gigafactory.coordinator.core.ports import Clock, Store, TrackerBinding
 from gigafactory.coordinator.jobs.submissions import SubmissionResult
 from gigafactory.coordinator.tracker.ticket_importer import TicketImporter
 from gigafactory.domain.errors import Refused, Replayed, Unauthenticated, Unavailable
-from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FLEET, RecordChange, Stored
 from gigafactory.domain.tracker.ticket import is_handed_over
 from gigafactory.domain.tracker.webhook_delivery import (
@@ -68,7 +67,7 @@ class WebhookReceiver:
         """
         place, name = self.require_tracker(product), product or FLEET
         if not has_valid_signature(place.secret, body, signature):
-            self._wrong_secrets.count(event_types.WEBHOOK_REFUSED, address, tracker=name)
+            self._wrong_secrets.count_signature(address, name)
             raise Unauthenticated("the signature is invalid: compare the secret on both sides")
         records = new_deliveries(name, delivery, signature, now=self._clock.now())
         if await self._store.records_by_key(WebhookDelivery, [record.key for record in records]):

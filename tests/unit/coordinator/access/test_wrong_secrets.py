@@ -30,9 +30,9 @@ async def test_many_addresses_are_one_event_with_the_worst_of_them() -> None:
     store = MemoryStore()
     wrong = counting(store)
     for number in range(2 * SOURCES_MAX):
-        wrong.count("webhook_refused", f"192.0.2.{number}", tracker="notes")
+        wrong.count_signature(f"192.0.2.{number}", "notes")
     for _ in range(3 * SOURCES_MAX):
-        wrong.count("webhook_refused", "192.0.2.7", tracker="notes")
+        wrong.count_signature("192.0.2.7", "notes")
     await wrong.step()
     await wrong.step()
     [event] = await store.audit(None)
@@ -50,12 +50,12 @@ async def test_nothing_refused_is_no_event() -> None:
 async def test_what_could_not_be_recorded_is_in_the_next_event() -> None:
     store = LeavingStore()
     wrong = counting(store)
-    wrong.count("token_guessing", "192.0.2.7")
+    wrong.count_token("192.0.2.7")
     store.away = True
     with pytest.raises(Unavailable):
         await wrong.step()
     store.away = False
-    wrong.count("token_guessing", "192.0.2.7")
+    wrong.count_token("192.0.2.7")
     await wrong.step()
     [event] = await store.audit(None)
     assert event.data["attempts"] == 2
