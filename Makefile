@@ -1,6 +1,6 @@
 # Each target installs what it needs; a machine needs Python 3.11 or newer, git and make.
 .DEFAULT_GOAL := help
-.PHONY: help up test test-fast check bench fuzz simulate docs screenshots lock clean
+.PHONY: help up test test-fast check bench fuzz simulate docs screenshots sbom lock clean
 MAKEFLAGS += --no-print-directory
 # Without byte code, every process that a test starts would compile all modules again.
 export PYTHONDONTWRITEBYTECODE :=
@@ -56,6 +56,9 @@ docs: $(DEV) ## regenerate docs/reference and docs/lifecycle.md from the code
 
 screenshots: $(DEV) ## retake docs/screenshots from the demo
 	$(BIN)/python -m tools.screenshots
+
+sbom: $(DEV) ## list the dependencies as a CycloneDX document in dist/sbom.cdx.json
+	$(BIN)/python -m tools.dependencies dist/sbom.cdx.json
 
 lock: ## lock the dependencies (LOCK_FLAGS=--upgrade takes the newest)
 	@$(INSTALL) .venv

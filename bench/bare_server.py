@@ -4,12 +4,12 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 
-import uvicorn
 import uvloop
 from litestar import Litestar, Request, get, post
 from litestar.response import Stream
 
-from gigafactory.server.server import BACKLOG, tune_garbage_collection, uvicorn_config
+from gigafactory.server.http_server import BACKLOG, HttpServer
+from gigafactory.server.server import tune_garbage_collection
 
 listeners: list[asyncio.Queue[bytes]] = []
 
@@ -44,14 +44,12 @@ async def push(request: Request) -> None:  # type: ignore[type-arg]
 async def main() -> None:
     """Serve on a free port, with the uvicorn settings of the coordinator."""
     tune_garbage_collection()
-    config = uvicorn_config(
-        Litestar([stream, push, hello], openapi_config=None, logging_config=None)
-    )
+    app = Litestar([stream, push, hello], openapi_config=None, logging_config=None)
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(BACKLOG)
         print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
-        await uvicorn.Server(config).serve(sockets=[listener])
+        await HttpServer(app).serve(sockets=[listener])
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from itertools import cycle
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from events import bare_server
 from fleet import API, Served, serving
@@ -109,14 +109,17 @@ async def seed(folder: Path, jobs: int) -> None:
 
 async def _signed_in(served: Served) -> Wire:
     """Sign in and return a connection with the session cookie."""
-    wire = Wire(served.url, served.token)
+    admin = Wire(served.url, served.token)
+    host = urlsplit((await admin.call("POST", f"{API}/logins"))["url"]).netloc
+    admin.close()
+    wire = Wire(served.url, served.token, host=host)
     body = urlencode({"token": served.token}).encode()
     reader = await wire.send("POST", "/login", body, "application/x-www-form-urlencoded")
     head = await reader.readuntil(b"\r\n\r\n")
     at = head.lower().index(b"set-cookie: ") + 12
     cookie = head[at : head.index(b";", at)].decode()
     wire.close()
-    return Wire(served.url, served.token, cookie=cookie)
+    return Wire(served.url, served.token, cookie=cookie, host=host)
 
 
 async def page_times(served: Served) -> Mapping[str, list[float]]:

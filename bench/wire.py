@@ -14,16 +14,24 @@ class Wire:
     """A keep-alive connection with a token, for one request at a time."""
 
     def __init__(
-        self, url: str, token: str, product: str = "bench", *, cookie: str | None = None
+        self,
+        url: str,
+        token: str,
+        product: str = "bench",
+        *,
+        cookie: str | None = None,
+        host: str | None = None,
     ) -> None:
         parts = urlsplit(url)
         self._host, self._port = parts.hostname or "127.0.0.1", parts.port or 80
         self._head = (
-            f"host: {parts.netloc}\r\nauthorization: Bearer {token}\r\nx-product-id: {product}\r\n"
+            f"host: {host or parts.netloc}\r\nauthorization: Bearer {token}\r\n"
+            f"x-product-id: {product}\r\n"
         )
         if cookie is not None:
             self._head += f"cookie: {cookie}\r\naccept: text/html\r\n"
         self._url, self._token, self._product, self._cookie = url, token, product, cookie
+        self._pages_host = host
         self.keyed = False
         """Whether each write carries an idempotency key, as those of real factories do."""
         self._reader: asyncio.StreamReader | None = None
@@ -31,7 +39,9 @@ class Wire:
 
     def twin(self) -> "Wire":
         """Return another connection with the same token."""
-        return Wire(self._url, self._token, self._product, cookie=self._cookie)
+        return Wire(
+            self._url, self._token, self._product, cookie=self._cookie, host=self._pages_host
+        )
 
     async def send(
         self, method: str, path: str, body: bytes | None, kind: str

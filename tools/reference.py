@@ -30,6 +30,7 @@ from gigafactory.store.memory import MemoryStore
 from gigafactory.system.clock import SystemClock
 from gigafactory.system.ids import RandomIds
 from tools.dashboard import dashboard
+from tools.dependencies import licences
 from tools.metric_names import families, labels
 
 ROOT = Path(__file__).parents[1]
@@ -284,6 +285,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "docs/reference/metrics.md": metrics,
     "docs/reference/events.md": events,
     "docs/reference/roles.md": roles,
+    "docs/reference/licences.md": licences,
     "docs/lifecycle.md": lifecycle,
 }
 

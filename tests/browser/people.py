@@ -39,7 +39,7 @@ class Visitor:
     ) -> AsyncIterator["Visitor"]:
         """Sign in with a token and wait until the page is live."""
         secret = await server.token(user, role)
-        context = await browser.new_context(base_url=server.url, **look)
+        context = await browser.new_context(base_url=server.pages, **look)
         try:
             visitor = Visitor(await context.new_page(), server)
             await visitor.page.goto("/login")

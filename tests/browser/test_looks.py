@@ -90,7 +90,7 @@ async def test_pages_fit_all_widths_and_are_accessible_in_light_and_dark(
                 found = await ann.page.evaluate(SCAN)
                 faults += [(place, look, each) for each in found if each[0] in GRAVE]
     assert not faults, "\n".join(map(str, faults))
-    assert [url for url in asked if not url.startswith(yard.server.url)] == []
+    assert [url for url in asked if not url.startswith(yard.server.pages)] == []
 
 
 async def test_on_a_phone_charts_are_legible_and_the_current_page_is_visible(

@@ -15,6 +15,7 @@ class Receiver:
     def __init__(self) -> None:
         self.port = 0
         self.status = 200
+        self.location = ""
         self.heard: list[dict[str, Any]] = []
 
     @property
@@ -38,6 +39,8 @@ def a_receiver() -> Iterator[Receiver]:
             body = self.rfile.read(int(self.headers["content-length"]))
             receiver.heard.append(json.loads(body))
             self.send_response(receiver.status)
+            if receiver.location:
+                self.send_header("location", receiver.location)
             self.send_header("content-length", "0")
             self.end_headers()
 

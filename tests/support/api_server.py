@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
@@ -11,9 +12,9 @@ from threading import Thread
 from typing import Any, NamedTuple
 
 import httpx
-import uvicorn
 from litestar import Litestar
 
+from gigafactory.api.http.hosts import ServedHosts
 from gigafactory.blobs.files import FileBlobs
 from gigafactory.coordinator.coordinator import Coordinator, CoordinatorSettings
 from gigafactory.coordinator.core.ports import Blobs, Clock, Store
@@ -21,12 +22,15 @@ from gigafactory.dispatch.local import LocalDispatch
 from gigafactory.domain.tenancy.access import Caller, Role
 from gigafactory.profiles import shipped
 from gigafactory.server.app import create_application
+from gigafactory.server.connections import ConnectionLimits
+from gigafactory.server.http_server import HttpServer
 from gigafactory.store.memory import MemoryStore
 from gigafactory.system.clock import SystemClock
 from gigafactory.system.ids import RandomIds
 
 SYSTEM = Caller(actor="system:tests", role=Role.ADMIN, products=("*",))
 API = "/api/fleet"
+PAGES_HOST = "gigafactory-test.localhost"
 
 Prepare = Callable[["Server"], Awaitable[None]]
 
@@ -55,7 +59,9 @@ class Server:
     """A coordinator that answers on loopback."""
 
     url: str
-    """Without a path: `http://127.0.0.1:…`."""
+    """For programs, without a path: `http://127.0.0.1:…`."""
+    pages: str
+    """For browsers, without a path."""
     admin_token: str
     coordinator: Coordinator
     app: Litestar
@@ -74,6 +80,11 @@ class Server:
         invited = await self.coordinator.enrolment.invite(SYSTEM, tuple(products))
         made = await self.coordinator.enrolment.enroll(invited.secret, factory_id)
         return made.token
+
+    def browser(self, **options: Any) -> httpx.AsyncClient:  # noqa: ANN401 - those of httpx
+        """A client of the pages; only browsers resolve their host name by themselves."""
+        host = {"host": self.pages.removeprefix("http://")}
+        return httpx.AsyncClient(base_url=self.url, headers=host, timeout=30, **options)
 
     def client(
         self, token: str | None = None, *, product: str | None = "notes", **headers: str
@@ -177,16 +188,19 @@ async def a_server(
     store: Store | None = None,
     clock: Clock | None = None,
     blobs: Blobs | None = None,
+    limits: ConnectionLimits | None = None,
     **options: Any,  # noqa: ANN401 - those of application
 ) -> AsyncIterator[Server]:
     """A running server over a new coordinator; `options` are those of `application`."""
     coordinator = a_coordinator(folder, store=store, clock=clock, blobs=blobs)
     async with coordinator.running():
         admin = await coordinator.tokens.issue(SYSTEM, "admin", Role.ADMIN, ("*",))
+        options.setdefault("hosts", ServedHosts(pages=frozenset({PAGES_HOST}), local=PAGES_HOST))
         app = create_application(coordinator, **options)
-        async with serving(app) as url:
+        async with serving(app, limits) as url:
             yield Server(
                 url=url,
+                pages=url.replace("127.0.0.1", PAGES_HOST),
                 admin_token=admin.secret,
                 coordinator=coordinator,
                 app=app,
@@ -221,27 +235,18 @@ def a_server_apart(
 
 
 @asynccontextmanager
-async def serving(app: Litestar) -> AsyncIterator[str]:
+async def serving(app: Litestar, limits: ConnectionLimits | None = None) -> AsyncIterator[str]:
     """The address at which an application answers while the block lasts."""
-    config = uvicorn.Config(
-        app,
-        host="127.0.0.1",
-        port=0,
-        log_config=None,
-        access_log=False,
-        # Client and server share one loop: a long step of a test must not end a connection.
-        timeout_keep_alive=75,
-    )
-    server = uvicorn.Server(config)
-    config.load()
-    server.lifespan = config.lifespan_class(config)
-    await server.startup()
-    port = server.servers[0].sockets[0].getsockname()[1]
-    loop = asyncio.create_task(server.main_loop())
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        server.should_exit = True
-        await loop
-        app.state.streams.close()
-        await server.shutdown()
+    server = HttpServer(app, limits=limits, stop=app.state.streams.close)
+    server.config.load()
+    server.lifespan = server.config.lifespan_class(server.config)
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        await server.startup([listener])
+        loop = asyncio.create_task(server.main_loop())
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            await loop
+            await server.shutdown()

@@ -123,6 +123,7 @@ async def a_fleet(
             async with serving(app) as url:
                 server = Server(
                     url=url,
+                    pages=url,
                     admin_token=admin.secret,
                     coordinator=coordinator,
                     app=app,

@@ -38,7 +38,7 @@ class Visitor:
 @asynccontextmanager
 async def a_stranger(server: Server) -> AsyncIterator[httpx.AsyncClient]:
     """A browser without a session."""
-    async with httpx.AsyncClient(base_url=server.url, timeout=30) as http:
+    async with server.browser() as http:
         yield http
 
 

@@ -1,6 +1,6 @@
 """The API application: all routes and shared state."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from litestar import Litestar, Request, Response, Router
@@ -24,6 +24,7 @@ from gigafactory.api.admin import metrics as prometheus
 from gigafactory.api.http import openapi
 from gigafactory.api.http.authn import Authenticator
 from gigafactory.api.http.errors import internal_error, refusal_response, routing_error
+from gigafactory.api.http.hosts import ServedHosts
 from gigafactory.api.http.limits import FailedAttempts, RateLimiter
 from gigafactory.api.http.middleware import RequestMiddleware
 from gigafactory.api.http.request import ApiRequest
@@ -79,7 +80,7 @@ ROUTES = [
 def create_app(
     coordinator: Coordinator,
     *,
-    hosts: Collection[str] | None = None,
+    hosts: ServedHosts = ServedHosts(),  # noqa: B008 - frozen
     rates: RateLimiter | None = None,
     failed_attempts: FailedAttempts | None = None,
     metrics_open: bool = False,
@@ -88,15 +89,19 @@ def create_app(
 ) -> Litestar:
     """Create the API application for a running coordinator.
 
-    `hosts` are the accepted host names (None: any). `on_routing_error` handles unknown paths and
+    `on_routing_error` handles unknown paths and
     methods. With `metrics_open`, other machines need no token for `/metrics`.
     Call `app.state.streams.close()` to end open streams before the server stops.
     """
     authn = Authenticator(
-        coordinator.tokens, rates or RateLimiter(), failed_attempts or FailedAttempts()
+        coordinator.tokens,
+        rates or RateLimiter(),
+        failed_attempts or FailedAttempts(),
+        coordinator.wrong_secrets,
     )
     shared = {
         "coordinator": coordinator,
+        "hosts": hosts,
         "authn": authn,
         "streams": OpenStreams(),
         "frames": FrameCache(),

@@ -10,8 +10,11 @@ from collections.abc import Mapping
 FILE_NAME = "aq.toml"
 ADMIN_TOKEN = "admin.token"  # noqa: S105 - the name of a file
 SERVER_URL = "server.url"
+PAGES_HOST = "pages.host"
 
-HOST, PORT = "127.0.0.1", 8790
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""Addresses that only this machine can reach."""
+HOST, PORT = LOOPBACK[0], 8790
 """Default address of a coordinator."""
 LOCAL_PRODUCT = "default"
 """Default product on a person's own machine."""
@@ -72,6 +75,15 @@ def coordinator_access(
     own_token = token or (read_line(os.path.join(data, ADMIN_TOKEN)) if local else None)
     own_product = product or (LOCAL_PRODUCT if local and token is None else None)
     return CoordinatorAccess(url or local_url, own_token, own_product, local=local)
+
+
+def is_plain_text(url: str) -> bool:
+    """Return whether requests to a URL cross a network without encryption."""
+    scheme, _, rest = url.partition("://")
+    host = rest.partition("/")[0].rpartition("@")[2]
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    local = name in LOOPBACK or name.startswith("127.") or name.endswith(".localhost")
+    return scheme == "http" and not local
 
 
 def listen_url(host: str, port: int) -> str:

@@ -9,10 +9,16 @@ from urllib.parse import quote
 
 import msgspec
 
-from gigafactory.config.data_dir import default_data, find_file
+from gigafactory.config.data_dir import LOOPBACK, default_data, find_file
 from gigafactory.config.env_vars import PREFIX, variable
 from gigafactory.config.legacy_env_vars import LEGACY, AlwaysOnVariable, RenamedVariable
-from gigafactory.config.settings import OUTAGE_NOTICED_S, Config, Section
+from gigafactory.config.settings import (
+    OUTAGE_NOTICED_S,
+    Config,
+    LeaseSettings,
+    Section,
+    ServerSettings,
+)
 from gigafactory.domain.errors import Fault, Invalid
 
 Layer = dict[str, object]
@@ -100,7 +106,22 @@ def unknown_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 def warnings(config: Config) -> list[str]:
     """Return warnings about settings that are allowed but risky."""
-    lease = config.lease
+    return [*_lease_warnings(config.lease), *_network_warnings(config.server)]
+
+
+def _network_warnings(server: ServerSettings) -> list[str]:
+    encrypted = (server.public_url or "").startswith("https://")
+    if server.host in LOOPBACK or encrypted:
+        return []
+    plain = (
+        f"server.host is {server.host} and nothing says that TLS is in front: tokens and sessions"
+        " would cross the network in plain text; put a reverse proxy with TLS in front and set"
+        " server.public-url to its https URL (docs/howto/tls.md)"
+    )
+    return [plain]
+
+
+def _lease_warnings(lease: LeaseSettings) -> list[str]:
     spare = lease.ttl - lease.renew_every
     if spare >= OUTAGE_NOTICED_S:
         return []

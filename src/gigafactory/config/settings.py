@@ -1,5 +1,6 @@
 """Every setting with its meaning and default."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -11,6 +12,8 @@ from gigafactory.domain.fleet.factory import OFFLINE_AFTER
 from gigafactory.domain.job.job import Priority
 from gigafactory.domain.job.token_price import Price
 from gigafactory.domain.tenancy.dispatch_mode import DispatchMode
+
+_PUBLIC_URL = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?")
 
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 Count = Annotated[int, Meta(ge=1)]
@@ -31,8 +34,19 @@ class ServerSettings(Section, frozen=True):
     """Port to listen on; 0 picks a free one."""
     hosts: tuple[str, ...] = ()
     """Accepted host names besides this machine's; empty: any, unless listening on loopback."""
+    public_url: str | None = None
+    """URL at which people and factories reach it, `https://fleet.example.com`; pages only there."""
     metrics_open: bool = False
     """Serve `/metrics` without a token to other machines too."""
+
+    def __post_init__(self) -> None:
+        """Refuse a public URL that is more, or less, than scheme and host."""
+        if self.public_url is not None and not _PUBLIC_URL.fullmatch(self.public_url):
+            message = (
+                f"server.public-url is {self.public_url!r}: expected scheme and host, without a"
+                " path or slash at the end, like https://fleet.example.com"
+            )
+            raise ValueError(message)
 
 
 OUTAGE_NOTICED_S = 15.0
@@ -234,6 +248,8 @@ class NotifySettings(Section, frozen=True):
     """Channels by name: `ops = {url-env = "OPS_URL", products = ["notes"], kinds = ["review"]}`."""
     quiet: Annotated[float, Meta(ge=0, le=86_400)] = 300.0
     """Seconds after a message during which new items are collected for the next one."""
+    local: bool = False
+    """Allow channels on this machine, such as an own ntfy server."""
 
 
 class ProductTrackerSettings(Section, frozen=True):

@@ -11,6 +11,7 @@ from gigafactory.coordinator.access.enrolment import Enrolment
 from gigafactory.coordinator.access.job_tokens import JobTokens
 from gigafactory.coordinator.access.logins import Logins
 from gigafactory.coordinator.access.tokens import Tokens
+from gigafactory.coordinator.access.wrong_secrets import WrongSecrets
 from gigafactory.coordinator.core.audit import AuditLog
 from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.history import History
@@ -215,6 +216,7 @@ class Coordinator:
         self, ids: Ids, blobs: Blobs, workers: WorkerWrites, loose: OrphanBlobs
     ) -> None:
         store, committer, clock, index = self.store, self._committer, self.clock, self.index
+        self.wrong_secrets = WrongSecrets(store, committer, clock)
         self.reaper = Reaper(store, committer, clock, workers)
         urgent = self.settings.preempting_priorities
         self.preemptor = Preemptor(store, committer, clock, index, self.leadership, urgent=urgent)
@@ -249,7 +251,13 @@ class Coordinator:
             store, committer, clock, self.jobs, self.ticket_importer, tells, me=me
         )
         self.webhooks = WebhookReceiver(
-            store, committer, clock, self.ticket_importer, places, agent=settings.tracker_agent
+            store,
+            committer,
+            clock,
+            self.ticket_importer,
+            self.wrong_secrets,
+            places,
+            agent=settings.tracker_agent,
         )
 
     def notify_through(self, messenger: Messenger, channels: Sequence[Channel]) -> None:
@@ -303,6 +311,7 @@ class Coordinator:
             run_every(5.0, self.offer_streams.step, name="streams"),
             run_every(5.0, self.tallier.step, name="tallies"),
             run_every(15.0, self._seen_and_learned, name="last seen"),
+            run_every(60.0, self.wrong_secrets.step, name="wrong secrets"),
             run_every(60.0, self.janitor.step, name="janitor"),
             run_every(60.0, self.archiver.step, name="archiver"),
         ]

@@ -1,10 +1,9 @@
 """The ASGI application: API and web pages."""
 
-from collections.abc import Collection
-
 from litestar import Litestar
 
 from gigafactory.api.app import create_app
+from gigafactory.api.http.hosts import ServedHosts
 from gigafactory.api.http.limits import FailedAttempts, RateLimiter
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.web.routes import PAGES, not_found_response
@@ -14,7 +13,7 @@ from gigafactory.web.site.live import PartCache
 def create_application(
     coordinator: Coordinator,
     *,
-    hosts: Collection[str] | None = None,
+    hosts: ServedHosts = ServedHosts(),  # noqa: B008 - frozen
     rates: RateLimiter | None = None,
     guesses: FailedAttempts | None = None,
     metrics_open: bool = False,

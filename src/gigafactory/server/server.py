@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import getpass
-import signal
 import socket
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -12,19 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
-import uvicorn
 from litestar import Litestar
 
+from gigafactory.api.http.hosts import ServedHosts
 from gigafactory.api.http.limits import RateLimiter
-from gigafactory.api.http.middleware import LOOPBACK
 from gigafactory.config.data_dir import ADMIN_TOKEN, SERVER_URL, read_line
 from gigafactory.config.loading import warnings
-from gigafactory.config.settings import Config, ServerSettings
+from gigafactory.config.settings import Config
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.domain.errors import Unauthenticated, Unavailable
 from gigafactory.domain.tenancy.access import Caller, Role
 from gigafactory.server.app import create_application
-from gigafactory.server.uvicorn_protocol import SingleWriteProtocol
+from gigafactory.server.connections import limits_within, raise_file_limit
+from gigafactory.server.hosts import ensure_pages_host, served_hosts
+from gigafactory.server.http_server import HttpServer
 from gigafactory.system import logging as log
 from gigafactory.system.atomic_file import write_atomically
 from gigafactory.system.loop_watchdog import watch_loop
@@ -32,9 +32,6 @@ from gigafactory.wiring.coordinator import open_coordinator, wait_for_disk
 
 GARBAGE_AFTER = 20_000
 """Net new objects that trigger a garbage collection."""
-STOP_WITHIN_S = 3
-"""Seconds that open requests and streams get at shutdown."""
-BACKLOG = 2048
 
 
 @dataclass(frozen=True)
@@ -42,6 +39,9 @@ class ServerReady:
     """Address and first token of a server that is ready."""
 
     url: str
+    """For programs."""
+    pages: str
+    """For browsers."""
     token_file: Path
     login: str
     """URL that signs one browser in, once."""
@@ -77,12 +77,15 @@ async def _serve(
         token_file = await wait_for_disk(lambda: ensure_admin_token(coordinator, config.data))
         with _listen(config.server.host, config.server.port) as listener:
             url = _url(config.server.host, listener)
-            login_url = await wait_for_disk(lambda: _login_url(coordinator, token_file, url))
-            ready = ServerReady(url, token_file, login_url)
+            hosts = served_hosts(config.server, ensure_pages_host(config.data))
+            pages = hosts.pages_url("http", url.removeprefix("http://"))
+            login = await wait_for_disk(lambda: _login_url(coordinator, token_file, pages))
+            ready = ServerReady(url, pages, token_file, login)
             with _publish_url(config.data, ready.url) as advertise:
-                app = _app(config, coordinator)
+                app = _app(config, coordinator, hosts)
                 tune_garbage_collection()
-                server = _Server(uvicorn_config(app), stop=app.state.streams.close)
+                limits = limits_within(raise_file_limit())
+                server = HttpServer(app, limits=limits, stop=app.state.streams.close)
                 companions: list[asyncio.Task[None]] = []
 
                 def start_companion() -> None:
@@ -175,84 +178,15 @@ def _publish_url(data: Path, url: str) -> Iterator[Callable[[], None]]:
             file.unlink(missing_ok=True)
 
 
-def _hosts(server: ServerSettings) -> set[str] | None:
-    """Return the accepted host names; prevents DNS rebinding."""
-    on_loopback = server.host in {"127.0.0.1", "localhost", "::1"}
-    return {*LOOPBACK, *server.hosts} if on_loopback or server.hosts else None
-
-
-def _app(config: Config, coordinator: Coordinator) -> Litestar:
+def _app(config: Config, coordinator: Coordinator, hosts: ServedHosts) -> Litestar:
     limits = config.limits
     rates = RateLimiter(per_second=limits.requests_per_second, burst=limits.burst)
     return create_application(
         coordinator,
-        hosts=_hosts(config.server),
+        hosts=hosts,
         rates=rates,
         metrics_open=config.server.metrics_open,
     )
-
-
-def uvicorn_config(app: Litestar) -> uvicorn.Config:
-    """Return the uvicorn settings; benchmarks use the same for a bare application."""
-    return uvicorn.Config(
-        app,
-        http=SingleWriteProtocol,
-        ws="none",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        proxy_headers=False,
-        # Longer than the heartbeat interval, so that factories keep their connections.
-        timeout_keep_alive=75,
-        backlog=BACKLOG,
-        timeout_graceful_shutdown=STOP_WITHIN_S,
-    )
-
-
-class _Server(uvicorn.Server):
-    """A uvicorn server with start and stop hooks that leaves ending the process to us."""
-
-    _ready: tuple[Callable[[], None], ...] = ()
-    _before_stop: Callable[[], Coroutine[None, None, None]] | None = None
-
-    def __init__(self, config: uvicorn.Config, *, stop: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._stop = stop
-
-    def when_ready(self, *steps: Callable[[], None]) -> None:
-        self._ready = steps
-
-    def before_stop(self, step: Callable[[], Coroutine[None, None, None]]) -> None:
-        self._before_stop = step
-
-    def end(self) -> None:
-        self.should_exit = True
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            for step in self._ready:
-                step()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        if self._before_stop is not None:
-            await self._before_stop()
-        # Streams do not end by themselves.
-        self._stop()
-        await super().shutdown(sockets)
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        # uvicorn raises the signal again at the end, which would interrupt our own shutdown.
-        before = {
-            each: signal.signal(each, self.handle_exit) for each in (signal.SIGINT, signal.SIGTERM)
-        }
-        try:
-            yield
-        finally:
-            for each, handler in before.items():
-                signal.signal(each, handler)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

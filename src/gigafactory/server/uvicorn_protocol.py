@@ -9,6 +9,8 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 _HEAD = b"HTTP/1.1 "
+CLOSE_WITHIN_S = 10.0
+"""A client that does not read what was written before the end is cut off."""
 
 
 class SingleWriteProtocol(HttpToolsProtocol):
@@ -44,6 +46,8 @@ class _HeadBuffer:
     def close(self) -> None:
         self._flush()
         self._transport.close()
+        if self._transport.get_write_buffer_size():
+            self._loop.call_later(CLOSE_WITHIN_S, self._transport.abort)
 
     def _flush(self) -> None:
         if self._head:

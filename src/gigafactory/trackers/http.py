@@ -42,6 +42,14 @@ async def open_client(
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> AsyncIterator["TrackerClient"]:
     """Open a client for the tracker at this URL while the block lasts."""
+    netloc = httpx.URL(url).netloc
+
+    async def stay_on_host(request: httpx.Request) -> None:
+        # A redirect to another host may lead to this machine.
+        if request.url.netloc != netloc:
+            message = f"it redirects to another host, {request.url.host}"
+            raise httpx.UnsupportedProtocol(message)
+
     all_headers = {"User-Agent": f"gigafactory/{__version__}", **headers}
     if token is not None:
         all_headers["Authorization"] = f"Bearer {token}"
@@ -50,6 +58,7 @@ async def open_client(
         headers=all_headers,
         timeout=TIMEOUT_S,
         transport=transport,
+        event_hooks={"request": [stay_on_host]},
         verify=tls_context(),
     ) as http:
         yield TrackerClient(http)

@@ -65,12 +65,16 @@ def _wants_page(request: Request[Any, Any, Any]) -> bool:
     return HTML in request.headers.get("accept", "")
 
 
+def _was_signed_in(request: Request[Any, Any, Any]) -> bool:
+    return any(name.endswith(SESSION_COOKIE) for name in request.cookies)
+
+
 def _refusal_response(request: Request[Any, Any, Any], refusal: Refused) -> Response[bytes]:
     if not _wants_page(request):
         return refusal_response(request, refusal)
     if isinstance(refusal, Unauthenticated) and request.method == "GET":
         # A cookie means that the browser was signed in before: say that the session has ended.
-        url = "/login?ended=yes" if SESSION_COOKIE in request.cookies else "/login"
+        url = "/login?ended=yes" if _was_signed_in(request) else "/login"
         return Response(b"", status_code=303, headers={"location": url})
     faults = refusal.faults if isinstance(refusal, Invalid) else ()
     return _error_page(request, status_of(refusal), refusal.detail, faults)
@@ -109,7 +113,7 @@ def _error_page(
         else None,
         request_id=request_id_of(request),
         session=None,
-        signed_in=SESSION_COOKIE in request.cookies,
+        signed_in=_was_signed_in(request),
         path="",
     )
     headers = {key.decode(): value.decode() for key, value in SECURITY_HEADERS}

@@ -85,6 +85,8 @@ class LoginView(ResponseView, frozen=True, kw_only=True):
     """A code for `/login?code=…`, valid once within ten minutes."""
 
     code: str
+    url: str
+    """The address that signs a browser in."""
     expires_at: Timestamp
 
 

@@ -36,7 +36,7 @@ def open_messenger(notify: Settings, environ: Mapping[str, str]) -> Messenger:
         raise Invalid("the configuration", faults)
     from gigafactory.notify.apprise import AppriseMessenger
 
-    return AppriseMessenger(urls)
+    return AppriseMessenger(urls, local=notify.local)
 
 
 def _read_urls(

@@ -81,12 +81,12 @@ def test_the_demo_plays_all_that_it_promises_to_its_end_and_leaves_nothing(tmp_p
     with shell.start("demo", "--once", "--seed", "7", "--port", "0") as running:
         assert running.stdout is not None
         out = said(running.stdout)
-        url = re.search(r"open +(http://127\.0\.0\.1:\d+)/login\?code=", out)
+        pages = re.search(r"open +http://gigafactory-\w+\.localhost:(\d+)/login\?code=", out)
         data = re.search(r"AQ_DATA=(\S+) ", out)
-        assert url is not None
+        assert pages is not None
         assert data is not None
         token = (Path(data[1]) / ADMIN_TOKEN).read_text().strip()
-        seen.watch(url[1], token, lambda: running.poll() is not None)
+        seen.watch(f"http://127.0.0.1:{pages[1]}", token, lambda: running.poll() is not None)
         err = running.communicate(timeout=30)[1]
     assert running.returncode == 0, err
     assert list(tmp_path.glob("aq-demo-*")) == []

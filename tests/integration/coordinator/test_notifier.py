@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from gigafactory.config.settings import ChannelSettings, NotifySettings
 from gigafactory.coordinator.coordinator import Coordinator
-from gigafactory.coordinator.duties.notifier import Channel, Messenger
+from gigafactory.coordinator.duties.notifier import CannotSend, Channel, Messenger
 from gigafactory.domain.errors import Invalid
 from gigafactory.domain.tenancy.notification import TRIES_MAX
 from gigafactory.notify.apprise import AppriseMessenger
@@ -87,7 +87,7 @@ def approval(name: str) -> dict[str, str]:
 
 
 def through(*receivers: Receiver) -> AppriseMessenger:
-    return AppriseMessenger({"ops": [each.url for each in receivers]})
+    return AppriseMessenger({"ops": [each.url for each in receivers]}, local=True)
 
 
 async def test_each_thing_that_needs_a_person_is_told_once(desk: Desk, receiver: Receiver) -> None:
@@ -284,7 +284,7 @@ async def test_what_others_wrote_is_one_short_line_of_text(desk: Desk, receiver:
 async def test_a_letter_comes_by_mail(desk: Desk) -> None:
     async with a_mailbox() as box:
         url = f"mailto://127.0.0.1:{box.port}?from=aq@example.org&to=ann@example.org&mode=insecure"
-        desk.listen(AppriseMessenger({"ops": [url]}))
+        desk.listen(AppriseMessenger({"ops": [url]}, local=True))
         await desk.reviewable("one")
         await desk.told()
         [letter] = box.letters
@@ -312,6 +312,7 @@ async def test_an_address_that_cannot_be_used_is_refused_without_being_told(
 async def test_a_person_tries_the_channels(tmp_path: Path, receiver: Receiver) -> None:
     (tmp_path / "urls").write_text(f"# ops\n{receiver.url}\n")
     (tmp_path / "aq.toml").write_text(
+        "[notify]\nlocal = true\n"
         '[notify.channels.ops]\nurl-file = "urls"\n[notify.channels.team]\nurl-env = "TEAM_URL"\n'
     )
     shell = Shell(tmp_path, {"TEAM_URL": receiver.url})
@@ -327,3 +328,25 @@ async def test_a_person_tries_the_channels(tmp_path: Path, receiver: Receiver) -
     assert (await asyncio.to_thread(shell.aq, "notify", "--test", "-c", "no")).code == 2
     (tmp_path / "aq.toml").write_text("[notify.channels.ops]\nkinds = []\n")
     assert "one of url-env and url-file" in (await asyncio.to_thread(shell.aq, "notify")).err
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("json://127.0.0.1:9/", "json://localhost:9/", "jsons://[::1]:9/", "ntfy://127.0.0.1/x"),
+        *("xml://169.254.169.254/latest", "form://[64:ff9b::7f00:1]/"),
+        "mailto://127.0.0.1?from=aq@example.org&to=ann@example.org",
+    ],
+)
+async def test_no_message_goes_to_this_machine_unless_a_setting_allows_it(url: str) -> None:
+    with pytest.raises(CannotSend, match="this machine or a metadata service"):
+        await AppriseMessenger({"ops": [url]}).send("ops", "title", "body")
+
+
+async def test_redirects_of_a_receiver_are_not_followed(receiver: Receiver) -> None:
+    with a_receiver() as other:
+        receiver.status, receiver.location = 307, f"http://127.0.0.1:{other.port}/"
+        with pytest.raises(CannotSend):
+            await through(receiver).send("ops", "title", "body")
+        assert len(receiver.heard) == 1
+        assert other.heard == []

@@ -40,7 +40,7 @@ ON_POSTGRESQL = (
     *("submit:1", "grant:1", "report:1", "report:3", "renew:1", "approve:1", "unblock:1"),
     *("grant:2", "report:4", "reign:1"),
 )
-NOT_PROMISED = {"compare", "guessing", "webhook"}
+NOT_PROMISED = {"compare", "guessing"}
 """Counts of comparisons and notes on strangers, which may get lost."""
 
 

@@ -30,7 +30,10 @@ def test_up_says_where_it_is_and_what_to_do(tmp_path: Path) -> None:
         assert running.stdout is not None
         banner = "".join(iter(running.stdout.readline, LAST_LINE))
         token = (data / "admin.token").read_text().strip()
-        assert "Gigafactory is up at http://127.0.0.1:" in banner
+        pages = (data / "pages.host").read_text().strip()
+        assert f"Gigafactory is up at http://{pages}:" in banner
+        assert f"open    http://{pages}:" in banner
+        assert "api     http://127.0.0.1:" in banner
         assert str(data / "admin.token") in banner
         assert token not in banner
         assert "aq submit" in banner
@@ -148,6 +151,14 @@ def test_a_coordinator_on_loopback_answers_to_no_other_name(tmp_path: Path) -> N
     with serving(Shell(tmp_path)) as served:
         assert asked_as("127.0.0.1", served.url) == http.HTTPStatus.OK
         assert asked_as("evil.test", served.url) == http.HTTPStatus.MISDIRECTED_REQUEST
+
+
+def test_a_coordinator_that_others_reach_without_tls_warns(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        for options, warned in (({}, True), ({"AQ_SERVER_PUBLIC_URL": "https://a.example"}, False)):
+            shell = Shell(tmp_path, {"AQ_HOST": "0.0.0.0", "AQ_PORT": port, **options})  # noqa: S104 - the subject
+            assert ("nothing says that TLS is in front" in shell.aq("serve").err) is warned
 
 
 def asked_as(host: str, url: str) -> int:

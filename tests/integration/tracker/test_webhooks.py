@@ -1,6 +1,7 @@
 """Deliveries of trackers: signed, once, and not too large."""
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -78,13 +79,26 @@ async def test_a_bad_signature_is_refused_and_in_the_audit_log(
     item = items.file("Say hello")
     answer = await deliver(fleet, told_of(items.items[item]), signed=signed)
     assert (answer.status_code, await fleet.jobs()) == (401, [])
+    await fleet.server.coordinator.wrong_secrets.step()
     [event] = [each for each in await fleet.store.audit(None) if each.type == "webhook_refused"]
-    assert event.data["tracker"] == "notes"
+    assert (event.data["tracker"], event.data["attempts"]) == ("notes", 1)
 
 
 async def test_who_goes_on_guessing_is_shut_out(fleet: Fleet) -> None:
     answers = [await deliver(fleet, b"{}", signed=f"sha256={n:02x}") for n in range(25)]
     assert [answer.status_code for answer in answers[-3:]] == [429] * 3
+
+
+async def test_a_flood_of_bad_signatures_is_one_audit_event_a_minute(fleet: Fleet) -> None:
+    before = len(await fleet.store.audit(None))
+    for product in ("notes", "web", "unknown"):
+        for number in range(30):
+            await deliver(fleet, b"{}", signed=f"sha256={number:02x}", product=product)
+    assert len(await fleet.store.audit(None)) == before
+    for _ in range(3):
+        await fleet.server.coordinator.wrong_secrets.step()
+    found = [each for each in await fleet.store.audit(None) if each.type == "webhook_refused"]
+    assert [each.data["attempts"] for each in found] == [30]
 
 
 async def test_a_product_without_a_secret_takes_no_deliveries(fleet: Fleet) -> None:
@@ -103,6 +117,14 @@ async def test_a_replay_is_refused_also_under_another_id(fleet: Fleet, items: It
     other = await deliver(fleet, told_of(items.items[item] | {"type": "bug"}), delivery="1")
     assert other.status_code == 409
     assert len(await fleet.jobs()) == 1
+
+
+async def test_a_replay_is_refused_after_years(fleet: Fleet, items: Items) -> None:
+    body = told_of(items.items[items.file("Say hello")])
+    assert (await deliver(fleet, body)).status_code == 202
+    fleet.clock.by = timedelta(days=1000)
+    await fleet.server.coordinator.janitor.step()
+    assert (await deliver(fleet, body, delivery="2")).status_code == 409
 
 
 async def test_a_delivery_that_could_not_be_served_may_come_again(

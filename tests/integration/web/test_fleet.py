@@ -165,7 +165,9 @@ async def test_invitations_are_for_admins(ann: Visitor, server: Server) -> None:
 @pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_enroll_command_contains_the_browsers_url(ann: Visitor, scheme: str) -> None:
     form = {"csrf": await ann.csrf()}
-    proxied = {"x-forwarded-proto": scheme, "host": "fleet.example"}
+    prefix = "__Host-" if scheme == "https" else ""
+    cookie = f"{prefix}gf_session={ann.http.cookies['gf_session']}"
+    proxied = {"x-forwarded-proto": scheme, "host": "fleet.example", "cookie": cookie}
     answer = await ann.http.post("/fleet/enroll", data=form, headers=proxied)
     found = re.search(r'id="command">([^<]+)<', answer.text)
     assert found is not None

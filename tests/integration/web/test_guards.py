@@ -124,7 +124,7 @@ async def test_viewer_can_see_but_not_act(server: Server) -> None:
 
 async def test_program_token_is_not_accepted_as_cookie(server: Server) -> None:
     for secret in (server.admin_token, await server.factory_token("mac-1")):
-        async with httpx.AsyncClient(base_url=server.url, cookies={"gf_session": secret}) as http:
+        async with server.browser(cookies={"gf_session": secret}) as http:
             assert (await http.get("/live/whoami")).status_code == 401
 
 

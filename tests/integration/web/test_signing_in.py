@@ -58,7 +58,15 @@ async def test_cookie_is_secure_behind_tls(tmp_path: Path) -> None:
         secret = await server.token("ann")
         proxied = {"x-forwarded-proto": "https"}
         answer = await http.post("/login", data={"token": secret}, headers=proxied)
-        assert "Secure" in answer.headers["set-cookie"]
+        cookie = answer.headers["set-cookie"]
+        assert cookie.startswith("__Host-gf_session=gfl_")
+        assert "Secure" in cookie
+        assert "Path=/;" in cookie
+        assert "domain" not in cookie.lower()
+        named = {"cookie": cookie.partition(";")[0]}
+        assert (await http.get("/live/whoami", headers=named | proxied)).status_code == 204
+        plain = {"cookie": named["cookie"].removeprefix("__Host-")}
+        assert (await http.get("/live/whoami", headers=plain | proxied)).status_code == 401
 
 
 async def test_revoking_a_token_ends_its_sessions(tmp_path: Path) -> None:
@@ -88,7 +96,7 @@ async def test_signing_out_invalidates_the_cookie(tmp_path: Path) -> None:
         stolen = dict(ann.http.cookies)
         out = await ann.send("/logout")
         assert (out.status_code, out.headers["location"]) == (303, "/login")
-        async with httpx.AsyncClient(base_url=server.url, cookies=stolen) as thief:
+        async with server.browser(cookies=stolen) as thief:
             assert (await thief.get("/live/whoami")).status_code == 401
 
 
@@ -108,13 +116,37 @@ async def test_factory_token_cannot_sign_in(tmp_path: Path) -> None:
             assert (await factory.post("/logins")).status_code == 403
 
 
-async def test_session_cannot_create_login_links(tmp_path: Path) -> None:
+async def test_session_is_not_a_bearer_token(tmp_path: Path) -> None:
     async with (
         a_server(tmp_path) as server,
         a_visitor(server) as ann,
         server.client(ann.http.cookies["gf_session"]) as scripted,
     ):
-        assert (await scripted.post("/logins")).status_code == 403
+        for path in ("/jobs", "/tokens", "/events/stream"):
+            assert (await scripted.get(path)).status_code == 401
+        assert (await scripted.post("/logins")).status_code == 401
+        assert (await scripted.get(f"{server.url}/metrics")).status_code in {200, 401}
+        assert (await ann.http.get("/live/whoami")).status_code == 204
+
+
+async def test_cookie_is_not_accepted_by_the_api(tmp_path: Path) -> None:
+    async with a_server(tmp_path) as server, a_visitor(server) as ann:
+        assert (await ann.http.get("/api/fleet/jobs")).status_code == 401
+        assert (await ann.http.post("/api/fleet/logins")).status_code == 401
+
+
+async def test_two_session_cookies_are_no_session(tmp_path: Path) -> None:
+    async with a_server(tmp_path) as server, a_visitor(server) as ann, a_visitor(server) as eve:
+        own, tossed = (f"gf_session={who.http.cookies['gf_session']}" for who in (ann, eve))
+        for cookie in (f"{own}; {tossed}", f"{tossed}; {own}"):
+            answer = await ann.http.get("/live/whoami", headers={"cookie": cookie})
+            assert answer.status_code == 401
+
+
+async def test_login_url_of_the_api_opens_the_pages(tmp_path: Path) -> None:
+    async with a_server(tmp_path) as server, server.client() as admin:
+        made = (await admin.post("/logins")).json()
+        assert made["url"] == f"{server.pages}/login?code={made['code']}"
 
 
 async def test_failed_logins_are_rate_limited(tmp_path: Path) -> None:

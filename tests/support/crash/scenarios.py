@@ -322,7 +322,8 @@ STORIES = {
         {"told": ("submitted", "assigned", *BUILT)},
         ("notice:1", "notify:1"),
         settings={"STORY_CHANNEL": "json://127.0.0.1:1"},
-        file='[notify]\nquiet = 0\n[notify.channels]\nops = {url-env = "STORY_CHANNEL"}\n',
+        file="[notify]\nquiet = 0\nlocal = true\n"
+        '[notify.channels]\nops = {url-env = "STORY_CHANNEL"}\n',
     ),
     "spending": Story(
         spending,

@@ -34,6 +34,9 @@ class Line(asyncio.Transport):
     def close(self) -> None:
         self.closed = True
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def pause_reading(self) -> None:
         """Nothing is read."""
 

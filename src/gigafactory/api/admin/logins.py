@@ -10,7 +10,11 @@ from gigafactory.wire.admin import LoginView
 from gigafactory.wire.fields import timestamp
 
 TAG = "Tokens"
-CODE = {"code": "2fVn…", "expiresAt": "2026-05-01T12:10:00.000Z"}
+CODE = {
+    "code": "2fVn…",
+    "url": "https://fleet.example.com/login?code=2fVn…",
+    "expiresAt": "2026-05-01T12:10:00.000Z",
+}
 
 
 @post(
@@ -19,7 +23,12 @@ CODE = {"code": "2fVn…", "expiresAt": "2026-05-01T12:10:00.000Z"}
 async def make_login(request: ApiRequest) -> ASGIApp:
     """Create a one-time code that signs a browser in as the owner of this token."""
     login = await request.coordinator.logins.issue_code(await request.caller())
-    return json_response(LoginView(code=login.code, expires_at=timestamp(login.expires_at)), 201)
+    view = LoginView(
+        code=login.code,
+        url=f"{request.pages_url}/login?code={login.code}",
+        expires_at=timestamp(login.expires_at),
+    )
+    return json_response(view, 201)
 
 
 ROUTES = (make_login,)

@@ -1,14 +1,21 @@
 """Authentication by bearer token, product header and idempotency key."""
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from gigafactory.api.http.limits import FailedAttempts, RateLimiter
 from gigafactory.coordinator.access.tokens import Tokens
-from gigafactory.domain.errors import Fault, Invalid, Malformed, Unauthenticated
+from gigafactory.coordinator.access.wrong_secrets import WrongSecrets
+from gigafactory.domain.errors import (
+    Fault,
+    Invalid,
+    Malformed,
+    TooManyRequests,
+    Unauthenticated,
+)
 from gigafactory.domain.manifest.names import slug
-from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.access import Caller, TokenKind
 
 _KEY = re.compile(rb"[\x21-\x7e]{1,200}")
 _SECRET_BYTES_MAX = 200
@@ -17,8 +24,15 @@ _SECRET_BYTES_MAX = 200
 class Authenticator:
     """Authenticates requests and counts failed attempts by address."""
 
-    def __init__(self, tokens: Tokens, rates: RateLimiter, guesses: FailedAttempts) -> None:
+    def __init__(
+        self,
+        tokens: Tokens,
+        rates: RateLimiter,
+        guesses: FailedAttempts,
+        wrong_secrets: WrongSecrets,
+    ) -> None:
         self._tokens = tokens
+        self._wrong_secrets = wrong_secrets
         self._rates = rates
         self._guesses = guesses
 
@@ -31,7 +45,12 @@ class Authenticator:
         secret = _secret(headers.get(b"authorization"))
         product = _product(headers.get(b"x-product-id"))
         key = _request_key(headers.get(b"idempotency-key"))
-        return await self.authenticate(secret, product, key, address)
+        caller = await self.authenticate(secret, product, key, address)
+        if caller.token is not None and caller.token.for_ is TokenKind.LOGIN:
+            # A session that leaves its browser must be of no use.
+            self._failed(address)
+            raise Unauthenticated("this is the session of a browser; programs need a token")
+        return caller
 
     async def authenticate(
         self, secret: str, product: str | None, key: str | None, address: str
@@ -43,14 +62,14 @@ class Authenticator:
         try:
             caller = await self._tokens.caller(secret, product=product, request_key=key)
         except Unauthenticated:
-            await self._failed(address)
+            self._failed(address)
             raise
         assert caller.token is not None, "a caller has a token"
         self._rates.take(caller.token.id)
         return caller
 
-    @asynccontextmanager
-    async def counting_failures(self, address: str) -> AsyncIterator[None]:
+    @contextmanager
+    def counting_failures(self, address: str) -> Iterator[None]:
         """Count an attempt that fails in this block.
 
         Raises TooManyRequests instead of Unauthenticated for an address that has failed too often.
@@ -58,14 +77,15 @@ class Authenticator:
         try:
             yield
         except Unauthenticated:
-            await self._failed(address)
+            self._failed(address)
             raise
 
-    async def _failed(self, address: str) -> None:
-        attempts = self._guesses.count(address)
-        if attempts is not None:
-            await self._tokens.record_guessing(address, attempts)
-            raise self._guesses.too_many(address)
+    def _failed(self, address: str) -> None:
+        try:
+            self._guesses.count(address)
+        except TooManyRequests:
+            self._wrong_secrets.count_token(address)
+            raise
 
 
 def _secret(authorization: bytes | None) -> str:

@@ -39,6 +39,7 @@ TITLES = {
     403: "Not allowed",
     404: "Not found",
     405: "Method not allowed",
+    408: "The request took too long",
     409: "Conflict with the current state",
     413: "Too large",
     416: "Range not satisfiable",
@@ -46,6 +47,7 @@ TITLES = {
     422: "The content is not valid",
     423: "Halted",
     429: "Too many requests",
+    431: "The request's head is too large",
     500: "Internal error",
     503: "Temporarily unavailable",
 }

@@ -64,10 +64,10 @@ class FailedAttempts:
         self._clock = clock
         self._failed: dict[str, tuple[int, float]] = {}
 
-    def count(self, address: str) -> int | None:
-        """Count a failed attempt; return the count when it first exceeds the limit, else None.
+    def count(self, address: str) -> None:
+        """Count a failed attempt.
 
-        The caller records that first excess. Raises TooManyRequests for every later one.
+        Raises TooManyRequests for every one above the limit.
         """
         now = self._clock()
         count, since = self._failed.get(address, (0, now))
@@ -76,16 +76,8 @@ class FailedAttempts:
         if len(self._failed) >= KEYS_MAX:
             self._failed.clear()
         self._failed[address] = (count + 1, since)
-        if count < self._allowed:
-            return None
-        if count == self._allowed:
-            return count + 1
-        raise self.too_many(address)
-
-    def too_many(self, address: str) -> TooManyRequests:
-        """Return the refusal with the time an address must wait."""
-        _, since = self._failed.get(address, (0, self._clock()))
-        wait_s = max(1, round(self._window_s - (self._clock() - since)))
-        return TooManyRequests(
-            "this address has sent too many wrong tokens; wait and try again", wait_s
-        )
+        if count >= self._allowed:
+            raise TooManyRequests(
+                "this address has sent too many wrong tokens; wait and try again",
+                max(1, round(self._window_s - (now - since))),
+            )

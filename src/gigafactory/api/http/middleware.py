@@ -4,24 +4,24 @@ import random
 import re
 import secrets
 import time
-from collections.abc import Collection
-from functools import lru_cache
 
 import structlog
 from litestar.enums import ScopeType
-from litestar.types import ASGIApp, Message, Receive, Scope, Send
+from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from gigafactory.api.http.errors import PROBLEM, REQUEST_ID, TITLES
+from gigafactory.api.http.hosts import ServedHosts, host_name, is_for_programs
 from gigafactory.api.http.response import HttpResponse, encode
 from gigafactory.wire.problem import Problem
 
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
-"""Host names of a coordinator that listens on this machine only."""
+ELSEWHERE = (
+    "The web pages have an address of their own, so that no other server on this machine gets your"
+    " session. `aq login` prints it; an admin can set one with `server.public-url`."
+)
 
 _SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,100}")
 _UNSENDABLE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 """Bytes that a header cannot have: the server would drop the connection, or send two headers."""
-_PORT = re.compile(r":\d{1,5}$")
 
 # Request ids are not secret: seeding once saves a system call per request.
 _chance = random.Random(secrets.randbits(256)).getrandbits  # noqa: S311
@@ -30,12 +30,11 @@ _chance = random.Random(secrets.randbits(256)).getrandbits  # noqa: S311
 class RequestMiddleware:
     """ASGI middleware around the whole application."""
 
-    def __init__(self, app: ASGIApp, *, hosts: Collection[str] | None) -> None:
-        """Serve only these hosts, against DNS rebinding; None for any."""
+    def __init__(self, app: ASGIApp, *, hosts: ServedHosts) -> None:
         self._app = app
         # Bound once: a lazy module logger would be configured again for every line.
         self._log = structlog.get_logger().bind()
-        self._hosts = None if hosts is None else {host.lower() for host in hosts}
+        self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -58,13 +57,33 @@ class RequestMiddleware:
                 message["headers"] = [*given, id_header, *_SAFE]
             await send(message)
 
-        served = self._hosts is None or _host_name(headers.get(b"host")) in self._hosts
+        refusal = self._refusal(headers, scope, request_id)
         try:
-            await (self._app if served else _misdirected(request_id))(
-                scope, receive, send_with_headers
-            )
+            await (refusal or self._app)(scope, receive, send_with_headers)
         finally:
             self._log_request(scope["method"], scope["path"], status, time.perf_counter() - started)
+
+    def _refusal(
+        self, headers: dict[bytes, bytes], scope: HTTPScope, request_id: str
+    ) -> HttpResponse | None:
+        """Return the response to a request for a host name that is not served, else None."""
+        name, path = host_name(headers.get(b"host")), scope["path"]
+        if not self._hosts.serves(name):
+            return _misdirected(
+                request_id,
+                "this coordinator does not serve this host name; add it to its settings"
+                " (server.public-url or server.hosts)",
+            )
+        if is_for_programs(path) or self._hosts.serves_pages(name):
+            return None
+        url = self._hosts.public_url
+        if url is not None and scope["method"] in {"GET", "HEAD"}:
+            raw, query = scope["raw_path"], scope["query_string"]
+            there = url.encode("ascii") + raw + (b"?" + query if query else b"")
+            return HttpResponse(307, headers=((b"location", there),))
+        if b"text/html" in headers.get(b"accept", b""):
+            return HttpResponse(421, ELSEWHERE.encode(), media_type=b"text/plain; charset=utf-8")
+        return _misdirected(request_id, ELSEWHERE)
 
     def _log_request(self, method: str, path: str, status: int, took_s: float) -> None:
         log = self._log
@@ -84,17 +103,12 @@ def _request_id(given: bytes | None) -> str:
     return f"{_chance(64):016x}"
 
 
-@lru_cache(maxsize=256)
-def _host_name(host: bytes | None) -> str:
-    return _PORT.sub("", (host or b"").decode("latin-1").lower())
-
-
-def _misdirected(request_id: str) -> HttpResponse:
+def _misdirected(request_id: str, detail: str) -> HttpResponse:
     problem = Problem(
         type="urn:gigafactory:problem:misdirected",
         title=TITLES[421],
         status=421,
-        detail="this coordinator does not serve this host name; add it to its settings",
+        detail=detail,
         code="misdirected",
         request_id=request_id,
     )

@@ -11,10 +11,12 @@ from litestar.datastructures import State
 
 from gigafactory.api.http.authn import Authenticator
 from gigafactory.api.http.decoding import decode_json, decode_query
+from gigafactory.api.http.hosts import ServedHosts
 from gigafactory.api.http.limits import REQUEST_BYTES_MAX
+from gigafactory.api.http.sse import OpenStreams, TokenStreams
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.domain.errors import Forbidden, Malformed, NotFound, TooLarge
-from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS, Caller
 
 Value = TypeVar("Value")
 
@@ -39,6 +41,35 @@ class ApiRequest(Request[Any, Any, State]):
         authn: Authenticator = self.app.state.authn
         return authn
 
+    @property
+    def hosts(self) -> ServedHosts:
+        """The served host names."""
+        hosts: ServedHosts = self.app.state.hosts
+        return hosts
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the browser's connection is encrypted, as far as we know."""
+        if self.hosts.public_url is not None:
+            return self.hosts.public_url.startswith("https://")
+        # A client can forge this header, but that only makes its own cookie stricter.
+        proxied = self.header(b"x-forwarded-proto") == b"https"
+        return proxied or self.scope["scheme"] == "https"
+
+    @property
+    def pages_url(self) -> str:
+        """The URL of the pages, for the caller's browser."""
+        return self.hosts.pages_url(*self._scheme_and_host())
+
+    @property
+    def api_url(self) -> str:
+        """The URL of this coordinator for programs."""
+        return self.hosts.api_url(*self._scheme_and_host())
+
+    def _scheme_and_host(self) -> tuple[str, str]:
+        scheme = "https" if self.is_encrypted else "http"
+        return scheme, (self.header(b"host") or b"").decode("latin-1")
+
     def header(self, name: bytes) -> bytes | None:
         """Return a header by its lower-case name."""
         return next((value for key, value in self.scope["headers"] if key == name), None)
@@ -48,6 +79,14 @@ class ApiRequest(Request[Any, Any, State]):
         """The client's address."""
         client = self.scope.get("client")
         return client[0] if client else "unknown"
+
+    def streams_of(self, caller: Caller) -> TokenStreams:
+        """Return where to register a stream of the caller.
+
+        Raises TooManyRequests if its token has too many open ones.
+        """
+        streams: OpenStreams = self.app.state.streams
+        return streams.of(caller)
 
     async def caller(self, verb: str | None = None) -> Caller:
         """Return the caller; refuse an agent with a job token, and a role that lacks the verb.
@@ -62,7 +101,7 @@ class ApiRequest(Request[Any, Any, State]):
                 " it can read its jobs and their logs, and add children to it"
             )
         if verb is not None:
-            caller.require(verb)
+            caller.require(verb, OWN_PRODUCTS)
         return caller
 
     async def factory(self) -> Caller:

@@ -1,8 +1,9 @@
 """Server-sent events: frames, keep-alive comments, end marker."""
 
 import asyncio
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import NamedTuple
 
 import structlog
 from litestar.types import HTTPResponseBodyEvent, Receive, Scope, Send
@@ -10,7 +11,9 @@ from litestar.types import HTTPResponseBodyEvent, Receive, Scope, Send
 from gigafactory.api.http.response import encode
 from gigafactory.api.render import jobs as views
 from gigafactory.coordinator.insights.event_streams import EventBatch
+from gigafactory.domain.errors import TooManyRequests
 from gigafactory.domain.job.job import Event
+from gigafactory.domain.tenancy.access import Caller
 
 MEDIA_TYPE = "text/event-stream"
 PING_S = 15.0
@@ -19,6 +22,8 @@ SEND_MAX_S = 60.0
 END_MAX_S = 60.0
 """How long a client that reads too slowly has to read the end of its stream."""
 FRAMES_KEPT = 2000
+STREAMS_PER_TOKEN = 1000
+RETRY_AFTER_S = 5
 
 log = structlog.get_logger()
 
@@ -68,17 +73,38 @@ async def event_frames(
 
 
 class OpenStreams:
-    """Registry of open streams, to end them when the server stops."""
+    """Registry of open streams, to end them when the server stops, and to count each token's."""
 
-    def __init__(self) -> None:
-        self._ends: set[asyncio.Future[None]] = set()
+    def __init__(self, per_token: int = STREAMS_PER_TOKEN) -> None:
+        self._per_token = per_token
+        self._ends: dict[asyncio.Future[None], str] = {}
+        self._by_token: Counter[str] = Counter()
 
-    def register(self) -> asyncio.Future[None]:
+    def of(self, caller: Caller) -> "TokenStreams":
+        """Return where to register a stream of the caller.
+
+        Raises TooManyRequests if its token has too many open ones.
+        """
+        token = caller.token.id if caller.token else caller.actor
+        if self._by_token[token] >= self._per_token:
+            raise TooManyRequests(
+                f"this token has {self._per_token} open streams; close some first", RETRY_AFTER_S
+            )
+        return TokenStreams(self, token)
+
+    def register(self, token: str) -> asyncio.Future[None]:
         """Register a stream; return a future that is done when the server stops."""
         end = asyncio.get_running_loop().create_future()
-        self._ends.add(end)
-        end.add_done_callback(self._ends.discard)
+        self._ends[end] = token
+        self._by_token[token] += 1
+        end.add_done_callback(self._forget)
         return end
+
+    def _forget(self, end: asyncio.Future[None]) -> None:
+        token = self._ends.pop(end)
+        self._by_token[token] -= 1
+        if not self._by_token[token]:
+            del self._by_token[token]
 
     def close(self) -> None:
         """End all streams."""
@@ -91,13 +117,24 @@ class OpenStreams:
         return len(self._ends)
 
 
+class TokenStreams(NamedTuple):
+    """The open streams of one token."""
+
+    all: OpenStreams
+    token: str
+
+    def register(self) -> asyncio.Future[None]:
+        """Register a stream; return a future that is done when the server stops."""
+        return self.all.register(self.token)
+
+
 class EventStream:
     """A streaming response, until its source ends, the client leaves or the server stops."""
 
     def __init__(
         self,
         pieces: AsyncIterator[bytes],
-        open_streams: OpenStreams,
+        open_streams: TokenStreams,
         *,
         then: Callable[[], Awaitable[object]] | None = None,
         ping_s: float = PING_S,

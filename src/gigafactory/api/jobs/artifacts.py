@@ -182,7 +182,7 @@ async def _find_artifact(request: ApiRequest) -> Artifact:
     secret = request.query(ArtifactQuery).link
     if secret is None:
         return await request.coordinator.artifacts.get(await request.caller(), artifact_id)
-    async with request.authn.counting_failures(request.address):
+    with request.authn.counting_failures(request.address):
         return await request.coordinator.artifact_links.open(artifact_id, secret)
 
 

@@ -17,6 +17,7 @@ from gigafactory.domain.job.job import Job
 from gigafactory.domain.manifest.job_file import CHILDREN_MAX
 from gigafactory.domain.manifest.manifest import JobFile
 from gigafactory.domain.manifest.units import format_usd
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS
 from gigafactory.wire.composites import DagView, NodeView, RollupView
 from gigafactory.wire.jobs import JobsView
 from gigafactory.wire.submissions import ChildrenDoc
@@ -45,7 +46,7 @@ async def add_children(request: ApiRequest) -> ASGIApp:
     """
     caller = await request.caller_or_agent()
     if caller.agent_scope is None:
-        caller.require("submit")
+        caller.require("submit", OWN_PRODUCTS)
     files = await request.parse_body(_parse_children, bytes_max=BATCH_BYTES_MAX)
     coordinator = request.coordinator
     reference = request.path_name("job_id", "job")

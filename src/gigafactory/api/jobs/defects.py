@@ -8,6 +8,7 @@ from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import ApiRequest
 from gigafactory.api.http.response import json_response
 from gigafactory.api.render import jobs as views
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS
 from gigafactory.domain.tracker.defect import Defect
 from gigafactory.wire.jobs import JobView
 from gigafactory.wire.reviews import DefectDoc
@@ -33,7 +34,7 @@ async def report_defect(request: ApiRequest) -> ASGIApp:
     """
     caller = await request.caller()
     if caller.factory_id is None:
-        caller.require("defect")
+        caller.require("defect", OWN_PRODUCTS)
     doc = await request.json_body(DefectDoc)
     job = await request.coordinator.defects.report(
         caller,

@@ -91,11 +91,12 @@ async def stream_job_events(request: ApiRequest) -> ASGIApp:
     `Last-Event-ID` resumes without loss or repetition. A comment is sent every 15 seconds.
     """
     caller = await request.caller()
+    streams = request.streams_of(caller)
     batches = await request.coordinator.event_streams.follow_job(
         caller, request.path_name("job_id", "job"), after=resume_position(request) or 0
     )
-    state = request.app.state
-    return sse.EventStream(sse.event_frames(batches, state.frames, lambda e: e.seq), state.streams)
+    frames = request.app.state.frames
+    return sse.EventStream(sse.event_frames(batches, frames, lambda e: e.seq), streams)
 
 
 @get(
@@ -109,13 +110,12 @@ async def stream_product_events(request: ApiRequest) -> ASGIApp:
     events, or after `Last-Event-ID` without loss or repetition.
     """
     caller = await request.caller()
+    streams = request.streams_of(caller)
     batches = await request.coordinator.event_streams.follow_product(
         caller, after=resume_position(request)
     )
-    state = request.app.state
-    return sse.EventStream(
-        sse.event_frames(batches, state.frames, lambda e: e.position), state.streams
-    )
+    frames = request.app.state.frames
+    return sse.EventStream(sse.event_frames(batches, frames, lambda e: e.position), streams)
 
 
 @get(

@@ -75,12 +75,14 @@ async def read_log(request: ApiRequest) -> ASGIApp:
     """
     caller = await request.caller_or_agent()
     query = request.query(LogReadQuery)
-    readers, streams = request.coordinator.log_readers, request.app.state.streams
+    readers = request.coordinator.log_readers
     reference, after = request.path_name("job_id", "job"), last_event_id(request)
     if query.follow and query.run is None and after is None:
         job = await request.coordinator.jobs.lookup(caller, reference)
         if awaits_run(job):
-            return sse.EventStream(_follow_next_run(request, caller, job), streams)
+            return sse.EventStream(
+                _follow_next_run(request, caller, job), request.streams_of(caller)
+            )
     run = await readers.find_run(caller, reference, query.run)
     start, end = await readers.resolve_range(
         run, offset=query.offset, tail=query.tail, limit=query.limit
@@ -90,7 +92,8 @@ async def read_log(request: ApiRequest) -> ASGIApp:
         first, last = part or (start, end)
         return LogDownload(readers.read(run, first, last), first, last, of=end if part else None)
     start = after or start
-    return sse.EventStream(log_frames(readers.follow(caller, run, start), start), streams)
+    frames = log_frames(readers.follow(caller, run, start), start)
+    return sse.EventStream(frames, request.streams_of(caller))
 
 
 async def _follow_next_run(request: ApiRequest, caller: Caller, job: Job) -> AsyncIterator[bytes]:

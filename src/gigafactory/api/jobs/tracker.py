@@ -101,8 +101,10 @@ async def webhook(request: ApiRequest) -> ASGIApp:
     for a repeated delivery.
     """
     page = request.query(WebhookQuery)
-    async with request.authn.counting_failures(request.address):
-        submitted = await request.coordinator.webhooks.receive(
+    webhooks = request.coordinator.webhooks
+    with request.authn.counting_failures(request.address):
+        webhooks.require_tracker(page.product)
+        submitted = await webhooks.receive(
             await request.read_body(REQUEST_BYTES_MAX),
             product=page.product,
             signature=_text(request.header(b"x-hub-signature-256")) or "",

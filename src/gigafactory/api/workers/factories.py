@@ -17,7 +17,7 @@ from gigafactory.api.render.jobs import render_job
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.coordinator.core.ports import Message
 from gigafactory.domain.fleet.factory import Factory, health_score, is_online
-from gigafactory.domain.tenancy.access import Caller
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS, Caller
 from gigafactory.wire.fleet import (
     DrainDoc,
     EnrollDoc,
@@ -43,7 +43,7 @@ TAG = "Factories"
 async def enroll(request: ApiRequest) -> ASGIApp:
     """Exchange an enrollment secret for the factory's token; it is shown once."""
     doc = await request.json_body(EnrollDoc)
-    async with request.authn.counting_failures(request.address):
+    with request.authn.counting_failures(request.address):
         member = await request.coordinator.enrolment.enroll(
             doc.secret, doc.factory_id, os=doc.os, labels=doc.labels
         )
@@ -111,7 +111,7 @@ async def drain_factory(request: ApiRequest) -> ASGIApp:
     """Drain a factory; with `"draining": false`, let it take work again."""
     caller = await request.caller()
     if caller.factory_id is None:
-        caller.require("drain")
+        caller.require("drain", OWN_PRODUCTS)
     doc = await request.json_body(DrainDoc)
     factory = await request.coordinator.factories.drain(
         caller, request.path_name("factory_id", "factory"), draining=doc.draining
@@ -165,12 +165,13 @@ async def stream_offers(request: ApiRequest) -> ASGIApp:
     """
     caller = await request.caller()
     factory_id = request.path_name("factory_id", "factory")
+    streams = request.streams_of(caller)
     stack = AsyncExitStack()
     messages = await stack.enter_async_context(
         request.coordinator.offer_streams.stream(caller, factory_id)
     )
     pieces = _offers(request.coordinator, caller, messages)
-    return sse.EventStream(pieces, request.app.state.streams, then=stack.aclose)
+    return sse.EventStream(pieces, streams, then=stack.aclose)
 
 
 async def _offers(

@@ -11,6 +11,7 @@ from gigafactory.cli.output.duration import Duration
 from gigafactory.cli.output.text import clock, note, pairs, say, say_json, table
 from gigafactory.cli.session import Session, for_fleet, with_settings
 from gigafactory.client import fleet
+from gigafactory.config.data_dir import is_plain_text
 from gigafactory.domain.errors import NotFound
 from gigafactory.system.formatting import format_age
 from gigafactory.wire.fleet import (
@@ -188,6 +189,11 @@ def enroll(
     given = secret or click.prompt("secret", hide_input=True, err=True)
     os = systems.get(sys.platform, sys.platform)
     name = factory_id or session.config.factory.id or default_factory_name()
+    if is_plain_text(session.access.url):
+        note(
+            f"warning: {session.access.url} is not encrypted: the invitation, the factory's token"
+            " and all work cross the network in plain text; use an https URL"
+        )
     member = session.client.send(fleet.enroll(given, name, os=os, labels=label))
     url = session.access.url
     save_membership(

@@ -74,7 +74,7 @@ def login(session: Session) -> None:
     """Print an address that signs one browser in as you, within ten minutes."""
 
     def show_login(made: LoginView) -> None:
-        say(f"{session.access.url.rstrip('/')}/login?code={made.code}")
+        say(made.url)
         note("valid for one browser, within ten minutes")
 
     session.answer(governance.login(), show_login)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gigafactory.server.server import ServerReady
 
 BANNER = """\
-The demo runs at {url}  (seed {seed})
+The demo runs at {pages}  (seed {seed})
 
   open    {login}
           (valid for one browser, within ten minutes)
@@ -61,7 +61,7 @@ def demo(session: Session, *, seed: int | None, once: bool) -> None:
         await DemoFleet(folder, ready.url, token, seed=number).run(once=once)
 
     def announce(ready: "ServerReady") -> None:
-        say(BANNER.format(url=ready.url, login=ready.login, data=data, seed=number))
+        say(BANNER.format(pages=ready.pages, login=ready.login, data=data, seed=number))
 
     try:
         serve(config, announce, beside, stop_with_companion=True)

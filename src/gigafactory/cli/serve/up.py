@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from gigafactory.server.server import ServerReady
 
 BANNER = """\
-Gigafactory is up at {url}
+Gigafactory is up at {pages}
 
   open    {login}
           (valid for one browser, within ten minutes; `aq login` prints another)
+  api     {url}
   data    {data}
   store   {store}
   token   {token_file}  (`aq` finds it there)
@@ -72,6 +73,7 @@ def up(session: Session, *, no_factory: bool) -> None:
 
     def announce(ready: "ServerReady") -> None:
         banner = BANNER.format(
+            pages=ready.pages,
             url=ready.url,
             login=ready.login,
             data=config.data,

@@ -20,14 +20,12 @@ from gigafactory.domain.tenancy.access import (
     AgentScope,
     Caller,
     Role,
-    SecretGuessing,
     Token,
     TokenKind,
     sole_product,
 )
 
 KNOWN_MAX = 10_000
-GUESSING_KEPT = timedelta(days=1)
 TOKEN_EVENTS = frozenset(
     {
         event_types.TOKEN_MADE,
@@ -241,27 +239,6 @@ class Tokens:
         except Unauthenticated:
             return False
         return True
-
-    async def record_guessing(self, address: str, attempts: int) -> None:
-        """Record in the audit log that an address is guessing secrets."""
-        now = self._clock.now()
-        before = await self._store.record(SecretGuessing, address)
-        after = SecretGuessing(
-            address=address,
-            attempts=attempts,
-            expires_at=now + GUESSING_KEPT,
-            rev=before.rev + 1 if before else 1,
-        )
-        event = audit_event(
-            event_types.TOKEN_GUESSING,
-            "system:api",
-            now,
-            {"address": address, "attempts": attempts},
-            (FLEET,),
-        )
-        await self._committer.commit(
-            "system:api", "guessing", RecordChange(before=before, after=after, events=(event,))
-        )
 
     async def save(
         self,

@@ -2,16 +2,13 @@
 
 from collections.abc import Mapping
 
-from gigafactory.coordinator.access.tokens import GUESSING_KEPT
-from gigafactory.coordinator.core.audit import audit_event
+from gigafactory.coordinator.access.wrong_secrets import WrongSecrets
 from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.ports import Clock, Store, TrackerBinding
 from gigafactory.coordinator.jobs.submissions import SubmissionResult
 from gigafactory.coordinator.tracker.ticket_importer import TicketImporter
 from gigafactory.domain.errors import Refused, Replayed, Unauthenticated, Unavailable
-from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FLEET, RecordChange, Stored
-from gigafactory.domain.tenancy.access import SecretGuessing
 from gigafactory.domain.tracker.ticket import is_handed_over
 from gigafactory.domain.tracker.webhook_delivery import (
     WebhookDelivery,
@@ -31,6 +28,7 @@ class WebhookReceiver:
         committer: Committer,
         clock: Clock,
         tickets: TicketImporter,
+        wrong_secrets: WrongSecrets,
         places: Mapping[str, TrackerBinding],
         *,
         agent: str,
@@ -39,8 +37,19 @@ class WebhookReceiver:
         self._committer = committer
         self._clock = clock
         self._importer = tickets
+        self._wrong_secrets = wrong_secrets
         self._places = places
         self._agent = agent
+
+    def require_tracker(self, product: str | None) -> TrackerBinding:
+        """Return the tracker that may send deliveries for a product, before its body is read.
+
+        Raises Unauthenticated if there is none.
+        """
+        place = self._places.get(product or FLEET)
+        if place is None or not place.secret:
+            raise Unauthenticated("no tracker with a webhook secret is configured for this product")
+        return place
 
     async def receive(
         self,
@@ -56,13 +65,9 @@ class WebhookReceiver:
         Raises Unauthenticated for a bad signature, Replayed, Malformed, TrackerUnavailable, and
         what `submit` raises.
         """
-        name = product or FLEET
-        place = self._places.get(name)
-        if (
-            not has_valid_signature(place.secret if place else None, body, signature)
-            or place is None
-        ):
-            await self._record_bad_signature(address, name)
+        place, name = self.require_tracker(product), product or FLEET
+        if not has_valid_signature(place.secret, body, signature):
+            self._wrong_secrets.count_signature(address, name)
             raise Unauthenticated("the signature is invalid: compare the secret on both sides")
         records = new_deliveries(name, delivery, signature, now=self._clock.now())
         if await self._store.records_by_key(WebhookDelivery, [record.key for record in records]):
@@ -91,20 +96,3 @@ class WebhookReceiver:
         saved = [RecordChange(before=None, after=record) for record in records]
         if not isinstance(await self._committer.commit(WHO, "delivery", *saved), Stored):
             raise Replayed("this delivery was already processed; nothing is done twice")
-
-    async def _record_bad_signature(self, address: str, name: str) -> None:
-        """Record a bad signature in the audit log; a lost race means another was recorded."""
-        now = self._clock.now()
-        before = await self._store.record(SecretGuessing, f"webhook:{address}")
-        attempts = before.attempts + 1 if before else 1
-        after = SecretGuessing(
-            address=f"webhook:{address}",
-            attempts=attempts,
-            expires_at=now + GUESSING_KEPT,
-            rev=before.rev + 1 if before else 1,
-        )
-        data = {"address": address, "tracker": name, "attempts": attempts}
-        event = audit_event(event_types.WEBHOOK_REFUSED, WHO, now, data, (FLEET,))
-        await self._committer.commit(
-            WHO, "webhook", RecordChange(before=before, after=after, events=(event,))
-        )

@@ -176,7 +176,7 @@ FLEET_EVENTS = {
     TOKEN_ROTATED: "a factory's token was replaced",
     SIGNED_IN: "a user signed in with a browser",
     SIGNED_OUT: "a user signed out of a browser",
-    TOKEN_GUESSING: "one address presented too many wrong tokens",
+    TOKEN_GUESSING: "too many wrong tokens were presented; at most one event a minute",
     ENROLLMENT_MADE: "an admin created an enrollment for a machine",
     ENROLLMENT_WITHDRAWN: "an enrollment was withdrawn",
     FACTORY_ENROLLED: "a machine became a factory",
@@ -196,7 +196,7 @@ FLEET_EVENTS = {
     ROUTING_CHANGED: "the learned routing of a product was reconfigured",
     ROUTING_TRIPPED: "a guardrail switched a product back from learned routing",
     DISPATCH_CHANGED: "the dispatch mode of a product was changed",
-    WEBHOOK_REFUSED: "a tracker's webhook delivery had no valid signature",
+    WEBHOOK_REFUSED: "webhook deliveries had no valid signature; at most one event a minute",
     PROFILE_SAVED: "a profile got a new version",
 }
 """Events of the audit log: they concern no single job."""

@@ -147,7 +147,7 @@ class LoginCode(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SecretGuessing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A network address that presented too many wrong secrets, as recorded for the audit log."""
+    """The last audit event about refused secrets of a kind."""
 
     kind: ClassVar[str] = "guessing"
     product_id: ClassVar[str] = "*"
@@ -159,7 +159,7 @@ class SecretGuessing(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def key(self) -> str:
-        """The record key: the address."""
+        """The record key: the type of the event; before, the address."""
         return self.address
 
 

@@ -3,14 +3,15 @@
 import hashlib
 import hmac
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import ClassVar
 
 import msgspec
 
 from gigafactory.domain.job.change import FLEET
 
-DELIVERY_TTL = timedelta(days=30)
+ID_TTL = timedelta(days=30)
+FOR_EVER = datetime(9999, 1, 1, tzinfo=UTC)
 PREFIX = "sha256="
 
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
@@ -51,10 +52,11 @@ def new_deliveries(
 ) -> list[WebhookDelivery]:
     """Return the records that detect a replay of a delivery.
 
-    The signature covers only the body: a replay under a new id has the same one.
+    The signature covers only the body: a replay under a new id has the same one, at any time.
     """
-    names = {signature_header}
+    until = {signature_header: FOR_EVER}
     if delivery_id is not None and _ID.fullmatch(delivery_id):
-        names.add(delivery_id)
-    until = now + DELIVERY_TTL
-    return [WebhookDelivery(place=place, id=name, expires_at=until) for name in sorted(names)]
+        until.setdefault(delivery_id, now + ID_TTL)
+    return [
+        WebhookDelivery(place=place, id=name, expires_at=at) for name, at in sorted(until.items())
+    ]

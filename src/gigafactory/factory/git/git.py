@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from gigafactory.factory.git import environment as git_environment
-from gigafactory.factory.git.dns_pinning import pin_addresses
+from gigafactory.factory.git.dns_pinning import pin_addresses, pin_ssh
 from gigafactory.factory.git.environment import Identity
 from gigafactory.factory.git.errors import (
     GitNotFound,
@@ -97,6 +97,9 @@ class Git:
         """
         more = [*settings, *(await self._for_remote(address) if address else ())]
         env = self._environment | git_environment.settings_variables(more) | _located(place)
+        if address is not None and address.scheme == "ssh":
+            ssh = await pin_ssh(address, self._environment["GIT_SSH_COMMAND"], self._environment)
+            env["GIT_SSH_COMMAND"] = ssh
         process = await self._started(args, env | dict(variables or {}), place, fed=bool(stdin))
         try:
             async with asyncio.timeout(timeout_s):

@@ -11,6 +11,7 @@ from gigafactory.domain.manifest import repo as repos
 from gigafactory.domain.manifest.names import has_parent_segment
 from gigafactory.factory.core.allowed_folders import AllowedFolders
 from gigafactory.factory.git.local_repo import find_repo
+from gigafactory.system.ip_addresses import is_forbidden_ip
 
 _SCP = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*@(?P<host>\[[^\]]+\]|[^:/]+):")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -29,10 +30,6 @@ _LOCAL_NAMES = frozenset(
         "metadata.google.internal",
     }
 )
-# Metadata services of clouds, which reveal a machine's secrets, besides the link-local ones.
-_METADATA = frozenset({"100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254"})
-
-IP = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class AddressRefused(Refused):
@@ -148,19 +145,3 @@ def _unwanted(host: str) -> str | None:
             return "is not a name: write an IP address as four decimal numbers"
         return None
     return "is this machine or a metadata service" if is_forbidden_ip(ip) else None
-
-
-def is_forbidden_ip(ip: IP) -> bool:
-    """Return whether an IP address is this machine itself, or a cloud's metadata service."""
-    if isinstance(ip, ipaddress.IPv6Address):
-        inner = ip.ipv4_mapped or ip.sixtofour
-        if inner is not None:
-            return is_forbidden_ip(inner)
-    return (
-        ip.is_loopback
-        or ip.is_link_local
-        or ip.is_unspecified
-        or ip.is_multicast
-        or str(ip) in _METADATA
-        or ip in ipaddress.ip_network("0.0.0.0/8")
-    )

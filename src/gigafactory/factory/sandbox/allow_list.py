@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from gigafactory.domain.errors import Fault, Invalid
-from gigafactory.factory.git.remote_url import IP, is_forbidden_ip
+from gigafactory.system.ip_addresses import IP, is_forbidden_ip
 
 SETTING = "factory.allow-hosts"
 WEB_PORTS = frozenset({80, 443})

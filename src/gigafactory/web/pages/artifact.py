@@ -25,7 +25,6 @@ from gigafactory.domain.tenancy.access import OWN_PRODUCTS
 from gigafactory.web.site.rendering import render_page, see_other
 from gigafactory.web.site.session import (
     WebForm,
-    base_url,
     read_form,
     require_session,
     require_upload_session,
@@ -110,7 +109,7 @@ async def share_artifact(request: ApiRequest) -> ASGIApp:
         session,
         "shared.html",
         artifact=link.artifact,
-        url=base_url(request) + path,
+        url=request.api_url + path,
         valid_for=LINK_TTL,
     )
 

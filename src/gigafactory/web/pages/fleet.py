@@ -19,7 +19,6 @@ from gigafactory.web.site.session import (
     BackPage,
     WebForm,
     WebSession,
-    base_url,
     read_form,
     require_session,
 )
@@ -94,7 +93,7 @@ async def _render_fleet(
         message=message,
         secret=secret,
         rotated=rotated,
-        base=base_url(request),
+        base=request.api_url,
         can_enrol=session.caller.role in ROLES_BY_VERB["enroll"],
     )
 

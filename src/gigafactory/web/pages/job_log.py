@@ -26,16 +26,16 @@ async def live_log(request: ApiRequest) -> ASGIApp:
     """Stream the end of a run's log and follow it."""
     session = await require_session(request)
     query = request.query(LogQuery)
-    readers = request.coordinator.log_readers
+    readers, streams = request.coordinator.log_readers, request.streams_of(session.caller)
     job = await request.coordinator.jobs.get(session.caller, request.path_name("job_id", "job"))
     if not job.runs:
         # The browser would log a refusal as an error, but a job without a log is normal.
-        return sse.EventStream(_no_log_yet(), request.app.state.streams)
+        return sse.EventStream(_no_log_yet(), streams)
     run = await readers.find_run(session.caller, job.id, query.run)
     start, _ = await readers.resolve_range(run, offset=0, tail=query.tail, limit=None)
     start = last_event_id(request) or start
     pieces = readers.follow(session.caller, run, start)
-    return sse.EventStream(logs.log_frames(pieces, start), request.app.state.streams)
+    return sse.EventStream(logs.log_frames(pieces, start), streams)
 
 
 async def _no_log_yet() -> AsyncIterator[bytes]:

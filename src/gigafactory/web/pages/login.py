@@ -53,7 +53,7 @@ async def sign_in(request: ApiRequest) -> ASGIApp:
     form = decode_query(await request.read_body(FORM_BYTES_MAX), LoginForm)
     logins = request.coordinator.logins
     try:
-        async with request.authn.counting_failures(request.address):
+        with request.authn.counting_failures(request.address):
             if form.code:
                 token = await logins.sign_in_with_code(form.code)
             else:

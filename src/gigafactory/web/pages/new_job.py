@@ -12,6 +12,7 @@ from gigafactory.api.http.response import HttpResponse
 from gigafactory.coordinator.jobs.previews import Preview
 from gigafactory.domain.errors import Fault, Invalid, Refused
 from gigafactory.domain.manifest.job_file import parse_job_file
+from gigafactory.domain.tenancy.access import OWN_PRODUCTS
 from gigafactory.web.site.rendering import HTML, SECURITY_HEADERS, render, render_page, see_other
 from gigafactory.web.site.session import WebForm, read_form, require_session
 
@@ -50,7 +51,7 @@ async def check(request: ApiRequest) -> ASGIApp:
     faults: Sequence[Fault] = ()
     previews: Sequence[Preview] = ()
     try:
-        session.caller.require("submit")
+        session.caller.require("submit", OWN_PRODUCTS)
         file = parse_job_file(form.data)
         previews = await request.coordinator.previewer.preview(session.caller, [file])
     except Invalid as wrong:
@@ -65,7 +66,7 @@ async def check(request: ApiRequest) -> ASGIApp:
 async def submit(request: ApiRequest) -> ASGIApp:
     """Submit the job and redirect to its page; show faults next to the text."""
     session, form = await read_form(request, JobFileForm)
-    session.caller.require("submit")
+    session.caller.require("submit", OWN_PRODUCTS)
     try:
         file = parse_job_file(form.data)
         submitted = await request.coordinator.submissions.submit(session.caller, [file])

@@ -135,4 +135,4 @@ def stream_part(request: ApiRequest, caller: Caller, key: PartKey, render: Rende
                 case None:
                     continue
 
-    return sse.EventStream(frames(), request.app.state.streams)
+    return sse.EventStream(frames(), request.streams_of(caller))

@@ -19,6 +19,8 @@ from gigafactory.domain.tenancy.access import Caller, TokenKind
 SESSION_COOKIE = "gf_session"
 PRODUCT_COOKIE = "gf_product"
 """Cookie with the chosen product; absent for all products."""
+ENCRYPTED_PREFIX = "__Host-"
+"""Browsers let only this very host set such cookies, and only encrypted."""
 FORM_BYTES_MAX = 2 << 20
 CSRF_HEADER = b"x-csrf"
 """Header with the CSRF token of an upload."""
@@ -45,9 +47,25 @@ class WebForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     csrf: str = ""
 
 
+def cookie_name(request: ApiRequest, name: str) -> str:
+    """Return the name of a cookie on the connection of this request."""
+    return f"{ENCRYPTED_PREFIX}{name}" if request.is_encrypted else name
+
+
 def read_cookie(request: ApiRequest, name: str) -> str | None:
-    """Return a cookie of the request; None if it is absent or empty."""
-    return request.cookies.get(name) or None
+    """Return a cookie of the request; None if it is absent or empty, or there are several.
+
+    Another server on a name below ours may have added one, and might come first.
+    """
+    wanted = f"{cookie_name(request, name)}=".encode()
+    found = [
+        part.strip()[len(wanted) :].decode("latin-1")
+        for key, value in request.scope["headers"]
+        if key == b"cookie"
+        for part in value.split(b";")
+        if part.strip().startswith(wanted)
+    ]
+    return found[0] or None if len(found) == 1 else None
 
 
 async def require_session(request: ApiRequest) -> WebSession:
@@ -142,16 +160,7 @@ def product_cookie(request: ApiRequest, product: str) -> Headers:
 
 def _set_cookie(request: ApiRequest, name: str, value: str, max_age_s: int) -> tuple[bytes, bytes]:
     # Values are hexadecimal digits, letters and dashes, so they need no quoting.
-    # A client can forge x-forwarded-proto, but that only makes the cookie stricter.
-    proxied = request.header(b"x-forwarded-proto") == b"https"
-    secure = "; Secure" if proxied or request.scope["scheme"] == "https" else ""
-    cookie = f"{name}={value}; Path=/; Max-Age={max_age_s}; HttpOnly; SameSite=Lax{secure}"
+    secure = "; Secure" if request.is_encrypted else ""
+    named = cookie_name(request, name)
+    cookie = f"{named}={value}; Path=/; Max-Age={max_age_s}; HttpOnly; SameSite=Lax{secure}"
     return (b"set-cookie", cookie.encode("latin-1"))
-
-
-def base_url(request: ApiRequest) -> str:
-    """Return the URL of this coordinator as the browser sees it."""
-    address = str(request.base_url).rstrip("/")
-    if request.header(b"x-forwarded-proto") == b"https":
-        return address.replace("http://", "https://", 1)
-    return address

@@ -6,9 +6,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from gigafactory.api.http.hosts import LOOPBACK, ServedHosts
 from gigafactory.api.http.limits import FailedAttempts, RateLimiter
-from gigafactory.api.http.middleware import LOOPBACK
 from gigafactory.domain.tenancy.access import ROLES_BY_VERB, Role
+from gigafactory.store.memory import MemoryStore
 from tests.support.api_server import Server, Worker, a_server
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -109,9 +110,28 @@ async def test_guessing_tokens_is_stopped_and_goes_to_the_audit_log(tmp_path: Pa
         assert [answer.status_code for answer in answers] == [401] * 5 + [429] * 3
         assert answers[-1].json()["code"] == "too_many"
         assert int(answers[-1].headers["retry-after"]) > 0
+        await server.coordinator.wrong_secrets.step()
+        await server.coordinator.wrong_secrets.step()
         async with server.client() as admin:
             noted = [e for e in await audited(admin) if e["type"] == "token_guessing"]
-        assert [event["data"] for event in noted] == [{"address": "127.0.0.1", "attempts": 6}]
+        assert [event["data"] for event in noted] == [
+            {"address": "127.0.0.1", "attempts": 3, "addresses": 1}
+        ]
+
+
+async def test_a_refused_guess_stores_nothing(tmp_path: Path) -> None:
+    store = MemoryStore()
+    async with a_server(tmp_path, store=store, guesses=FailedAttempts(allowed=2)) as server:
+        position = await store.position()
+        async with server.client("gfo_wrong", product=None) as eve:
+            for _ in range(5):
+                assert (await eve.get("/jobs")).is_client_error
+                guess = {"secret": "gfe_wrong", "factoryId": "x"}
+                assert (await eve.post("/factories/enroll", json=guess)).is_client_error
+                assert (await eve.post("/tracker/webhook", json={})).is_client_error
+            async with server.browser() as browser:
+                assert (await browser.post("/login", data={"token": "x"})).is_client_error
+        assert await store.position() == position
 
 
 async def test_guessing_enrollment_secrets_is_stopped_too(tmp_path: Path) -> None:
@@ -207,7 +227,10 @@ async def test_every_answer_carries_its_request_id(
 
 
 async def test_a_page_that_calls_us_by_another_name_is_turned_away(tmp_path: Path) -> None:
-    async with a_server(tmp_path, hosts=LOOPBACK) as server, server.client() as admin:
+    async with (
+        a_server(tmp_path, hosts=ServedHosts(accepted=LOOPBACK)) as server,
+        server.client() as admin,
+    ):
         assert (await admin.get("/jobs")).status_code == 200
         for host in ("evil.example", "127.0.0.1.evil.example:80", ""):
             answer = await admin.get("/jobs", headers={"host": host})

@@ -10,12 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from gigafactory.api.http import sse
-from gigafactory.api.http.sse import EventStream, OpenStreams
+from gigafactory.api.http.sse import EventStream, OpenStreams, TokenStreams
 from gigafactory.coordinator.insights import event_streams as streams_of
 from gigafactory.coordinator.insights.event_streams import EventStreams
 from gigafactory.domain.manifest.job_file import parse_json_job
 from gigafactory.domain.tenancy.access import Role
-from tests.support.api_server import SYSTEM, a_coordinator
+from tests.support.api_server import SYSTEM, a_coordinator, a_server, streamed
+from tests.support.polling import until
 
 ANN = replace(SYSTEM, product="notes")
 BEHIND_MAX = 5
@@ -66,7 +67,7 @@ async def test_a_comment_keeps_a_silent_stream_open() -> None:
         return {"type": "http.disconnect"}
 
     open_streams = OpenStreams()
-    stream = EventStream(silence(), open_streams, ping_s=0.001)
+    stream = EventStream(silence(), TokenStreams(open_streams, "t"), ping_s=0.001)
     sending = asyncio.create_task(stream({}, receive, send))  # type: ignore[arg-type]
     await commented.wait()
     assert len(open_streams) == 1
@@ -96,7 +97,7 @@ async def test_a_client_that_takes_nothing_is_let_go(
         return {}
 
     open_streams = OpenStreams()
-    stream = EventStream(pieces(), open_streams, ping_s=0.001)
+    stream = EventStream(pieces(), TokenStreams(open_streams, "t"), ping_s=0.001)
     await stream({}, receive, send)  # type: ignore[arg-type]
     assert len(open_streams) == 0
 
@@ -119,7 +120,7 @@ async def test_the_stream_of_a_slow_client_ends_with_a_mark(
         await asyncio.Event().wait()
         return {}
 
-    stream = EventStream(pieces(), OpenStreams(), ping_s=0.001)
+    stream = EventStream(pieces(), TokenStreams(OpenStreams(), "t"), ping_s=0.001)
     await stream({}, receive, send)  # type: ignore[arg-type]
     assert [(message["body"], message["more_body"]) for message in sent[1:]] == [
         (b'event: slow\ndata: {"reason":"slow"}\n\n', True),
@@ -139,3 +140,19 @@ async def test_a_token_that_expires_without_an_event_still_ends_its_streams(
         caller = await fleet.tokens.caller(made.secret, product=None)
         batches = await fleet.event_streams.follow_product(caller)
         assert [batch.ended async for batch in batches] == ["revoked"]
+
+
+async def test_one_token_cannot_open_streams_without_end(tmp_path: Path) -> None:
+    async with a_server(tmp_path) as server, server.client() as admin:
+        server.app.state.streams = OpenStreams(per_token=2)
+        other = await server.token("bob")
+        async with streamed(admin, "/events/stream"), streamed(admin, "/events/stream"):
+            refused = await admin.get("/events/stream")
+            assert refused.status_code == 429
+            assert "open streams" in refused.json()["detail"]
+            assert refused.headers["retry-after"] == "5"
+            async with server.client(other) as bob, streamed(bob, "/events/stream"):
+                pass
+        await until(lambda: len(server.app.state.streams) == 0)
+        async with streamed(admin, "/events/stream"):
+            pass

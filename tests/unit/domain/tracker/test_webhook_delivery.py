@@ -1,5 +1,7 @@
 """Deliveries of trackers: signed, and known again."""
 
+from datetime import timedelta
+
 import pytest
 
 from gigafactory.domain.tracker.webhook_delivery import (
@@ -31,6 +33,17 @@ def test_a_delivery_is_known_by_its_id_and_by_what_it_says() -> None:
     records = new_deliveries("notes", "72d3162e-cc78", "sha256=ab", now=NOON)
     assert [record.key for record in records] == ["notes/72d3162e-cc78", "notes/sha256=ab"]
     assert all(record.expires_at > NOON for record in records)
+
+
+def test_what_a_delivery_says_is_never_forgotten() -> None:
+    [by_id, by_signature] = new_deliveries("notes", "72d3162e-cc78", "sha256=ab", now=NOON)
+    assert by_id.expires_at < NOON + timedelta(days=31)
+    assert by_signature.expires_at > NOON + timedelta(days=365_000)
+
+
+def test_an_id_that_is_a_signature_is_kept_like_one() -> None:
+    [record] = new_deliveries("notes", "sha256:ab", "sha256:ab", now=NOON)
+    assert record.expires_at > NOON + timedelta(days=365_000)
 
 
 @pytest.mark.parametrize("strange", [None, "", "a b", "x" * 101, "../x\n"])

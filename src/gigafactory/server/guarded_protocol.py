@@ -1,0 +1,248 @@
+"""HTTP for clients that nobody knows yet: bounds the size and time of every request."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import httptools
+from uvicorn import Config
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+from uvicorn.server import ServerState
+
+from gigafactory.api.http.errors import PROBLEM, TITLES
+from gigafactory.api.http.response import encode
+from gigafactory.server.connections import ConnectionLimits, OpenConnections
+from gigafactory.server.log_throttle import LogThrottle
+from gigafactory.server.uvicorn_protocol import SingleWriteProtocol
+from gigafactory.wire.problem import Problem
+
+
+class Refusal(NamedTuple):
+    """An answer of the protocol itself, before the application knows of the request."""
+
+    status: int
+    reason: str
+    code: str
+    detail: str
+
+    def encode(self) -> bytes:
+        """Return the whole response, which ends the connection."""
+        problem = Problem(
+            type=f"urn:gigafactory:problem:{self.code}",
+            title=TITLES[self.status],
+            status=self.status,
+            detail=self.detail,
+            code=self.code,
+            request_id=None,
+        )
+        body = encode(problem)
+        retry = "retry-after: 5\r\n" if self.status == BUSY.status else ""
+        head = (
+            f"HTTP/1.1 {self.status} {self.reason}\r\ncontent-type: {PROBLEM}\r\n"
+            f"content-length: {len(body)}\r\n{retry}connection: close\r\n\r\n"
+        )
+        return head.encode("ascii") + body
+
+
+MALFORMED = Refusal(400, "Bad Request", "malformed", "this is not a valid HTTP request")
+TIMED_OUT = Refusal(
+    408, "Request Timeout", "timed_out", "the request did not arrive in time; send it again"
+)
+HEAD_TOO_LARGE = Refusal(
+    431,
+    "Request Header Fields Too Large",
+    "head_too_large",
+    "the request line and headers are too large; send less",
+)
+BUSY = Refusal(
+    503, "Service Unavailable", "busy", "too many connections are open; try again in a moment"
+)
+
+
+class GuardedProtocol(SingleWriteProtocol):
+    """Uvicorn's protocol with limits; it answers 400, 408 and 431 itself."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        limits: ConnectionLimits,
+        open_connections: OpenConnections,
+        log: LogThrottle,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._limits = limits
+        self._open = open_connections
+        self._log = log
+        self._address = ""
+        self._in_head = self._in_body = False
+        self._received_any = False
+        self._head_bytes = 0
+        self._hosts = 0
+        self._body_bytes = self._body_bytes_before = self._unread_bytes = 0
+        self._since_progress = 0
+        """Bytes since the end of a head, a piece of a body, or the end of a message."""
+        self._refusal = MALFORMED
+        self._timer: asyncio.TimerHandle | None = None
+        self._send_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._address = self.client[0] if self.client else "unknown"
+        self._open.add(self._address)
+        self._arm(self._limits.head_s, self._head_is_late)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._open.remove(self._address)
+        self._disarm()
+        self.resume_writing()
+        # Uvicorn leaves this timer running after an error.
+        self._unset_keepalive_if_required()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        self._received_any = True
+        self._since_progress += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            # Nothing is upgraded here; what follows would not be HTTP.
+            self._disarm()
+            self.cycle.keep_alive = False
+            return
+        except httptools.HttpParserError:
+            self._refuse(self._refusal)
+            return
+        if self._since_progress > self._limits.head_bytes:
+            self._refuse(HEAD_TOO_LARGE if self._in_head else MALFORMED)
+        else:
+            self._watch()
+
+    def _watch(self) -> None:
+        """Start the timer of what is incomplete, unless it runs already."""
+        if self._timer is not None or self.transport.is_closing():
+            return
+        if self._in_body:
+            self._body_bytes_before = self._body_bytes
+            self._arm(self._limits.body_s, self._check_body)
+        elif self._in_head or self._answering() is None:
+            # Bytes that are no request yet, such as empty lines, count as a head too.
+            self._arm(self._limits.head_s, self._head_is_late)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head = True
+        self._head_bytes = self._hosts = 0
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        self._count_head(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count_head(len(name) + len(value) + 4)
+        if not self._in_head:
+            # A trailer: the application has seen the headers already.
+            return
+        super().on_header(name, value)
+        self._hosts += self.headers[-1][0] == b"host"
+        if self._hosts > 1:
+            # A proxy and we might choose different ones.
+            raise ValueError
+        if len(self.headers) > self._limits.headers:
+            self._refusal = HEAD_TOO_LARGE
+            raise ValueError
+
+    def _count_head(self, size: int) -> None:
+        self._head_bytes += size
+        if self._head_bytes > self._limits.head_bytes:
+            self._refusal = HEAD_TOO_LARGE
+            raise ValueError
+
+    def on_headers_complete(self) -> None:
+        if len(self.pipeline) >= self._limits.pipelined:
+            raise ValueError
+        super().on_headers_complete()
+        self._disarm()
+        self._since_progress = 0
+        self._in_head, self._in_body = False, True
+        self._body_bytes = self._unread_bytes = 0
+
+    def on_body(self, body: bytes) -> None:
+        self._since_progress = 0
+        self._body_bytes += len(body)
+        if self.cycle.response_complete:
+            self._unread_bytes += len(body)
+            if self._unread_bytes > self._limits.unread_bytes:
+                self.transport.close()
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._disarm()
+        self._since_progress = 0
+        self._in_body = False
+        super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._send_timer is None:
+            self._send_timer = self.loop.call_later(self._limits.send_s, self._stop_sending)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._send_timer is not None:
+            self._send_timer.cancel()
+            self._send_timer = None
+
+    def _stop_sending(self) -> None:
+        self._log.warn("ended a connection that reads nothing", address=self._address)
+        self.transport.abort()
+
+    def _answering(self) -> RequestResponseCycle | None:
+        """Return the request that has no complete response yet."""
+        # Uvicorn's annotation hides that there is none before the first request.
+        cycle: RequestResponseCycle | None = self.cycle
+        return None if cycle is None or cycle.response_complete else cycle
+
+    def _head_is_late(self) -> None:
+        self._timer = None
+        if self.flow.read_paused:
+            # We read nothing, so the client cannot be late.
+            self._arm(self._limits.head_s, self._head_is_late)
+        elif self._received_any:
+            self._refuse(TIMED_OUT)
+        else:
+            self.transport.close()
+
+    def _check_body(self) -> None:
+        self._timer = None
+        arrived = self._body_bytes - self._body_bytes_before
+        if self.flow.read_paused or arrived >= self._limits.body_bytes:
+            self._body_bytes_before = self._body_bytes
+            self._arm(self._limits.body_s, self._check_body)
+        else:
+            self._refuse(TIMED_OUT)
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """Answer if no other answer has begun, and end the connection."""
+        self._disarm()
+        self._log.warn(
+            "refused a request", address=self._address, status=refusal.status, code=refusal.code
+        )
+        answering = self._answering()
+        begun = answering.response_started if answering else self._in_body
+        if not begun:
+            self.transport.write(refusal.encode())
+        self.transport.close()
+
+    def _arm(self, seconds: float, then: Callable[[], None]) -> None:
+        self._disarm()
+        self._timer = self.loop.call_later(seconds, then)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

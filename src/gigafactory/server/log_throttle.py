@@ -1,0 +1,28 @@
+"""Log lines that strangers can cause: one every few seconds, with a count."""
+
+import time
+from collections import Counter
+
+import structlog
+
+EVERY_S = 10.0
+
+log = structlog.get_logger()
+
+
+class LogThrottle:
+    """Logs each message at most once in `every_s`, and how often it was meant."""
+
+    def __init__(self, every_s: float = EVERY_S) -> None:
+        self._every_s = every_s
+        self._times: Counter[str] = Counter()
+        self._logged_at: dict[str, float] = {}
+
+    def warn(self, message: str, **details: object) -> None:
+        """Log the message, or count it for the next line; messages are constants."""
+        self._times[message] += 1
+        now = time.monotonic()
+        if now - self._logged_at.get(message, -self._every_s) < self._every_s:
+            return
+        self._logged_at[message] = now
+        log.warning(message, times=self._times.pop(message), **details)
