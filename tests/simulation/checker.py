@@ -121,6 +121,11 @@ class Judge:
     def _renewals(self) -> Iterator[str]:
         """4 for what leaves no event; 18: renewing never shortens."""
         last: dict[tuple[str, int], Exchange] = {}
+        granted = {
+            (grant.job.id, grant.lease.epoch): grant.lease.expires_at
+            for made in self._exchanges
+            for grant in _grants(made)
+        }
         for made in sorted(self._exchanges, key=lambda m: m.asked):
             if made.verb not in {"renew", "log"} or not made.accepted or made.served is None:
                 continue
@@ -132,6 +137,8 @@ class Judge:
                 yield f"4: {made.verb} of {who} at epoch {epoch} of {tale.title} is accepted"
             if made.verb == "log" or tale.preempted:
                 continue
+            if made.answer < granted.get((tale.job_id, epoch), made.answer):
+                yield f"18: renewing {tale.title} shortened the lease that was granted"
             earlier = last.get((tale.job_id, epoch))
             if earlier and (earlier.served or 0) < made.asked and made.answer < earlier.answer:
                 yield f"18: renewing {tale.title} shortened its lease"

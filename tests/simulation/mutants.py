@@ -283,6 +283,20 @@ MUTANTS: tuple[Mutant, ...] = (
         1,
     ),
     Mutant(
+        "no-longer",
+        "the rule that a renewal never shortens a lease",
+        swaps.renewals_shorten,
+        "calm",
+        0,
+    ),
+    Mutant(
+        "no-memory",
+        "the rule that a fenced worker is noted once",
+        swaps.fenced_every_time,
+        "storm",
+        2,
+    ),
+    Mutant(
         "no-steady",
         "the time since boot in the coordinator's clock",
         swaps.clock_stands_still,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from msgspec.structs import replace
@@ -17,6 +17,7 @@ from gigafactory.coordinator.files import logs
 from gigafactory.coordinator.insights.event_streams import EventStreams
 from gigafactory.coordinator.jobs import submissions
 from gigafactory.coordinator.lifecycle import reports
+from gigafactory.coordinator.runs import fencing
 from gigafactory.coordinator.runs.budget_booking import BudgetBooking
 from gigafactory.coordinator.runs.composite_budget_booking import CompositeBudgetBooking
 from gigafactory.domain.errors import Fenced
@@ -30,6 +31,7 @@ from gigafactory.domain.job.change import (
     JobChange,
     KeyTaken,
     RecordChange,
+    Renewal,
     RevisionGuard,
     StaleRevision,
     Write,
@@ -338,3 +340,24 @@ def clock_stands_still() -> Patch:
         self._now = max(self._now, self._wall())
 
     return swapped((SystemClock, "_advance", advance))
+
+
+def renewals_shorten() -> Patch:
+    """A renewal answers with less time than the grant did."""
+    known = lease.renew
+
+    def renew(job: Job, *args: Any, ttl: timedelta, **more: Any) -> Renewal:  # noqa: ANN401 - as the rule has it
+        renewal = known(job, *args, ttl=ttl, **more)
+        return replace(renewal, expires_at=renewal.expires_at - ttl * 3 / 4)
+
+    return swapped((lease, "renew", renew))
+
+
+def fenced_every_time() -> Patch:
+    """Each fenced write of a worker is noted, not only the first."""
+    known = lease.record_fenced
+
+    def record(job: Job, *args: Any, **more: Any) -> JobChange | None:  # noqa: ANN401 - as the rule has it
+        return known(replace(job, fenced=()), *args, **more)
+
+    return swapped((fencing, "record_fenced", record))

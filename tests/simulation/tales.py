@@ -178,6 +178,7 @@ def faults_in(tale: Tale, told_until: dict[tuple[str, int], datetime]) -> Iterat
         _checkpoints(tale),
         _offers(tale),
         _ticks(tale),
+        _fenced(tale),
     ):
         for promise, fault in found:
             yield f"{promise}: {tale.title} ({tale.job_id}): {fault}"
@@ -304,3 +305,12 @@ def _ticks(tale: Tale) -> Iterator[Fault]:
             due = datetime.fromisoformat(scene.event.data["tick"])
             if scene.event.at < due:
                 yield "1.5", f"the tick of {due:%X} is served at {scene.event.at:%X.%f}"
+
+
+def _fenced(tale: Tale) -> Iterator[Fault]:
+    seen: set[tuple[str, int]] = set()
+    for event in (scene.event for scene in tale.scenes if scene.event.type == "fenced"):
+        place = (event.data["factoryId"], event.data["presented"])
+        if place in seen:
+            yield "3.2", f"{place[0]} is noted as fenced at epoch {place[1]} again"
+        seen.add(place)

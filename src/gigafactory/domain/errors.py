@@ -12,6 +12,7 @@ Refused
 │   ├── Fenced
 │   ├── IllegalTransition
 │   ├── IdempotencyConflict
+│   ├── TwinFactory
 │   ├── OfferGone
 │   ├── NameTaken
 │   ├── Cycle
@@ -24,6 +25,7 @@ Refused
 ├── RangeNotSatisfiable  the requested byte range does not exist
 ├── TooManyRequests
 └── Unavailable          the store cannot be reached
+    ├── StoreDiskFull
     └── TrackerUnavailable      the tracker cannot be reached
 """
 
