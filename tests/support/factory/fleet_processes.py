@@ -52,7 +52,9 @@ class FarYard(Yard):
         self.lives = lives
         self._forks = forks
         self._names: set[str] = set()
+        # The factory's git keeps reflogs where a repo has them.
         plain_git(self.remote.path, "config", "core.logAllRefUpdates", "always")
+        (self.remote.path / "logs").mkdir(exist_ok=True)
 
     async def enrolled(self, name: str) -> Path:
         """Make a factory a member of the fleet; gives its data folder."""

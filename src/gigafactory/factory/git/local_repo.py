@@ -9,7 +9,6 @@ links to those of the repo.
 import contextlib
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,9 +16,8 @@ from pathlib import Path
 import msgspec
 
 from gigafactory.factory.git import environment
-from gigafactory.factory.git.errors import GitNotFound, RepoNotFound
+from gigafactory.factory.git.errors import RepoNotFound
 
-VIEW_PREFIX = "view-"
 _FILE_BYTES_MAX = 1024 * 1024
 _WORKTREES_MAX = 1000
 _HEAD = re.compile(r"(?:ref: (refs/heads/\S+)|[0-9a-f]{40,64})\s*")
@@ -27,11 +25,21 @@ _GITFILE = re.compile(r"gitdir: (.+?)\s*")
 _EXTENSIONS = re.compile(r"^\s*\[\s*extensions\s*\]([^\[]*)", re.MULTILINE | re.IGNORECASE)
 _VALUE = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[^\S\n]*(?:=[^\S\n]*([^\s;#]*))?")
 _HARMLESS = frozenset({"noop", "preciousobjects", "relativeworktrees", "worktreeconfig"})
-_LINKED = ("objects", "refs", "packed-refs", "shallow")
-_PLAIN_ENTRIES = (*_LINKED, "objects/info", "objects/pack", "refs/heads", "refs/tags")
+_LINKED = ("objects", "refs", "packed-refs", "shallow", "logs")
+_PLAIN_ENTRIES = (
+    *_LINKED,
+    "objects/info",
+    "objects/pack",
+    "refs/heads",
+    "refs/tags",
+    "logs/refs",
+    "logs/HEAD",
+)
 _VIEW_SETTINGS = (
     ("core.repositoryFormatVersion", "0"),
     ("core.bare", "true"),
+    # A repo without reflogs has no folder for them, so that none are written.
+    ("core.logAllRefUpdates", "true"),
     ("receive.autogc", "false"),
     ("receive.updateServerInfo", "false"),
     *environment.SETTINGS,
@@ -89,23 +97,16 @@ def find_repo(path: Path) -> LocalRepo:
 
 
 @contextlib.contextmanager
-def open_view(repo: LocalRepo, folder: Path) -> Iterator[Path]:
-    """Yield a view of a repo, made in a folder of ours; it is removed when the block ends.
-
-    Raises GitNotFound if the folder is gone.
-    """
-    try:
-        view = Path(tempfile.mkdtemp(prefix=VIEW_PREFIX, dir=folder))
-    except FileNotFoundError:
-        raise GitNotFound(("fetch",), None, f"no folder {folder}") from None
-    try:
+def open_view(repo: LocalRepo) -> Iterator[Path]:
+    """Yield a view of a repo, in a folder of ours; it is removed when the block ends."""
+    with tempfile.TemporaryDirectory(prefix="aq-view-", ignore_cleanup_errors=True) as name:
+        view = Path(name)
         (view / "config").write_text(_config())
         (view / "HEAD").write_text(f"ref: {repo.branch}\n" if repo.branch else _head(repo.git_dir))
-        for name in _LINKED:
-            (view / name).symlink_to(repo.common_dir / name)
+        for entry in _LINKED:
+            if entry != "logs" or (repo.common_dir / entry).is_dir():
+                (view / entry).symlink_to(repo.common_dir / entry)
         yield view
-    finally:
-        shutil.rmtree(view, ignore_errors=True)
 
 
 def _check(path: Path, repo: LocalRepo) -> None:

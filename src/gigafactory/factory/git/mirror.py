@@ -6,7 +6,7 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gigafactory.domain.manifest import repo as repos
@@ -26,17 +26,13 @@ from gigafactory.factory.git.git import (
     GitLocation,
     GitOutput,
 )
-from gigafactory.factory.git.local_repo import VIEW_PREFIX, LocalRepo, find_repo, open_view
+from gigafactory.factory.git.local_repo import LocalRepo, find_repo, open_view
 from gigafactory.factory.git.remote_url import RemoteAddress
 from gigafactory.system.atomic_file import write_atomically
 
 FETCH_TIMEOUT_S = 1800.0
 ASK_TIMEOUT_S = 90.0
-_LEFTOVER_AGE_S = 6 * 3600.0
-_LEFTOVERS: tuple[tuple[str, Callable[[Path], object]], ...] = (
-    ("objects/pack/tmp_pack_*", Path.unlink),
-    (f"{VIEW_PREFIX}*", shutil.rmtree),
-)
+_HALF_PACK_AGE_S = 6 * 3600.0
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _ORIGIN = "refs/remotes/origin/"
 _OBVIOUS = ("main", "master", "trunk")
@@ -158,7 +154,7 @@ class Mirror:
         if self.address.scheme != "file":
             yield self.address.url
             return
-        with open_view(self.local_repo(), self.folder) as view:
+        with open_view(self.local_repo()) as view:
             yield str(view)
 
     def local_repo(self) -> LocalRepo:
@@ -266,7 +262,7 @@ class Mirror:
         async with _locked(self.lock):
             # Garbage collection may have removed an unused one since it was opened.
             _make(self.folder)
-            self._remove_leftovers()
+            self._remove_partial_packs()
             with self.remote() as url:
                 await self.run(
                     *("fetch", *_QUIET, *options, "--", url, *refspecs),
@@ -295,13 +291,12 @@ class Mirror:
                 return
         write_atomically(config, wanted.encode())
 
-    def _remove_leftovers(self) -> None:
-        # A killed fetch leaves a partial pack that no fetch continues, and its view of the remote.
-        for pattern, remove in _LEFTOVERS:
-            for left in self.folder.glob(pattern):
-                with contextlib.suppress(OSError):
-                    if time.time() - left.lstat().st_mtime > _LEFTOVER_AGE_S:
-                        remove(left)
+    def _remove_partial_packs(self) -> None:
+        # A killed fetch leaves a partial pack, which no fetch continues.
+        for half in self.folder.glob("objects/pack/tmp_pack_*"):
+            with contextlib.suppress(OSError):
+                if time.time() - half.stat().st_mtime > _HALF_PACK_AGE_S:
+                    half.unlink()
 
 
 class Mirrors:

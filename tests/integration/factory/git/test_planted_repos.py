@@ -5,6 +5,7 @@ Each plant is tried on its own where git is shown to run it, and all of them tog
 
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -188,7 +189,16 @@ async def test_a_branch_that_another_worktree_shows_is_not_moved_under_it(tmp_pa
 
 @pytest.mark.parametrize(
     "entry",
-    ["refs", "refs/heads", "objects", "objects/pack", "objects/info", "packed-refs", "index"],
+    [
+        "refs",
+        "refs/heads",
+        "objects",
+        "objects/pack",
+        "objects/info",
+        "packed-refs",
+        "index",
+        "logs",
+    ],
 )
 async def test_a_repo_whose_parts_are_links_is_refused(tmp_path: Path, entry: str) -> None:
     planted = Planted(tmp_path, bare=False)
@@ -238,14 +248,23 @@ async def test_a_broken_git_file_is_no_repo(tmp_path: Path, git: str) -> None:
         find_repo(planted.path)
 
 
-async def test_no_view_is_left_behind(tmp_path: Path) -> None:
+async def test_no_view_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planted = Planted(tmp_path, bare=True)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     await planted.is_served("x")
     mirror = await planted.mirror()
-    assert list(mirror.folder.glob("view-*")) == []
     with pytest.raises(GitFailed):
         await mirror.fetch_branch("no-such-branch")
-    assert list(mirror.folder.glob("view-*")) == []
+    assert list(temporary.iterdir()) == []
+
+
+async def test_a_ship_into_a_checkout_is_in_its_reflog(tmp_path: Path) -> None:
+    planted = Planted(tmp_path, bare=False)
+    await planted.is_served("x")
+    assert len(plain_git(planted.path, "reflog", "main").splitlines()) == 2
+    assert len(plain_git(planted.path, "reflog", "HEAD").splitlines()) == 2
 
 
 def test_the_list_has_every_setting_of_the_installed_git_that_names_a_program() -> None:
