@@ -20,8 +20,11 @@ class ConnectionLimits:
     """Open connections in all."""
     per_address: int = 384
     """Open connections of one address; a reverse proxy is one address."""
-    head_bytes: int = 32 << 10
-    """Request line and headers; also what may pass between two pieces of a body."""
+    head_bytes: int = 128 << 10
+    """Request line and headers; also what may pass between two pieces of a body.
+
+    Machine shapes in the query of `GET /scaling` may be long.
+    """
     headers: int = 100
     head_s: float = 10.0
     """Seconds from the first byte (or the connection) to the end of the headers."""

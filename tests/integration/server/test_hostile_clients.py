@@ -13,8 +13,8 @@ from gigafactory.server.connections import ConnectionLimits
 from tests.support.api_server import Server, a_server
 from tests.support.polling import until
 
-QUICK = ConnectionLimits(head_s=0.2, body_s=0.2, send_s=0.2)
-PATIENT = ConnectionLimits(head_s=60, body_s=60)
+QUICK = ConnectionLimits(head_bytes=32 << 10, head_s=0.2, body_s=0.2, send_s=0.2)
+PATIENT = ConnectionLimits(head_bytes=32 << 10, head_s=60, body_s=60)
 HEALTH = b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
 POST = b"POST /api/fleet/tracker/webhook HTTP/1.1\r\nhost: 127.0.0.1\r\n"
 CHUNKED = POST + b"transfer-encoding: chunked\r\n\r\n"
