@@ -60,6 +60,7 @@ class ForkServer:
         self._status: dict[int, IO[bytes]] = {}
         self._outputs: dict[int, int] = {}
         self._codes: dict[int, int] = {}
+        self._turns: dict[int, Lock] = {}
 
     def start(
         self,
@@ -127,19 +128,28 @@ class ForkServer:
         os.close(writer)
         pid = int(status.readline())
         self._status[pid] = status
+        self._turns.setdefault(pid, Lock())
         return pid
 
     def wait(self, pid: int, *, within_s: float) -> int | None:
         """Return a child's exit code as subprocess does; None if it is still alive by then."""
-        status = self._status.get(pid)
-        if status is not None:
-            if not select.select([status], [], [], within_s)[0]:
-                return None
-            self._codes[pid] = int(status.readline())
-            self._status.pop(pid).close()
-            if pid in self._outputs:
-                os.close(self._outputs.pop(pid))
-        return self._codes[pid]
+        until = time.monotonic() + within_s
+        turn = self._turns[pid]
+        # Two threads may wait for the same child.
+        if not turn.acquire(timeout=within_s):
+            return None
+        try:
+            status = self._status.get(pid)
+            if status is not None:
+                if not select.select([status], [], [], max(0.0, until - time.monotonic()))[0]:
+                    return None
+                self._codes[pid] = int(status.readline())
+                self._status.pop(pid).close()
+                if pid in self._outputs:
+                    os.close(self._outputs.pop(pid))
+            return self._codes[pid]
+        finally:
+            turn.release()
 
 
 @cache
