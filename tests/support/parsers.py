@@ -9,6 +9,7 @@ from gigafactory.api.http.cursor import decode_cursor
 from gigafactory.api.http.decoding import decode_document, decode_json, decode_query, parse_fault
 from gigafactory.api.http.download import parse_range
 from gigafactory.api.jobs.jobs import parse_batch
+from gigafactory.api.workers.scaling import parse_shapes
 from gigafactory.client.transport.problems import parse_refusal
 from gigafactory.domain.composite.plan import parse_plan
 from gigafactory.domain.errors import Refused
@@ -54,6 +55,7 @@ from gigafactory.tui.widgets.text import one_line, render_log_line
 from gigafactory.web.presenters.diff import parse_diff
 from gigafactory.wire.jobs import JobFilter
 from gigafactory.wire.reports import ReportDoc
+from gigafactory.wire.scaling import ScalingQuery
 from tests.support.engine_replay import a_work
 
 REFUSALS = (Refused, ValueError, msgspec.DecodeError)
@@ -103,6 +105,7 @@ PARSERS: dict[str, Parser] = {
     "api.http.decoding:parse_fault": _text(parse_fault),
     "api.http.download:parse_range": lambda data: parse_range(data, 1000),
     "api.jobs.jobs:parse_batch": _json(lambda obj: parse_batch(obj, 1000)),
+    "api.workers.scaling:parse_shapes": _text(lambda text: parse_shapes(ScalingQuery(shapes=text))),
     "client.transport.problems:parse_refusal": lambda data: parse_refusal(422, data),
     "domain.composite.plan:parse_plan": parse_plan,
     "domain.job.diff:read_diff": read_diff,

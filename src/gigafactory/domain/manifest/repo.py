@@ -15,6 +15,7 @@ _SCP = re.compile(rf"({_USER}@{_HOST}):(?!-)({_PATH})")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9][A-Za-z0-9._-]*)*")
 _SEPARATOR = re.compile(r"[/\\:]")
 _NOT_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+_LOCAL_SEPARATOR = re.compile(r"[/\\]+(?:\.[/\\]+)*")
 _LOCAL = re.compile(r"/|~/|[A-Za-z]:[\\/]")
 _EXPECTED = "a repo's name, an https, ssh or git URL, or an absolute path"
 _SCHEMES = frozenset({"https", "http", "ssh", "git"})
@@ -63,7 +64,7 @@ def repo_identity(repo: str) -> str:
     if not found:
         scheme = "ssh"
         if _LOCAL.match(repo):
-            return re.sub(r"[/\\]+(?:\.[/\\]+)*", "/", repo).rstrip("/")
+            return _LOCAL_SEPARATOR.sub("/", repo).rstrip("/")
         if (match := _SCP.fullmatch(repo)) is None:
             return repo
         rest = f"{match[1]}/{match[2]}"

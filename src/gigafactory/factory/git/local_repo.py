@@ -21,7 +21,7 @@ from gigafactory.factory.git.errors import RepoNotFound
 _FILE_BYTES_MAX = 1024 * 1024
 _WORKTREES_MAX = 1000
 _HEAD = re.compile(r"(?:ref: (refs/heads/\S+)|[0-9a-f]{40,64})\s*")
-_GITFILE = re.compile(r"gitdir: (.+?)\s*")
+_GITFILE = "gitdir: "
 _EXTENSIONS = re.compile(r"^\s*\[\s*extensions\s*\]([^\[]*)", re.MULTILINE | re.IGNORECASE)
 _VALUE = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[^\S\n]*(?:=[^\S\n]*([^\s;#]*))?")
 _HARMLESS = frozenset({"noop", "preciousobjects", "relativeworktrees", "worktreeconfig"})
@@ -89,7 +89,7 @@ def find_repo(path: Path) -> LocalRepo:
     common = git_dir / "commondir"
     repo = LocalRepo(
         git_dir,
-        _named_in(common, re.compile(r"(.+?)\s*")) if common.is_file() else git_dir,
+        _named_in(common, "") if common.is_file() else git_dir,
         work_tree,
     )
     _check(path, repo)
@@ -134,11 +134,12 @@ def _refused(path: Path, why: str) -> RepoNotFound:
     )
 
 
-def _named_in(file: Path, pattern: re.Pattern[str]) -> Path:
-    match = pattern.fullmatch(_read(file))
-    if match is None:
+def _named_in(file: Path, prefix: str) -> Path:
+    content = _read(file)
+    name = content.removeprefix(prefix).rstrip()
+    if not content.startswith(prefix) or not name or "\n" in name:
         raise RepoNotFound(("fetch",), None, f"{file} names no git folder")
-    return (file.parent / match[1]).resolve()
+    return (file.parent / name).resolve()
 
 
 def _branch(git_dir: Path) -> str | None:

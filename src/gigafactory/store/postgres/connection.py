@@ -32,6 +32,7 @@ _UNAVAILABLE = ("08", "28", "3D", "53", "57", "58", "25006", "XX000")
 # SQLSTATE prefixes: text with NUL, number out of range, key too long for an index.
 _UNSTORABLE = ("22", "54")
 
+_PORT = re.compile(r":\d+$")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _CONNECTION_ERRORS = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 
@@ -131,7 +132,7 @@ class Database:
 
 
 def _with_port(host: str) -> str:
-    return host if re.search(r":\d+$", host) and not host.endswith("]") else f"{host}:{PORT}"
+    return host if _PORT.search(host) and not host.endswith("]") else f"{host}:{PORT}"
 
 
 async def migrate(connection: Connection, schema: str) -> None:
