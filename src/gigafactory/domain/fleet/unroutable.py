@@ -5,7 +5,7 @@ from datetime import datetime
 
 from gigafactory.domain.elapsed import format_ago
 from gigafactory.domain.fleet.fleet_state import FleetState
-from gigafactory.domain.fleet.matching import describe_engine, engine_choices
+from gigafactory.domain.fleet.matching import describe_engine, engine_choices, sandbox_gap
 from gigafactory.domain.job.job import Ask
 from gigafactory.domain.manifest.capability import meets, missing_requirements, similar_tokens
 from gigafactory.domain.manifest.repo import repo_name
@@ -43,6 +43,10 @@ def unroutable_reasons(ask: Ask, product_id: str, fleet: FleetState) -> tuple[st
             "no factory has ever had all needed tokens at once: the closest one lacks"
             f" {', '.join(fewest)}"
         )
+    able = [tokens for tokens, gap in zip(suited, gaps, strict=True) if not gap]
+    refusals = [why for tokens in able if (why := sandbox_gap(ask, tokens)) is not None]
+    if not reasons and len(refusals) == len(able):
+        reasons.append(f"each factory that could run it refuses it: {refusals[0]}")
     return tuple(reasons)
 
 

@@ -211,6 +211,14 @@ def test_tokens_that_never_came_together_are_unroutable() -> None:
     )
 
 
+def test_yolo_job_without_any_working_sandbox_is_unroutable() -> None:
+    broken = a_factory(capabilities=("os:mac", "sandbox:none", "sandbox:broken"))
+    [reason] = unroutable_reasons(wanting(yolo=True), "notes", a_fleet(broken))
+    assert reason.startswith("each factory that could run it refuses it: it has no sandbox")
+    both = a_fleet(broken, a_linux())
+    assert unroutable_reasons(wanting(yolo=True), "notes", both) == ()
+
+
 def test_a_factory_that_left_still_counts_for_what_could_be_run() -> None:
     fleet = a_fleet(a_factory())
     fleet.remove("mac-1")
