@@ -1,1 +1,1 @@
-"""Histories of crashes and races, played on the real coordinator and judged from outside."""
+"""Seeded histories of crashes and races on the real coordinator, checked independently."""

@@ -1,8 +1,8 @@
-"""The judge: holds what clients were told and what the store kept against the promises."""
+"""The checker: compares responses to clients and the event log with the promises."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -10,182 +10,164 @@ import msgspec
 from gigafactory.coordinator.dispatch.grants import Grant
 from gigafactory.coordinator.jobs.submissions import SubmissionResult
 from gigafactory.domain.job.job import Job
-from tests.simulation.composites import composite_faults
-from tests.simulation.evictions import eviction_faults
-from tests.simulation.factories import Make
+from tests.simulation.budget_checks import budget_findings
+from tests.simulation.composite_checks import composite_findings
+from tests.simulation.factories import MachineSpec
 from tests.simulation.history import Exchange
-from tests.simulation.money import money_faults
-from tests.simulation.tales import Held, Tale, faults_in, tell
-from tests.simulation.world import World
+from tests.simulation.job_histories import HeldLease, JobHistory, findings_in, read_histories
+from tests.simulation.preemption_checks import preemption_findings
+from tests.simulation.simulation import Simulation
+from tests.simulation.time_checks import delay_findings, gap_findings
 
-GIVES_WORK = {"claim", "accept"}
-OF_WORKERS = {"report", "release", "renew", "log"}
-ANSWERED = {"report", "release"}
-GAP_MIN = timedelta(seconds=21)
-"""Shorter ones are hidden by what a lease lasts longer than it takes to renew it."""
-CLOCKS_APART = timedelta(seconds=1)
-TIME_APART_MAX = timedelta(seconds=10)
-"""Generous: a slow store delays the commit of a decision."""
-ENDS_A_TOKEN = {"rotate", "revoke", "deregister"}
+GRANT_VERBS = {"claim", "accept"}
+WORKER_VERBS = {"report", "release", "renew", "log"}
+EVENT_VERBS = {"report", "release"}
+TOKEN_END_VERBS = {"rotate", "revoke", "deregister"}
 
 
-def judge(world: World) -> list[str]:
-    """All that was found wrong, worst news first; nothing when every promise was kept."""
-    return list(Judge(world).findings())
+def check(simulation: Simulation) -> list[str]:
+    """Return all findings about a history; empty if every promise holds."""
+    return list(Checker(simulation).findings())
 
 
-class Judge:
-    """One history before the promises; it knows no rule of the domain."""
+class Checker:
+    """All checks on one history; shares no rule with the domain."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, simulation: Simulation) -> None:
         """Read the history once."""
-        self._world = world
-        self._exchanges = world.history.exchanges
-        self._entries = world.store._events  # noqa: SLF001 - the judge looks on from outside
-        self._tales = tell(self._entries, world.history.commits)
+        self._simulation = simulation
+        self._exchanges = simulation.history.exchanges
+        self._entries = simulation.store._events  # noqa: SLF001 - the checker reads internal state
+        self._histories = read_histories(self._entries, simulation.history.commits)
         self._first: dict[tuple[str, str], Exchange] = {}
-        """The first request with each key: later ones may be told what that one was."""
-        for made in self._exchanges:
-            self._first.setdefault((made.who, made.key or ""), made)
-        self._makes: dict[str, Make] = {m.id.partition(".")[0]: m.make for m in world.machines}
+        """The first request with each key; repeated requests may get its response."""
+        for exchange in self._exchanges:
+            self._first.setdefault((exchange.actor, exchange.key or ""), exchange)
+        self._specs: dict[str, MachineSpec] = {
+            m.id.partition(".")[0]: m.spec for m in simulation.machines
+        }
 
     def findings(self) -> Iterator[str]:
-        """Every promise in turn."""
-        yield from self._world.history.broken
-        until = self._told_until()
-        for tale in self._tales.values():
-            yield from faults_in(tale, until)
-        yield from self._told()
+        """Check every promise in turn."""
+        yield from self._simulation.history.errors
+        expiries = self._received_expiries()
+        for history in self._histories.values():
+            yield from findings_in(history, expiries)
+        yield from self._acknowledged()
         yield from self._workers()
         yield from self._renewals()
-        yield from self._gaps(until)
-        yield from self._stretched()
+        yield from gap_findings(self._simulation, self._histories, expiries)
+        yield from delay_findings(self._simulation)
         yield from self._keys()
         yield from self._names()
-        yield from self._answers()
+        yield from self._responses()
         yield from self._order()
         yield from self._halts()
         yield from self._drains()
         yield from self._tokens()
         yield from self._capacity()
-        yield from eviction_faults(self._tales, self._entries)
-        yield from money_faults(self._world.store, self._entries)
-        yield from composite_faults(self._world.store, self._tales, self._world.dags)
+        yield from preemption_findings(self._histories, self._entries)
+        yield from budget_findings(self._simulation.store, self._entries)
+        yield from composite_findings(
+            self._simulation.store, self._histories, self._simulation.dags
+        )
         yield from self._followers()
         yield from self._end()
 
-    def _told_until(self) -> dict[tuple[str, int], datetime]:
-        """Until when each lease was told to last."""
-        until: dict[tuple[str, int], datetime] = {}
-        for made in self._exchanges:
-            for grant in _grants(made):
+    def _received_expiries(self) -> dict[tuple[str, int], datetime]:
+        """Return the latest expiry that clients received for each lease."""
+        expiries: dict[tuple[str, int], datetime] = {}
+        for exchange in self._exchanges:
+            for grant in _grants(exchange):
                 place = (grant.job.id, grant.lease.epoch)
-                until[place] = max(until.get(place, grant.lease.expires_at), grant.lease.expires_at)
-            if made.verb == "renew" and made.accepted:
-                place = (made.request["job"], made.request["epoch"])
-                until[place] = max(until.get(place, made.answer), made.answer)
-        return until
+                expiries[place] = max(
+                    expiries.get(place, grant.lease.expires_at), grant.lease.expires_at
+                )
+            if exchange.verb == "renew" and exchange.accepted:
+                place = (exchange.request["job"], exchange.request["epoch"])
+                expiries[place] = max(expiries.get(place, exchange.response), exchange.response)
+        return expiries
 
-    def _told(self) -> Iterator[str]:
-        """6: whatever was acknowledged is in the log, as it was told; 16: and where to go on."""
-        for made in self._exchanges:
-            for job in _jobs(made):
-                tale = self._tales.get(job.id)
-                scene = tale.at(job.seq) if tale else None
-                if scene is None:
-                    yield f"6: {made.verb} told of {job.title} event {job.seq}, which is not there"
-                elif scene.stage != job.stage:
+    def _acknowledged(self) -> Iterator[str]:
+        """6: everything acknowledged is in the log; 16: with the same checkpoint."""
+        for exchange in self._exchanges:
+            for job in _jobs(exchange):
+                history = self._histories.get(job.id)
+                state = history.at(job.seq) if history else None
+                if state is None:
+                    yield f"6: {exchange.verb} returned {job.title} at {job.seq}; not in the log"
+                elif state.stage != job.stage:
                     yield (
-                        f"6: {made.verb} told that {job.title} is {job.stage} at event {job.seq},"
-                        f" and the log says {scene.stage}"
+                        f"6: {exchange.verb} returned {job.title} as {job.stage} at {job.seq},"
+                        f" but it is {state.stage} in the log"
                     )
-                elif job.head != scene.checkpoint:
+                elif job.head != state.checkpoint:
                     yield (
-                        f"16: {made.verb} told that {job.title} goes on from {job.head},"
-                        f" and {scene.checkpoint} was the last one accepted"
+                        f"16: {exchange.verb} returned {job.title} with checkpoint {job.head},"
+                        f" but {state.checkpoint} was the last accepted one"
                     )
 
     def _workers(self) -> Iterator[str]:
-        """3, 4: a worker's word counts only under the live lease that it names."""
-        for made in self._exchanges:
-            if "epoch" not in made.request or made.verb not in ANSWERED or not made.accepted:
+        """3, 4: a report of a worker is accepted only under the live lease that it names."""
+        for exchange in self._exchanges:
+            if (
+                "epoch" not in exchange.request
+                or exchange.verb not in EVENT_VERBS
+                or not exchange.accepted
+            ):
                 continue
-            tale = self._tales[made.request["job"]]
-            scene = tale.at(made.answer.seq)
-            who, epoch = made.who.removeprefix("factory:"), made.request["epoch"]
-            before = tale.before(scene) if scene else None
-            holders = [h for s in (scene, before) if s for h in (s.live, *s.ending) if h]
-            if not any((h.factory, h.epoch) == (who, epoch) for h in holders):
-                yield f"4: {made.verb} of {who} at epoch {epoch} of {tale.title} is accepted"
+            history = self._histories[exchange.request["job"]]
+            state = history.at(exchange.response.seq)
+            actor, epoch = exchange.actor.removeprefix("factory:"), exchange.request["epoch"]
+            before = history.before(state) if state else None
+            holders = [h for s in (state, before) if s for h in (s.live, *s.ending) if h]
+            if not any((h.factory, h.epoch) == (actor, epoch) for h in holders):
+                yield f"4: {history.title}: {exchange.verb} of {actor} at epoch {epoch} is accepted"
 
     def _renewals(self) -> Iterator[str]:
-        """4 for what leaves no event; 18: renewing never shortens."""
+        """4: the same for requests without an event; 18: a renewal never shortens a lease."""
         last: dict[tuple[str, int], Exchange] = {}
         granted = {
             (grant.job.id, grant.lease.epoch): grant.lease.expires_at
-            for made in self._exchanges
-            for grant in _grants(made)
+            for exchange in self._exchanges
+            for grant in _grants(exchange)
         }
-        for made in sorted(self._exchanges, key=lambda m: m.asked):
-            if made.verb not in {"renew", "log"} or not made.accepted or made.served is None:
+        for exchange in sorted(self._exchanges, key=lambda m: m.requested):
+            if (
+                exchange.verb not in {"renew", "log"}
+                or not exchange.accepted
+                or exchange.served is None
+            ):
                 continue
-            if made.key and self._first[made.who, made.key] is not made:
+            if exchange.key and self._first[exchange.actor, exchange.key] is not exchange:
                 continue
-            tale = self._tales[made.request["job"]]
-            who, epoch = made.who.removeprefix("factory:"), made.request["epoch"]
-            if not tale.live_between(who, epoch, made.asked, made.served):
-                yield f"4: {made.verb} of {who} at epoch {epoch} of {tale.title} is accepted"
-            if made.verb == "log" or tale.preempted:
+            history = self._histories[exchange.request["job"]]
+            actor, epoch = exchange.actor.removeprefix("factory:"), exchange.request["epoch"]
+            if not history.live_between(actor, epoch, exchange.requested, exchange.served):
+                yield f"4: {history.title}: {exchange.verb} of {actor} at epoch {epoch} is accepted"
+            if exchange.verb == "log" or history.preempted:
                 continue
-            if made.answer < granted.get((tale.job_id, epoch), made.answer):
-                yield f"18: renewing {tale.title} shortened the lease that was granted"
-            earlier = last.get((tale.job_id, epoch))
-            if earlier and (earlier.served or 0) < made.asked and made.answer < earlier.answer:
-                yield f"18: renewing {tale.title} shortened its lease"
-            last[tale.job_id, epoch] = made
-
-    def _gaps(self, until: dict[tuple[str, int], datetime]) -> Iterator[str]:
-        """3.3: a lease that could not be renewed is extended by the length of the outage.
-
-        A grant that was decided before the gap and is stored after it begins in the past.
-        """
-        for moment, begun, ended in self._world.history.gaps:
-            gap = ended - begun
-            for (job_id, epoch), told in until.items():
-                tale = self._tales[job_id]
-                running = begun <= told <= begun + self._world.lease_ttl
-                running = running and tale.granted(epoch) < moment
-                if gap < GAP_MIN or not running or tale.preempted:
-                    continue
-                for event in (scene.event for scene in tale.scenes):
-                    mine = event.type == "lease_expired" and event.data["epoch"] == epoch
-                    early = ended < event.at < told + gap - CLOCKS_APART
-                    if mine and early and event.actor == "system:reaper":
-                        yield f"3.3: {job_id} is taken away at {event.at:%X}, after a gap of {gap}"
-
-    def _stretched(self) -> Iterator[str]:
-        """15.2: the server's time goes on evenly, so no step of a wall clock stretches a lease.
-
-        Only where no coordinator stands still between a decision and its commit.
-        """
-        weather = self._world.weather
-        if weather.outages or weather.coordinator_crashes or weather.stalls or weather.hang_ups:
-            return
-        for event, at in self._world.history.times:
-            apart = self._world.time_of(at) - event.at
-            if abs(apart) > TIME_APART_MAX:
-                yield f"15.2: the server's time is {apart} late at {event.type} of {event.job_id}"
+            if exchange.response < granted.get((history.job_id, epoch), exchange.response):
+                yield f"18: renewing {history.title} shortened the granted lease"
+            earlier = last.get((history.job_id, epoch))
+            if (
+                earlier
+                and (earlier.served or 0) < exchange.requested
+                and exchange.response < earlier.response
+            ):
+                yield f"18: renewing {history.title} shortened its lease"
+            last[history.job_id, epoch] = exchange
 
     def _names(self) -> Iterator[str]:
-        """3.5: a name has one unfinished job."""
+        """3.5: a name belongs to at most one unfinished job."""
         owners: dict[tuple[str, str], str] = {}
-        scenes = [(tale, s) for tale in self._tales.values() for s in tale.commits()]
-        # What one commit ends and begins happens at once: the names that it frees are free for it.
-        for tale, scene in sorted(scenes, key=lambda found: (found[1].moment, found[1].open)):
-            place = (tale.product, tale.name)
-            if scene.open and owners.setdefault(place, tale.job_id) != tale.job_id:
-                yield f"3.5: {tale.name} is {owners[place]} and {tale.job_id}"
-            elif not scene.open and owners.get(place) == tale.job_id:
+        states = [(history, s) for history in self._histories.values() for s in history.commits()]
+        # The writes of one commit are simultaneous: names that it frees are free for it.
+        for history, state in sorted(states, key=lambda found: (found[1].moment, found[1].open)):
+            place = (history.product, history.name)
+            if state.open and owners.setdefault(place, history.job_id) != history.job_id:
+                yield f"3.5: {history.name} names {owners[place]} and {history.job_id}"
+            elif not state.open and owners.get(place) == history.job_id:
                 del owners[place]
 
     def _keys(self) -> Iterator[str]:
@@ -202,133 +184,145 @@ class Judge:
             if event.type == "submitted":
                 tags[job.title] += event.actor != "system:cron"
                 if job.idempotency_key and place in owners:
-                    yield f"7: key {place} has {owners[place]} and {job.id}"
+                    yield f"7: key {place} created {owners[place]} and {job.id}"
                 if job.idempotency_key:
                     owners[place] = job.id
         yield from (f"7: {tag} was submitted {n} times" for tag, n in tags.items() if n > 1)
 
-    def _answers(self) -> Iterator[str]:
-        """17: the same request id gets the same answer; that of a claim may still grow.
+    def _responses(self) -> Iterator[str]:
+        """17: repeated requests get the same response; a claim's may still grow.
 
-        The leases of one claim are granted in a commit each, and a retry may come in between.
+        Each lease of a claim is granted in its own commit, and a retry may arrive in between.
         """
         first: dict[tuple[str, str, str], bytes] = {}
         granted: dict[tuple[str, str], set[str]] = defaultdict(set)
-        for made in sorted(self._exchanges, key=lambda m: m.served or 0):
-            if made.key is None or not made.accepted:
+        for exchange in sorted(self._exchanges, key=lambda m: m.served or 0):
+            if exchange.key is None or not exchange.accepted:
                 continue
-            if made.verb == "claim":
-                runs = {grant.lease.run_id for grant in _grants(made)}
-                if runs and not runs >= granted[made.who, made.key]:
-                    yield f"17: {made.verb} with key {made.key} got other leases"
-                granted[made.who, made.key] |= runs
+            if exchange.verb == "claim":
+                runs = {grant.lease.run_id for grant in _grants(exchange)}
+                if runs and not runs >= granted[exchange.actor, exchange.key]:
+                    yield f"17: {exchange.verb} with key {exchange.key} got other leases"
+                granted[exchange.actor, exchange.key] |= runs
                 continue
-            said = msgspec.json.encode(made.answer)
-            if first.setdefault((made.who, made.verb, made.key), said) != said:
-                yield f"17: {made.verb} with key {made.key} got two answers"
+            encoded = msgspec.json.encode(exchange.response)
+            if first.setdefault((exchange.actor, exchange.verb, exchange.key), encoded) != encoded:
+                yield f"17: {exchange.verb} with key {exchange.key} got two responses"
 
     def _order(self) -> Iterator[str]:
-        """19: what was told of a job later is not older, but for answers that are repeated."""
-        told: dict[str, list[tuple[int, int, Exchange, Job]]] = defaultdict(list)
-        for made in self._exchanges:
-            if made.served is not None:
-                for job in _jobs(made):
-                    told[job.id].append((made.asked, made.served, made, job))
-        for answers in told.values():
-            by_end = sorted(answers, key=lambda a: a[1])
+        """19: later responses never show an older version of a job, except repeated responses."""
+        by_job: dict[str, list[tuple[int, int, Exchange, Job]]] = defaultdict(list)
+        for exchange in self._exchanges:
+            if exchange.served is not None:
+                for job in _jobs(exchange):
+                    by_job[job.id].append((exchange.requested, exchange.served, exchange, job))
+        for responses in by_job.values():
+            by_end = sorted(responses, key=lambda a: a[1])
             newest, place = (0, 0), 0
-            for asked, _, made, job in sorted(answers, key=lambda a: a[0]):
-                while place < len(by_end) and by_end[place][1] < asked:
+            for requested, _, exchange, job in sorted(responses, key=lambda a: a[0]):
+                while place < len(by_end) and by_end[place][1] < requested:
                     newest = max(newest, (by_end[place][3].seq, by_end[place][3].rev))
                     place += 1
-                again = made.key and self._first[made.who, made.key] is not made
-                if (job.seq, job.rev) < newest and not again:
-                    yield f"19: {made.verb} told of {job.title} {job.seq}, after {newest} was told"
+                repeated = (
+                    exchange.key and self._first[exchange.actor, exchange.key] is not exchange
+                )
+                if (job.seq, job.rev) < newest and not repeated:
+                    yield f"19: {exchange.verb} returned {job.title} at {job.seq}, after {newest}"
 
     def _halts(self) -> Iterator[str]:
-        """13: after a halt is acknowledged there is no grant and no offer."""
-        for tale in self._tales.values():
-            for scene in tale.scenes:
-                if scene.event.type in {"assigned", "offered"} and self._halted(tale, scene.moment):
-                    yield f"13: {tale.title} is {scene.event.type} after a halt was acknowledged"
+        """13: there is no grant and no offer after a halt is acknowledged."""
+        for history in self._histories.values():
+            for state in history.states:
+                if state.event.type in {"assigned", "offered"} and self._halted(
+                    history, state.moment
+                ):
+                    yield f"13: {history.title} is {state.event.type} after a halt was acknowledged"
 
-    def _halted(self, tale: Tale, moment: int) -> bool:
-        for target in ("*", tale.product):
+    def _halted(self, history: JobHistory, moment: int) -> bool:
+        for target in ("*", history.product):
             mine = [m for m in self._exchanges if m.request.get("target") == target]
-            resumes = [m for m in mine if m.verb == "resume" and m.asked < moment]
+            resumes = [m for m in mine if m.verb == "resume" and m.requested < moment]
             for halt in mine:
-                # A doubled request is answered as it was before, whatever has happened since.
-                if halt.verb != "halt" or not halt.accepted or halt.doubled:
+                # A duplicate request gets the stored response, whatever has happened since.
+                if halt.verb != "halt" or not halt.accepted or halt.duplicate:
                     continue
-                # A resume that was under way together with the halt may have come after it.
-                undone = any((m.served or moment) > halt.asked for m in resumes)
+                # A resume that was concurrent with the halt may have taken effect after it.
+                undone = any((m.served or moment) > halt.requested for m in resumes)
                 if (halt.served or 0) < moment and not undone:
                     return True
         return False
 
     def _drains(self) -> Iterator[str]:
-        """3.9: after a drain is acknowledged a factory is given nothing new."""
-        for made in self._exchanges:
-            if made.verb != "drain" or not made.accepted or made.doubled:
+        """3.9: a factory gets no new job after its drain is acknowledged."""
+        for exchange in self._exchanges:
+            if exchange.verb != "drain" or not exchange.accepted or exchange.duplicate:
                 continue
-            who = made.request["factory"]
+            actor = exchange.request["factory"]
             over = [
-                m.asked
+                m.requested
                 for m in self._exchanges
                 if m.verb == "undrain"
-                and m.request["factory"] == who
+                and m.request["factory"] == actor
                 and m.served
-                and m.served > made.asked
+                and m.served > exchange.requested
             ]
-            for tale in self._tales.values():
-                for scene in tale.scenes:
-                    taken = scene.event.type == "assigned" and scene.event.data["factoryId"] == who
-                    if taken and (made.served or 0) < scene.moment < min(over, default=10**9):
-                        yield f"3.9: {who} got {tale.title} after it was told to drain"
+            for history in self._histories.values():
+                for state in history.states:
+                    taken = (
+                        state.event.type == "assigned" and state.event.data["factoryId"] == actor
+                    )
+                    if taken and (exchange.served or 0) < state.moment < min(over, default=10**9):
+                        yield f"3.9: {actor} got {history.title} after its drain was acknowledged"
 
     def _tokens(self) -> Iterator[str]:
-        """14: a token that was ended gets nothing; none gets what is out of its scope."""
+        """14: an ended token gets nothing; no token gets anything out of its scope."""
         ended: dict[str, Exchange] = {}
-        for made in self._exchanges:
-            if made.verb in ENDS_A_TOKEN and made.accepted:
-                ended.setdefault(made.request["ends"], made)
-        for made in self._exchanges:
-            for grant in _grants(made):
-                make = self._makes[grant.lease.factory_id.partition(".")[0]]
-                if not {"*", grant.job.product_id} & set(make.products):
+        for exchange in self._exchanges:
+            if exchange.verb in TOKEN_END_VERBS and exchange.accepted:
+                ended.setdefault(exchange.request["ends"], exchange)
+        for exchange in self._exchanges:
+            for grant in _grants(exchange):
+                spec = self._specs[grant.lease.factory_id.partition(".")[0]]
+                if not {"*", grant.job.product_id} & set(spec.products):
                     yield f"14: {grant.lease.factory_id} got a job of {grant.job.product_id}"
-                yield from self._granted_late(grant, ended.get(made.secret))
-            by = ended.get(made.secret)
-            if by is None or not made.accepted or made.asked <= (by.served or 0):
+                yield from self._granted_late(grant, ended.get(exchange.secret))
+            by = ended.get(exchange.secret)
+            if by is None or not exchange.accepted or exchange.requested <= (by.served or 0):
                 continue
-            # What leaves no event, or repeats an answer, asks no other coordinator: that one hears
-            # of the end by the feed.
-            again = self._first[made.who, made.key or ""] is not made
-            strict = (made.verb in ANSWERED and not again) or made.node == by.node
-            if strict and made.verb in OF_WORKERS:
-                yield f"14: {made.verb} at {made.node} with a token that was ended at {by.node}"
+            # Requests without an event and repeated requests do not reach other coordinators,
+            # which learn about the end of a token from the feed.
+            repeated = self._first[exchange.actor, exchange.key or ""] is not exchange
+            strict = (exchange.verb in EVENT_VERBS and not repeated) or exchange.node == by.node
+            if strict and exchange.verb in WORKER_VERBS:
+                yield f"14: {exchange.node} accepts {exchange.verb} with a token ended at {by.node}"
 
     def _granted_late(self, grant: Grant, end: Exchange | None) -> Iterator[str]:
-        scene = self._tales[grant.job.id].at(grant.job.seq)
-        if end and scene and scene.moment > (end.served or 0):
-            yield f"14: {grant.lease.factory_id} got {grant.job.title} with a token that was ended"
+        state = self._histories[grant.job.id].at(grant.job.seq)
+        if end and state and state.moment > (end.served or 0):
+            yield f"14: {grant.lease.factory_id} got {grant.job.title} with an ended token"
 
     def _capacity(self) -> Iterator[str]:
         """15: live leases fit into slots and seats, and a lock has one holder."""
-        sitting: dict[str, tuple[Held, ...]] = {}
-        scenes = sorted(
-            ((s.event.position, tale, s) for tale in self._tales.values() for s in tale.scenes),
+        held_leases: dict[str, tuple[HeldLease, ...]] = {}
+        states = sorted(
+            (
+                (s.event.position, history, s)
+                for history in self._histories.values()
+                for s in history.states
+            ),
             key=lambda found: found[0],
         )
-        for _, tale, scene in scenes:
-            sitting[tale.job_id] = (*((scene.live,) if scene.live else ()), *scene.ending)
-            if scene.event.type == "assigned":
-                yield from self._crowded(tale, sitting)
+        for _, history, state in states:
+            held_leases[history.job_id] = (*((state.live,) if state.live else ()), *state.ending)
+            if state.event.type == "assigned":
+                yield from self._over_capacity(history, held_leases)
 
-    def _crowded(self, tale: Tale, sitting: dict[str, tuple[Held, ...]]) -> Iterator[str]:
+    def _over_capacity(
+        self, history: JobHistory, held_leases: dict[str, tuple[HeldLease, ...]]
+    ) -> Iterator[str]:
         counted: Counter[str] = Counter()
-        for job_id, leases in sitting.items():
-            other = self._tales[job_id]
+        for job_id, leases in held_leases.items():
+            other = self._histories[job_id]
             for held in leases:
                 counted[f"slots of {held.factory}"] += 1
                 if held.engine:
@@ -338,45 +332,45 @@ class Judge:
                     counted[f"lock {other.lock} of {other.product}"] += 1
         for what, taken in counted.items():
             if taken > (limit := self._limit(what)):
-                yield f"15: {tale.title} is granted, and makes {taken} of {limit} {what}"
+                yield f"15: {history.title} is granted, which uses {taken} of {limit} {what}"
 
     def _limit(self, what: str) -> int:
         head, _, place = what.partition(" ")
         if head == "lock":
             return 1
         if place == "in the fleet":
-            return self._world.fleet_seats.get(head, 1000)
-        make = self._makes[place.rpartition(" ")[2].partition(".")[0]]
-        return make.slots if head == "slots" else make.engines.get(head, 0)
+            return self._simulation.fleet_seats.get(head, 1000)
+        spec = self._specs[place.rpartition(" ")[2].partition(".")[0]]
+        return spec.slots if head == "slots" else spec.engines.get(head, 0)
 
     def _followers(self) -> Iterator[str]:
-        """20: each event once, in order, without a gap."""
-        for follower in self._world.followers:
-            tale = self._tales.get(follower.job_id or "")
-            yield from follower.faults(len(tale.scenes) if tale else len(self._entries))
+        """20: a follower sees each event once, in order, without a gap."""
+        for follower in self._simulation.followers:
+            history = self._histories.get(follower.job_id or "")
+            yield from follower.findings(len(history.states) if history else len(self._entries))
 
     def _end(self) -> Iterator[str]:
-        """10: everything is over, or waits for something that has a name; and the log is whole."""
-        yield from (f"10: {what}" for what in self._world.unsettled)
-        for job in self._world.store._jobs.values():  # noqa: SLF001 - seen from outside
-            scenes = self._tales[job.id].scenes if job.id in self._tales else []
-            if job.seq != len(scenes) or (scenes and scenes[-1].stage != job.stage):
-                yield f"6: {job.title} is {job.stage} at {job.seq}, and has {len(scenes)} events"
+        """10: every job has finished or waits for a known reason; 6: the log is complete."""
+        yield from (f"10: {what}" for what in self._simulation.unsettled)
+        for job in self._simulation.store._jobs.values():  # noqa: SLF001 - the checker reads internal state
+            states = self._histories[job.id].states if job.id in self._histories else []
+            if job.seq != len(states) or (states and states[-1].stage != job.stage):
+                yield f"6: {job.title} is {job.stage} at {job.seq}, but has {len(states)} events"
 
 
-def _grants(made: Exchange) -> list[Grant]:
-    if made.verb not in GIVES_WORK or not made.accepted:
+def _grants(exchange: Exchange) -> list[Grant]:
+    if exchange.verb not in GRANT_VERBS or not exchange.accepted:
         return []
-    return list(made.answer) if made.verb == "claim" else [made.answer]
+    return list(exchange.response) if exchange.verb == "claim" else [exchange.response]
 
 
-def _jobs(made: Exchange) -> list[Job]:
-    """The jobs that an answer tells of."""
-    answer: Any = made.answer if made.accepted else None
-    if isinstance(answer, Job):
-        return [answer]
-    if isinstance(answer, SubmissionResult):
-        return list(answer.jobs)
-    if made.verb == "find":
-        return list(answer or ())
-    return [grant.job for grant in _grants(made)]
+def _jobs(exchange: Exchange) -> list[Job]:
+    """Return the jobs in a response."""
+    response: Any = exchange.response if exchange.accepted else None
+    if isinstance(response, Job):
+        return [response]
+    if isinstance(response, SubmissionResult):
+        return list(response.jobs)
+    if exchange.verb == "find":
+        return list(response or ())
+    return [grant.job for grant in _grants(exchange)]

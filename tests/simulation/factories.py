@@ -1,4 +1,4 @@
-"""Machines that get work, do it, crash, sleep past their leases and come back with old news."""
+"""Simulated machines: claim and run jobs, crash, sleep past their leases, send stale reports."""
 
 import asyncio
 import random
@@ -28,8 +28,8 @@ TRIES_MAX = 30
 
 
 @dataclass(frozen=True, kw_only=True)
-class Make:
-    """The hardware and engines of a machine, whatever its id and processes."""
+class MachineSpec:
+    """The hardware and engines of a machine."""
 
     mode: str
     """`poll`, `gate` or `stream`."""
@@ -41,74 +41,74 @@ class Make:
 
 @dataclass
 class Machine:
-    """One machine: its factory id and token, and at most one process that runs there."""
+    """One machine: its factory id and token, and at most one running process."""
 
     id: str
     secret: str
-    make: Make
+    spec: MachineSpec
     network: Network
     rng: random.Random
     lease_ttl_s: float
     label: str = ""
-    """Tells apart two machines that run under one factory id."""
+    """Distinguishes two machines with the same factory id."""
     boots: int = 0
     requests: int = 0
     versions: int = 0
     runs: dict[str, Run] = field(default_factory=dict)
     draining: bool = False
     lost_token: bool = False
-    """Whether it was told that its token opens nothing any more."""
-    to_ask: bool = False
-    """Whether it was told to ask for work although it hears offers."""
+    """Whether a response said that the token is invalid."""
+    must_poll: bool = False
+    """Whether the coordinator requested polling beside the offer stream."""
     calm: bool = False
-    """Whether its runs simply succeed, and it obeys."""
+    """Whether runs always succeed and commands are always obeyed."""
 
     def __post_init__(self) -> None:
-        self._beside = random.Random(f"beside {self.id} {self.label}")
-        self._asking: asyncio.Task[None] | None = None
+        self._poll_rng = random.Random(f"beside {self.id} {self.label}")
+        self._extra_poll: asyncio.Task[None] | None = None
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._awake = asyncio.Event()
         self._awake.set()
 
     @property
     def running(self) -> bool:
-        """Whether a process runs there."""
+        """Return whether a process is running."""
         return bool(self._tasks)
 
     @property
     def instance_id(self) -> str:
-        """New at each start."""
+        """Return an id that is new at each start."""
         return f"{self.label or self.id}-{self.boots}"
 
     def boot(self) -> None:
-        """Start the factory's process: old news first, then a heartbeat, then work."""
+        """Start the factory's process: send unsent reports, then a heartbeat, then claim."""
         self.boots += 1
         self.draining = False
-        self.spawn(self._live())
+        self.spawn(self._run())
 
     def crash(self) -> None:
-        """Lose everything but the disk: which runs there were, and what was to be said of them."""
+        """Kill the process; keep what is on disk: runs and unsent reports."""
         tasks, self._tasks = self._tasks, {}
         for task in tasks:
             task.cancel()
         for run in self.runs.values():
-            run.stopped()
+            run.process_died()
 
     async def pause(self, seconds: float) -> None:
-        """Take no step for a while, as under SIGSTOP; calls under way are answered meanwhile."""
+        """Stop all steps for a while, like SIGSTOP; pending calls still get responses."""
         self._awake.clear()
         await asyncio.sleep(seconds)
         self._awake.set()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Do something in this process."""
+        """Run a coroutine in this process."""
         task = asyncio.create_task(work)
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
         return task
 
     def new_key(self) -> str:
-        """An Idempotency-Key that this machine has not used."""
+        """Return a new Idempotency-Key."""
         self.requests += 1
         return f"{self.instance_id}/{self.requests}"
 
@@ -121,9 +121,9 @@ class Machine:
         tries: int = TRIES_MAX,
         **request: object,
     ) -> Value:
-        """Ask until an answer comes, with the same key each time.
+        """Send a request with the same key until a response arrives.
 
-        Raises Lost when none came after so many tries, and what the coordinator refused.
+        Raises Lost after `tries` attempts without a response, and refusals of the coordinator.
         """
         while True:
             await self._awake.wait()
@@ -143,19 +143,19 @@ class Machine:
                 await self._awake.wait()
                 return value
 
-    async def _live(self) -> None:
+    async def _run(self) -> None:
         for job_id, run in list(self.runs.items()):
-            if run.taken_up(self.rng):
+            if run.is_resumed(self.rng):
                 self.spawn(run.replay(self))
             else:
                 del self.runs[job_id]
-        ways = {"poll": self._poll, "gate": self._gate, "stream": self._stream}
+        sources = {"poll": self._poll, "gate": self._gate, "stream": self._stream}
         await self._heartbeat()
         self.spawn(self._heartbeats())
-        self.spawn(ways[self.make.mode]())
+        self.spawn(sources[self.spec.mode]())
 
     def _restart(self, boots: int) -> None:
-        """End, and be started again by what watches over the process."""
+        """Restart the process, as its supervisor does, unless it has restarted since."""
         if self.running and self.boots == boots:
             self.crash()
             self.boot()
@@ -165,33 +165,33 @@ class Machine:
             await asyncio.sleep(HEARTBEAT_S * self.rng.uniform(0.8, 1.1))
             await self._heartbeat()
 
-    def told(self) -> Factory:
-        """What the machine says of itself."""
+    def description(self) -> Factory:
+        """Return the machine's description of itself."""
         engines = {
             name: EngineSeats(seats=seats, version=f"1.{self.versions}")
-            for name, seats in self.make.engines.items()
+            for name, seats in self.spec.engines.items()
         }
         return Factory(
             id=self.id,
             token_id="",
             instance_id=self.instance_id,
-            slots=self.make.slots,
+            slots=self.spec.slots,
             engines=engines,
-            capabilities=self.make.capabilities,
+            capabilities=self.spec.capabilities,
             enrolled_at=NOON,
         )
 
     async def detect_again(self) -> None:
-        """A user logs in, and the engine is detected again."""
+        """Detect the engines again after a user has logged in."""
         await asyncio.sleep(8.0)
         self.versions += 1
 
     async def _heartbeat(self) -> None:
-        told, running = self.told(), list(self.runs)
+        description, running = self.description(), list(self.runs)
         try:
             commands = await self.ask(
                 "heartbeat",
-                lambda c, by: c.factories.heartbeat(by, told, Pressure(), running),
+                lambda c, by: c.factories.heartbeat(by, description, Pressure(), running),
                 tries=2,
                 factory=self.id,
             )
@@ -201,24 +201,28 @@ class Machine:
         except (Lost, Refused):
             return
         self.draining = any(command.type == "drain" for command in commands)
-        self._told_to_ask(told=any(command.type == "ask" for command in commands))
+        self._set_must_poll(requested=any(command.type == "ask" for command in commands))
         for command in commands:
             if command.job_id in self.runs and command.type in {"cancel", "preempt"}:
                 self.runs[command.job_id].command(command.type, self)
 
-    def _told_to_ask(self, *, told: bool) -> None:
-        self.to_ask = told
-        if told and self.make.mode == "stream" and (self._asking is None or self._asking.done()):
-            self._asking = self.spawn(self._ask_beside())
+    def _set_must_poll(self, *, requested: bool) -> None:
+        self.must_poll = requested
+        if (
+            requested
+            and self.spec.mode == "stream"
+            and (self._extra_poll is None or self._extra_poll.done())
+        ):
+            self._extra_poll = self.spawn(self._poll_beside_stream())
 
-    async def _ask_beside(self) -> None:
-        """Ask for work beside the stream, for as long as that is wanted."""
-        while self.to_ask and not self.lost_token:
+    async def _poll_beside_stream(self) -> None:
+        """Poll beside the stream for as long as the coordinator requests it."""
+        while self.must_poll and not self.lost_token:
             await self._claim()
-            await asyncio.sleep(self._beside.uniform(1.0, 4.0))
+            await asyncio.sleep(self._poll_rng.uniform(1.0, 4.0))
 
     async def _claim(self, wait_s: float = 0.0) -> None:
-        free = self.make.slots - len(self.runs)
+        free = self.spec.slots - len(self.runs)
         if free <= 0 or self.draining:
             return
         most = self.rng.randint(1, free)
@@ -237,15 +241,15 @@ class Machine:
         except (Lost, Refused):
             return
         for grant in grants:
-            self.begin(grant)
+            self.start(grant)
 
-    def begin(self, grant: Grant) -> None:
-        """Start working on a lease, unless the machine does so already."""
-        known = self.runs.get(grant.job.id)
-        if known is not None and known.epoch >= grant.lease.epoch:
+    def start(self, grant: Grant) -> None:
+        """Start a run for a lease unless it already runs."""
+        original = self.runs.get(grant.job.id)
+        if original is not None and original.epoch >= grant.lease.epoch:
             return
         run = self.runs[grant.job.id] = Run(grant, self)
-        run.begin(self)
+        run.start(self)
 
     async def _poll(self) -> None:
         while not self.lost_token:
@@ -266,14 +270,14 @@ class Machine:
             await asyncio.sleep(self.rng.uniform(1.0, 4.0))
 
     async def _stream(self) -> None:
-        """Hold an offer stream open, and open another when it ends."""
+        """Keep an offer stream open; reconnect when it ends."""
         while not self.lost_token:
             await self._awake.wait()
             node = self.network.node()
             if node.coordinator is not None:
                 inbox: asyncio.Queue[Message | None] = asyncio.Queue()
                 serving = node.serve(self._serve(node.coordinator, self.secret, inbox))
-                serving.add_done_callback(partial(_hung_up, inbox))
+                serving.add_done_callback(partial(_close_inbox, inbox))
                 try:
                     await self._listen(inbox)
                 finally:
@@ -283,12 +287,12 @@ class Machine:
     async def _serve(
         self, coordinator: Coordinator, secret: str, inbox: "asyncio.Queue[Message | None]"
     ) -> None:
-        """The coordinator's end of the stream."""
+        """Serve the coordinator's end of the stream."""
         try:
             caller = await coordinator.tokens.caller(secret, product=None)
             async with coordinator.offer_streams.stream(caller, self.id) as messages:
                 async for message in messages:
-                    if self.rng.random() >= self.network.weather.lost_messages:
+                    if self.rng.random() >= self.network.faults.lost_messages:
                         inbox.put_nowait(message)
         except Unauthenticated:
             self.lost_token = True
@@ -296,17 +300,17 @@ class Machine:
             return
 
     async def _listen(self, inbox: "asyncio.Queue[Message | None]") -> None:
-        """Take what is offered; a bad line drops the stream now and then."""
+        """Accept offers and obey commands; drop the stream at random on a bad network."""
         while (message := await inbox.get()) is not None:
             await self._awake.wait()
             sent = message.data
             if isinstance(sent, OfferView) and not self.draining:
                 self.spawn(self._accept(sent.job_id, sent.offer_id))
             elif isinstance(sent, Command) and sent.type == "ask":
-                self._told_to_ask(told=True)
+                self._set_must_poll(requested=True)
             elif isinstance(sent, Command) and sent.job_id in self.runs:
                 self.runs[sent.job_id].command(sent.type, self)
-            if self.rng.random() < self.network.weather.lost_messages * 2:
+            if self.rng.random() < self.network.faults.lost_messages * 2:
                 return
 
     async def _accept(self, job_id: str, offer_id: str) -> None:
@@ -325,7 +329,7 @@ class Machine:
             )
         except (Lost, Refused):
             return
-        self.begin(grant)
+        self.start(grant)
 
     async def _decline(self, job_id: str, offer_id: str) -> None:
         try:
@@ -340,7 +344,7 @@ class Machine:
             return
 
 
-def _hung_up(inbox: "asyncio.Queue[Message | None]", _done: "asyncio.Task[Any]") -> None:
+def _close_inbox(inbox: "asyncio.Queue[Message | None]", _done: "asyncio.Task[Any]") -> None:
     inbox.put_nowait(None)
 
 

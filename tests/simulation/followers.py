@@ -1,4 +1,4 @@
-"""Followers of what happens: they lose their connection and come back where they were."""
+"""Followers of event streams that lose their connection and resume at their position."""
 
 import asyncio
 import random
@@ -24,19 +24,19 @@ class Follower:
 
     @property
     def last(self) -> int:
-        """The number to go on from: of the job's events, or of all."""
+        """Return the position to resume from: in the job's events or in all events."""
         if not self.seen:
             return 0
         return self.seen[-1].position if self.job_id is None else self.seen[-1].seq
 
     async def follow(self) -> None:
-        """Watch for ever, over whichever connections it takes."""
+        """Follow forever, over as many connections as necessary."""
         while True:
             node = self.network.node()
             if node.coordinator is not None:
                 inbox: asyncio.Queue[Event | None] = asyncio.Queue()
                 serving = node.serve(self._serve(node.coordinator, inbox, self.last))
-                serving.add_done_callback(partial(_hung_up, inbox))
+                serving.add_done_callback(partial(_close_inbox, inbox))
                 try:
                     await self._watch(inbox)
                 finally:
@@ -46,7 +46,7 @@ class Follower:
     async def _serve(
         self, coordinator: Coordinator, inbox: "asyncio.Queue[Event | None]", after: int
     ) -> None:
-        """The coordinator's end of the stream."""
+        """Serve the coordinator's end of the stream."""
         try:
             caller = await coordinator.tokens.caller(self.secret, product=None)
             if self.job_id is None:
@@ -64,16 +64,16 @@ class Follower:
     async def _watch(self, inbox: "asyncio.Queue[Event | None]") -> None:
         while (event := await inbox.get()) is not None:
             self.seen.append(event)
-            if self.rng.random() < self.network.weather.lost_messages / 2:
+            if self.rng.random() < self.network.faults.lost_messages / 2:
                 return
 
-    def faults(self, newest: int) -> list[str]:
-        """20: each event once, in order, none left out, up to the newest."""
+    def findings(self, newest: int) -> list[str]:
+        """20: each event once, in order, none missing, up to the newest."""
         numbers = [e.position if self.job_id is None else e.seq for e in self.seen]
         if numbers == list(range(1, newest + 1)):
             return []
         return [f"20: a follower of {self.job_id or 'everything'} saw {numbers} of {newest}"]
 
 
-def _hung_up(inbox: "asyncio.Queue[Event | None]", _done: "asyncio.Task[Any]") -> None:
+def _close_inbox(inbox: "asyncio.Queue[Event | None]", _done: "asyncio.Task[Any]") -> None:
     inbox.put_nowait(None)

@@ -1,4 +1,4 @@
-"""What clients asked and were told, and when the store took what in: all that the judge may see."""
+"""The record of requests, responses and commits: all that the checker reads."""
 
 import asyncio
 import itertools
@@ -14,63 +14,63 @@ from gigafactory.domain.tenancy.leader import Leader
 
 @dataclass(kw_only=True, eq=False)
 class Exchange:
-    """One request as one coordinator served it; `moment`s are places in the order of all things."""
+    """One request that a coordinator served; moments are logical times that order everything."""
 
-    who: str
+    actor: str
     verb: str
-    asked: int
+    requested: int
     at: float
-    """The simulated second at which it was asked."""
+    """The simulated second of the request."""
     secret: str = ""
     key: str | None = None
     """The Idempotency-Key."""
     request: dict[str, Any] = field(default_factory=dict)
     node: str = ""
     served: int | None = None
-    """The moment at which the coordinator had its answer; None when it never had one."""
-    answer: Any = None
+    """The moment of the coordinator's response; None if there was none."""
+    response: Any = None
     refusal: Refused | None = None
-    heard: int | None = None
-    """The moment at which the client had the answer; None when it was lost on the way."""
+    received: int | None = None
+    """The moment at which the client received the response; None if it was lost."""
 
-    doubled: bool = False
+    duplicate: bool = False
     """Whether this is a second delivery of a request."""
 
     @property
     def accepted(self) -> bool:
-        """Whether the coordinator said yes, heard or not."""
+        """Return whether the coordinator accepted the request, even if the response was lost."""
         return self.served is not None and self.refusal is None
 
 
 class History:
-    """The record of one simulated world."""
+    """The record of one simulation."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Start empty."""
         self._moments = itertools.count(1)
         self.exchanges: list[Exchange] = []
         self.times: list[tuple[Event, float]] = []
-        """Every event, and the second of the loop at which it was stored."""
+        """Every event with the simulated second of its commit."""
         self.commits: list[tuple[int, int]] = []
         """For each commit with events: the position of its last event, and the moment."""
-        self.broken: list[str] = []
-        """What broke in a way that no refusal explains."""
+        self.errors: list[str] = []
+        """Errors that are not refusals."""
         self.gaps: list[tuple[int, datetime, datetime]] = []
-        """A time without renewals: its start, and its begin and end by the clocks."""
+        """Times without renewals: the moment of the start, and start and end by the clocks."""
         self.leader: str | None = None
         self.notes: list[str] = []
 
     def moment(self) -> int:
-        """The next place in the order of all things."""
+        """Return the next logical time."""
         return next(self._moments)
 
-    def asked(self, exchange: Exchange) -> Exchange:
-        """Note a request that reached a coordinator."""
+    def add(self, exchange: Exchange) -> Exchange:
+        """Record a request that reached a coordinator."""
         self.exchanges.append(exchange)
         return exchange
 
     def committed(self, node: str, writes: tuple[Write, ...], position: int) -> None:
-        """Note that the store has taken in what a coordinator wrote, up to a position."""
+        """Record a commit of a coordinator, up to a position of the feed."""
         if position:
             self.commits.append((position, self.moment()))
         now = asyncio.get_running_loop().time()
@@ -79,8 +79,8 @@ class History:
             if isinstance(write, RecordChange) and isinstance(write.after, Leader):
                 self.leader = write.after.holder
         if self.leader != node and any(event.type == "offered" for event in events_of(writes)):
-            self.broken.append(f"9.2: {node} offers, and {self.leader} leads")
+            self.errors.append(f"9.2: {node} makes an offer while {self.leader} is the leader")
 
     def note(self, at: float, text: str) -> None:
-        """Add a note to the replay of the seed."""
+        """Add a line to the replay of the seed."""
         self.notes.append(f"{at:9.3f} {text}")

@@ -15,7 +15,7 @@ STEPS_AT_ONCE_MAX = 20_000
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """Runs what is ready in an order drawn from a seed; with nothing ready, time jumps."""
+    """An event loop with a seeded order of ready tasks; time jumps when no task is ready."""
 
     def __init__(self, rng: random.Random) -> None:
         super().__init__()
@@ -25,11 +25,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._timers: list[tuple[float, int, TimerHandle]] = []
         self._numbers = 0
         self._steps_at_once = 0
-        self.spun: list[str] = []
-        """Who went on and on without time going on: each such moment is a finding."""
+        self.spinning: list[str] = []
+        """The tasks that ran on without progress of time; each is a finding."""
 
     def time(self) -> float:
-        """The simulated time, in seconds since the beginning."""
+        """Return the simulated time in seconds since the start."""
         return self._moment
 
     def call_soon(
@@ -38,7 +38,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         *args: *Args,
         context: Context | None = None,
     ) -> Handle:
-        """Make a callback ready; others that are ready may still overtake it."""
+        """Make a callback ready; other ready callbacks may run first."""
         handle = Handle(callback, args, self, context)
         self._ready_now.append(handle)
         return handle
@@ -50,7 +50,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         *args: *Args,
         context: Context | None = None,
     ) -> TimerHandle:
-        """Make a callback ready when the simulated time has come."""
+        """Make a callback ready at a simulated time."""
         timer = TimerHandle(when, callback, args, self, context)
         self._numbers += 1
         heapq.heappush(self._timers, (when, self._numbers, timer))
@@ -66,7 +66,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._steps_at_once += 1
         if self._steps_at_once > STEPS_AT_ONCE_MAX:
             self._break_out()
-        # The chosen one changes places with the last, which is cheap to take out.
+        # Swapping the chosen handle with the last one makes its removal cheap.
         chosen = int(self._draw() * len(ready))
         ready[chosen], ready[-1] = ready[-1], ready[chosen]
         handle = ready.pop()
@@ -74,7 +74,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             handle._run()  # noqa: SLF001 - what every event loop does with its handles
 
     def _jump(self) -> None:
-        """Let time go on to the next timer, and make ready whatever is due then."""
+        """Advance time to the next timer and make ready all timers that are due."""
         timers = self._timers
         while timers and timers[0][2].cancelled():
             heapq.heappop(timers)
@@ -91,25 +91,27 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._ready_now.append(heapq.heappop(timers)[2])
 
     def _break_out(self) -> None:
-        """Note who spins, and let a second pass, so that the history comes to its end."""
+        """Record the spinning tasks and advance time by a second so that the history can end."""
         busy = {
             f"{frame.f_code.co_qualname}:{frame.f_lineno}"
             for task in asyncio.all_tasks(self)
             if getattr(task, "_fut_waiter", None) is None
             for frame in task.get_stack()[-1:]
         }
-        self.spun.append(f"time stands still at {self._moment:.3f} s: {', '.join(sorted(busy))}")
+        self.spinning.append(
+            f"time stands still at {self._moment:.3f} s: {', '.join(sorted(busy))}"
+        )
         self._moment += 1.0
         self._steps_at_once = 0
         self._wake()
 
     def _timer_handle_cancelled(self, handle: TimerHandle) -> None:
-        """Cancelled timers are dropped when their time comes."""
+        """Ignore the cancellation; cancelled timers are dropped when they are due."""
 
 
-def play(rng: random.Random, main: Coroutine[Any, Any, object]) -> list[str]:
-    """Run a coroutine to its end in a loop of its own; gives who spun, if anybody did."""
+def run_virtual(rng: random.Random, main: Coroutine[Any, Any, object]) -> list[str]:
+    """Run a coroutine to its end in a new loop and return the spinning tasks."""
     loop = VirtualLoop(rng)
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         runner.run(main)
-    return loop.spun
+    return loop.spinning

@@ -1,4 +1,4 @@
-"""The way between clients and coordinators: requests and answers get lost, late or doubled."""
+"""The network between clients and coordinators: loses, delays and duplicates messages."""
 
 import asyncio
 import random
@@ -11,30 +11,30 @@ from msgspec.structs import replace
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.domain.errors import Refused, Unavailable
 from gigafactory.domain.tenancy.access import Caller
+from tests.simulation.faults import FaultRates
 from tests.simulation.history import Exchange, History
 from tests.simulation.nodes import Node
-from tests.simulation.weather import Weather
 
 Value = TypeVar("Value")
 Verb = Callable[[Coordinator, Caller], Awaitable[Value]]
 
 PATIENCE_S = 6.0
-"""How long a client waits for an answer."""
+"""The time that a client waits for a response."""
 
 
-class Lost(Exception):  # noqa: N818 - named after what happened
-    """No answer came: whether the request was served is not known."""
+class Lost(Exception):  # noqa: N818 - reads as the outcome
+    """No response arrived; it is unknown whether the request was served."""
 
 
 class Network:
-    """Carries calls to whichever coordinator a client reaches."""
+    """Carries calls to the coordinator that a client reaches."""
 
     def __init__(
-        self, nodes: Sequence[Node], rng: random.Random, history: History, weather: Weather
+        self, nodes: Sequence[Node], rng: random.Random, history: History, faults: FaultRates
     ) -> None:
         """Connect clients with these nodes."""
         self.nodes = nodes
-        self.weather = weather
+        self.faults = faults
         self._rng = rng
         self._history = history
 
@@ -45,7 +45,7 @@ class Network:
 
     async def call(
         self,
-        who: str,
+        actor: str,
         verb: str,
         do: Verb[Value],
         *,
@@ -54,97 +54,102 @@ class Network:
         product: str | None = None,
         request: dict[str, object],
     ) -> Value:
-        """Ask once and wait for the answer.
+        """Send a request once and wait for the response.
 
-        Raises Lost when none came in time, and whatever the coordinator refused.
+        Raises Lost if none arrived in time, and refusals of the coordinator.
         """
         loop = asyncio.get_running_loop()
-        weather, draw = self.weather, self._rng.random
-        asked, at = self._history.moment(), loop.time()
-        if draw() < weather.late_messages:
+        faults, draw = self.faults, self._rng.random
+        requested, at = self._history.moment(), loop.time()
+        if draw() < faults.late_messages:
             await asyncio.sleep(draw() * 3.0)
-        if draw() < weather.lost_messages:
+        if draw() < faults.lost_messages:
             await asyncio.sleep(PATIENCE_S)
             raise Lost
 
-        def exchange() -> Exchange:
+        def new_exchange() -> Exchange:
             return Exchange(
-                who=who,
+                actor=actor,
                 verb=verb,
-                asked=asked,
+                requested=requested,
                 at=at,
                 secret=secret,
                 key=key,
                 request=dict(request),
             )
 
-        if draw() < weather.doubled_messages:
-            loop.call_later(draw() * 20.0, self._again, exchange(), do, product)
-        made = exchange()
-        answer: asyncio.Future[Value] = loop.create_future()
-        task = self._serve(self.node(), made, do, product)
+        if draw() < faults.duplicate_messages:
+            loop.call_later(draw() * 20.0, self._deliver_again, new_exchange(), do, product)
+        exchange = new_exchange()
+        response: asyncio.Future[Value] = loop.create_future()
+        task = self._serve(self.node(), exchange, do, product)
         if task is None:
             await asyncio.sleep(0.1)
             raise Lost
-        task.add_done_callback(lambda done: self._answered(done, answer, made))
-        if draw() < weather.hang_ups:
+        task.add_done_callback(lambda done: self._deliver_response(done, response, exchange))
+        if draw() < faults.disconnects:
             loop.call_later(draw() * 0.2, task.cancel)
         try:
             async with asyncio.timeout(PATIENCE_S + 30.0 * bool(request.get("waits"))):
-                value = await answer
+                value = await response
         except TimeoutError:
             raise Lost from None
         return value
 
-    def _again(self, made: Exchange, do: Verb[Any], product: str | None) -> None:
-        made.asked = self._history.moment()
-        made.doubled = True
-        self._serve(self.node(), made, do, product)
+    def _deliver_again(self, exchange: Exchange, do: Verb[Any], product: str | None) -> None:
+        exchange.requested = self._history.moment()
+        exchange.duplicate = True
+        self._serve(self.node(), exchange, do, product)
 
     def _serve(
-        self, node: Node, made: Exchange, do: Verb[Value], product: str | None
+        self, node: Node, exchange: Exchange, do: Verb[Value], product: str | None
     ) -> "asyncio.Task[Value | None] | None":
         coordinator = node.coordinator
         if coordinator is None:
             return None
-        made.node = node.name
-        self._history.asked(made)
-        return node.serve(self._handle(coordinator, made, do, product))
+        exchange.node = node.name
+        self._history.add(exchange)
+        return node.serve(self._handle(coordinator, exchange, do, product))
 
     async def _handle(
-        self, coordinator: Coordinator, made: Exchange, do: Verb[Value], product: str | None
+        self, coordinator: Coordinator, exchange: Exchange, do: Verb[Value], product: str | None
     ) -> Value | None:
         try:
-            caller = await coordinator.tokens.caller(made.secret, product=product)
-            made.answer = await do(coordinator, replace(caller, request_key=made.key))
-            made.served = self._history.moment()
+            caller = await coordinator.tokens.caller(exchange.secret, product=product)
+            exchange.response = await do(coordinator, replace(caller, request_key=exchange.key))
+            exchange.served = self._history.moment()
         except Refused as refusal:
-            made.refusal = refusal
-            # With the store away it is not known what became of the request.
+            exchange.refusal = refusal
+            # While the store is down, the outcome of the request is unknown.
             if not isinstance(refusal, Unavailable):
-                made.served = self._history.moment()
+                exchange.served = self._history.moment()
         except Exception:  # noqa: BLE001 - whatever else comes out of a verb is a finding
-            self._history.broken.append(f"broken: {made.verb}: {traceback.format_exc(limit=-3)}")
-            made.refusal = Unavailable("the verb broke")
-        return None if made.refusal is not None else made.answer
+            self._history.errors.append(
+                f"broken: {exchange.verb}: {traceback.format_exc(limit=-3)}"
+            )
+            exchange.refusal = Unavailable("the request raised an error")
+        return None if exchange.refusal is not None else exchange.response
 
-    def _answered(
-        self, done: "asyncio.Task[Value | None]", answer: "asyncio.Future[Value]", made: Exchange
+    def _deliver_response(
+        self,
+        done: "asyncio.Task[Value | None]",
+        response: "asyncio.Future[Value]",
+        exchange: Exchange,
     ) -> None:
-        """Bring the answer on its way back, unless the process died or the way loses it."""
-        if answer.done():
+        """Deliver the response unless the process died or the network loses it."""
+        if response.done():
             return
-        if done.cancelled() or self._rng.random() < self.weather.lost_messages:
+        if done.cancelled() or self._rng.random() < self.faults.lost_messages:
             loop = asyncio.get_running_loop()
-            loop.call_later(1.0, _set_lost, answer)
+            loop.call_later(1.0, _set_lost, response)
             return
-        made.heard = self._history.moment()
-        if made.refusal is not None:
-            answer.set_exception(made.refusal)
+        exchange.received = self._history.moment()
+        if exchange.refusal is not None:
+            response.set_exception(exchange.refusal)
         else:
-            answer.set_result(made.answer)
+            response.set_result(exchange.response)
 
 
-def _set_lost(answer: "asyncio.Future[Any]") -> None:
-    if not answer.done():
-        answer.set_exception(Lost())
+def _set_lost(response: "asyncio.Future[Any]") -> None:
+    if not response.done():
+        response.set_exception(Lost())

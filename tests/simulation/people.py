@@ -1,4 +1,4 @@
-"""People at random: they submit, review, ship, meddle, and ask again when no answer comes."""
+"""Simulated people: submit, review, ship and operate at random, and retry lost requests."""
 
 import asyncio
 import random
@@ -44,9 +44,9 @@ class Person:
         keyed: bool = True,
         **request: object,
     ) -> Value:
-        """Ask until an answer comes, with the same key each time.
+        """Send a request with the same key until a response arrives.
 
-        Raises Lost, and what the coordinator refused.
+        Raises Lost after `tries` attempts without a response, and refusals of the coordinator.
         """
         self.requests += 1
         key = f"{self.name}/{self.requests}" if keyed else None
@@ -67,17 +67,20 @@ class Person:
                     raise Lost from None
                 await asyncio.sleep(self.rng.uniform(0.1, 2.0))
 
-    async def act(self, job_id: str, action: str, wish: ActionRequest) -> Job | None:
-        """Press a button; None when that was refused or got lost."""
+    async def act(self, job_id: str, action: str, action_request: ActionRequest) -> Job | None:
+        """Perform an action on a job; return None if it was refused or lost."""
         try:
             return await self.ask(
-                action, lambda c, by: c.actions.act(by, job_id, action, wish), job=job_id, wish=wish
+                action,
+                lambda c, by: c.actions.act(by, job_id, action, action_request),
+                job=job_id,
+                action_request=action_request,
             )
         except (Lost, Refused):
             return None
 
     async def jobs(self, *stages: Stage) -> Sequence[Job]:
-        """Look at the jobs in some stages."""
+        """Return the jobs in some stages."""
         query = JobQuery(stages=stages, limit=50)
         try:
             return await self.ask("find", lambda c, by: c.jobs.find(by, query), keyed=False)
@@ -85,21 +88,21 @@ class Person:
             return ()
 
     async def submit(self, files: Sequence[JobFile]) -> None:
-        """Hand jobs in; told once or twice, it is the same."""
+        """Submit job files; a retry changes nothing."""
         try:
             await self.ask("submit", lambda c, by: c.submissions.submit(by, files), files=files)
         except (Lost, Refused):
             return
 
     async def submit_some(self, count: int, within_s: float) -> None:
-        """Hand in so many submissions over a while."""
+        """Make several submissions over some time."""
         for number in range(count):
-            made = a_batch if number else a_burst
-            await self.submit(made(self.rng, f"{self.name}-{number}"))
+            batch = job_batch if number else contended_batch
+            await self.submit(batch(self.rng, f"{self.name}-{number}"))
             await asyncio.sleep(self.rng.uniform(0.0, 1.5) * within_s / count)
 
     async def review(self) -> None:
-        """Decide on what waits for a decision."""
+        """Approve, ship or reject the jobs that wait for a decision."""
         while True:
             await asyncio.sleep(self.rng.uniform(2.0, 7.0))
             for job in await self.jobs(Stage.REVIEW, Stage.TESTING):
@@ -107,26 +110,26 @@ class Person:
 
     async def _decide(self, job: Job) -> None:
         rng = self.rng
-        usual = "approve" if job.stage is Stage.REVIEW else "ship"
-        action = usual if rng.random() < 0.75 else rng.choice(("reject", "request-changes"))
+        default = "approve" if job.stage is Stage.REVIEW else "ship"
+        action = default if rng.random() < 0.75 else rng.choice(("reject", "request-changes"))
         commit = job.head if rng.random() < 0.9 else "0000.0"
-        deciding = self.act(job.id, action, ActionRequest(reason="so it should be", commit=commit))
+        decision = self.act(job.id, action, ActionRequest(reason="so it should be", commit=commit))
         if rng.random() < 0.35:
             tag = f"{self.name}-after-{self.requests}"
-            await asyncio.gather(deciding, self.submit([a_follower(rng, tag, job.name)]))
+            await asyncio.gather(decision, self.submit([dependent_job(rng, tag, job.name)]))
         else:
-            await deciding
+            await decision
 
     async def operate(self) -> None:
-        """Do what operators do to jobs, now and then."""
-        wishes = ("cancel", "promote", "preempt", "release", "requeue", "requeue", "explain")
+        """Perform random operator actions on random jobs."""
+        actions = ("cancel", "promote", "preempt", "release", "requeue", "requeue", "explain")
         while True:
             await asyncio.sleep(self.rng.uniform(3.0, 9.0))
             jobs = await self.jobs()
             if not jobs:
                 continue
             job = self.rng.choice(jobs)
-            action = self.rng.choice(wishes)
+            action = self.rng.choice(actions)
             if action == "explain":
                 await self._explain(job)
             else:
@@ -141,10 +144,10 @@ class Person:
             return
 
 
-def a_burst(rng: random.Random, tag: str) -> list[JobFile]:
-    """A few jobs that everybody wants at once."""
+def contended_batch(rng: random.Random, tag: str) -> list[JobFile]:
+    """Return jobs that compete for the same lock or engine."""
     lock = rng.choice((None, "main"))
-    files = (a_file(rng, f"{tag}-{number}") for number in range(rng.randint(2, 4)))
+    files = (job_file(rng, f"{tag}-{number}") for number in range(rng.randint(2, 4)))
     return [
         JobFile(
             replace(
@@ -161,23 +164,23 @@ def a_burst(rng: random.Random, tag: str) -> list[JobFile]:
     ]
 
 
-def a_follower(rng: random.Random, tag: str, name: str) -> JobFile:
-    """A job that waits for another, handed in just when that one may end."""
-    file = a_file(rng, tag)
+def dependent_job(rng: random.Random, tag: str, name: str) -> JobFile:
+    """Return a job that depends on another that may end at this moment."""
+    file = job_file(rng, tag)
     manifest = replace(file.manifest, name=None, deps=(name,), schedule=None, idempotency_key=None)
     return JobFile(manifest, file.body)
 
 
-def a_batch(rng: random.Random, tag: str) -> list[JobFile]:
-    """One to three jobs; later ones of a batch may depend on earlier ones."""
+def job_batch(rng: random.Random, tag: str) -> list[JobFile]:
+    """Return one to three jobs; later ones may depend on earlier ones."""
     size = rng.choice((1, 1, 1, 2, 3))
-    return [a_file(rng, f"{tag}-{number}") for number in range(size)]
+    return [job_file(rng, f"{tag}-{number}") for number in range(size)]
 
 
-def a_file(rng: random.Random, tag: str) -> JobFile:
-    """A job that wants a bit of everything; its body is like no other's."""
-    checked = rng.random() < 0.4
-    auto = checked and rng.random() < 0.6
+def job_file(rng: random.Random, tag: str) -> JobFile:
+    """Return a job with random settings and a unique body."""
+    verified = rng.random() < 0.4
+    auto = verified and rng.random() < 0.6
     manifest = Manifest(
         name=f"{rng.choice(NAMES)}" if rng.random() < 0.8 else None,
         title=tag,
@@ -192,7 +195,7 @@ def a_file(rng: random.Random, tag: str) -> JobFile:
             backoff=timedelta(seconds=rng.randint(1, 4)),
             on=("timeout", "crash", "verify_failed", "setup_failed", "overloaded"),
         ),
-        verify="make test" if checked else None,
+        verify="make test" if verified else None,
         review_policy=ReviewPolicy(mode="auto") if auto else None,
         ship="none" if rng.random() < 0.15 else None,
         ship_policy="auto" if auto and rng.random() < 0.7 else None,

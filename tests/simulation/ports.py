@@ -1,4 +1,4 @@
-"""The coordinator's ports without a world behind them: clock, names, blobs, all from a seed."""
+"""Simulated ports of the coordinator: clock, ids and blobs, deterministic per seed."""
 
 import asyncio
 import random
@@ -12,14 +12,14 @@ from tests.support.builders import NOON
 MILLISECOND = timedelta(milliseconds=1)
 
 
-def simulated_clock(ahead: Callable[[], float], not_before: datetime) -> SystemClock:
-    """The real clock on a machine whose wall clock is ahead of the loop by so many seconds."""
+def simulated_clock(offset: Callable[[], float], not_before: datetime) -> SystemClock:
+    """Return the real clock on a wall clock with an offset to the loop's time, in seconds."""
     loop = asyncio.get_running_loop()
 
     def wall() -> int:
         # In whole milliseconds, so that the arithmetic of times is exact.
-        since_noon = NOON + int((loop.time() + ahead()) * 1000) * MILLISECOND
-        return (since_noon - EPOCH) // MILLISECOND * MILLISECOND_NS
+        wall_time = NOON + int((loop.time() + offset()) * 1000) * MILLISECOND
+        return (wall_time - EPOCH) // MILLISECOND * MILLISECOND_NS
 
     def steady() -> int:
         return int(loop.time() * 1000) * MILLISECOND_NS
@@ -28,34 +28,34 @@ def simulated_clock(ahead: Callable[[], float], not_before: datetime) -> SystemC
 
 
 class SeededIds:
-    """Names that sort by creation, and secrets that are the same for the same seed."""
+    """Ids that sort by creation, and secrets that are determined by the seed."""
 
     def __init__(self, rng: random.Random, origin: str) -> None:
-        """Make names that no other origin makes."""
+        """Create ids that no other origin creates."""
         self._rng = rng
         self._origin = origin
-        self._made = 0
+        self._count = 0
 
     def new(self, now: datetime) -> str:
-        self._made += 1
-        return f"{int((now - NOON) / MILLISECOND):09d}-{self._made:04d}-{self._origin}"
+        self._count += 1
+        return f"{int((now - NOON) / MILLISECOND):09d}-{self._count:04d}-{self._origin}"
 
     def secret(self) -> str:
         return f"{self._rng.getrandbits(128):032x}"
 
 
 class MemoryBlobs:
-    """Bytes in a dictionary."""
+    """Blobs in a dictionary."""
 
     def __init__(self) -> None:
-        """Begin empty."""
-        self._kept: dict[str, bytes] = {}
+        """Start empty."""
+        self._data: dict[str, bytes] = {}
 
     async def put_new(self, key: str, data: bytes) -> bool:
         await asyncio.sleep(0)
-        if key in self._kept:
+        if key in self._data:
             return False
-        self._kept[key] = data
+        self._data[key] = data
         return True
 
     async def put_stream(self, key: str, pieces: AsyncIterator[bytes]) -> None:
@@ -64,18 +64,18 @@ class MemoryBlobs:
 
     async def sizes(self, prefix: str, *, after: str = "") -> Mapping[str, int]:
         await asyncio.sleep(0)
-        found = sorted(key for key in self._kept if key.startswith(prefix) and key > after)
-        return {key: len(self._kept[key]) for key in found}
+        found = sorted(key for key in self._data if key.startswith(prefix) and key > after)
+        return {key: len(self._data[key]) for key in found}
 
     async def read(self, key: str, *, start: int = 0) -> AsyncIterator[bytes]:
         await asyncio.sleep(0)
-        if key not in self._kept:
+        if key not in self._data:
             raise NotFound("blob", key)
-        yield self._kept[key][start:]
+        yield self._data[key][start:]
 
     async def delete(self, prefix: str) -> int:
         await asyncio.sleep(0)
-        gone = [key for key in self._kept if key.startswith(prefix)]
-        for key in gone:
-            del self._kept[key]
-        return len(gone)
+        deleted = [key for key in self._data if key.startswith(prefix)]
+        for key in deleted:
+            del self._data[key]
+        return len(deleted)

@@ -12,15 +12,15 @@ from gigafactory.domain.errors import Refused
 from gigafactory.domain.job.job import Job, Stage
 from gigafactory.domain.manifest.manifest import Child, JobBudget, JobFile, Manifest, ReviewPolicy
 from tests.simulation.network import Lost
-from tests.simulation.people import Person, a_file
+from tests.simulation.people import Person, job_file
 
 AUTO = ReviewPolicy(mode="auto")
 PLAN = b"- {name: planned-1, phase: 1, body: x}\n- {name: planned-2, phase: 2, body: x}\n"
-"""What every planner comes up with."""
+"""The plan of every planner."""
 
 
-class Foreman:
-    """A person who thinks in phases."""
+class RoadmapOwner:
+    """A person who manages composites."""
 
     def __init__(self, person: Person, rng: random.Random) -> None:
         """Act through this person."""
@@ -28,43 +28,43 @@ class Foreman:
         self._rng = rng
         self._extended = 0
 
-    async def lead(self, within_s: float) -> None:
-        """Hand in a roadmap or two, and look after them."""
+    async def manage(self, within_s: float) -> None:
+        """Submit one or two roadmaps and act on them at random."""
         for number in range(self._rng.randint(1, 2)):
-            await self._person.submit([a_roadmap(self._rng, f"roadmap-{number}")])
+            await self._person.submit([roadmap_file(self._rng, f"roadmap-{number}")])
             await asyncio.sleep(self._rng.uniform(0.0, within_s / 4))
-        # Some cannot make up their mind, just while children are being given out.
-        calm_s = self._rng.choice((5.0, 5.0, 1.0))
+        # Some owners act often, so that cancels race with the grants of children.
+        interval_s = self._rng.choice((5.0, 5.0, 1.0))
         while True:
-            await asyncio.sleep(self._rng.uniform(0.2 * calm_s, calm_s))
+            await asyncio.sleep(self._rng.uniform(0.2 * interval_s, interval_s))
             for job in await self.composites():
-                await self._deal_with(job, 0.12 if calm_s > 1.0 else 0.5)
+                await self._act_on(job, 0.12 if interval_s > 1.0 else 0.5)
 
     async def composites(self) -> Sequence[Job]:
         """Return the composites that allow an action."""
         jobs = await self._person.jobs(*Stage)
         return [job for job in jobs if job.composite]
 
-    async def _deal_with(self, job: Job, fickle: float) -> None:
+    async def _act_on(self, job: Job, cancel_share: float) -> None:
         rng = self._rng
         if job.finished:
-            if job.stage is not Stage.SHIPPED and rng.random() < fickle + 0.1:
+            if job.stage is not Stage.SHIPPED and rng.random() < cancel_share + 0.1:
                 await self._person.act(job.id, "requeue", ActionRequest(reason="after all"))
-        elif rng.random() < fickle:
+        elif rng.random() < cancel_share:
             await self._person.act(job.id, "cancel", ActionRequest(reason="no more of it"))
         elif rng.random() < 0.15:
             await self._extend(job)
         else:
-            await self.let_go_on(job)
+            await self.approve_phase(job)
 
-    async def let_go_on(self, job: Job) -> None:
-        """Approve what waits for it."""
+    async def approve_phase(self, job: Job) -> None:
+        """Approve the phase that waits for approval."""
         if job.roadmap is not None and job.roadmap.asked is not None:
             await self._person.act(job.id, "approve", ActionRequest(reason="go on"))
 
     async def _extend(self, job: Job) -> None:
         self._extended += 1
-        more = a_child(self._rng, f"{job.name}-more-{self._extended}")
+        more = child_job(self._rng, f"{job.name}-more-{self._extended}")
         name = f"{job.name}-more-{self._rng.randint(0, 2)}"
         files = [JobFile(replace(more.manifest, name=name), more.body)]
         try:
@@ -77,13 +77,13 @@ class Foreman:
             return
 
     async def finish(self) -> None:
-        """Bring roadmaps that go on to their end, as far as people can."""
+        """Approve, ship and requeue until the roadmaps that still run can end."""
         jobs = {job.id: job for job in await self._person.jobs(*Stage)}
         for job in jobs.values():
-            above = jobs.get(job.parent_id or "")
+            parent = jobs.get(job.parent_id or "")
             if job.composite:
-                await self.let_go_on(job)
-            if above is None or above.finished:
+                await self.approve_phase(job)
+            if parent is None or parent.finished:
                 continue
             if job.stage is Stage.REVIEW:
                 await self._person.act(
@@ -96,8 +96,8 @@ class Foreman:
             elif job.finished and job.stage is not Stage.SHIPPED and not job.superseded_by:
                 await self._person.act(job.id, "requeue", ActionRequest(reason="once more"))
 
-    async def look(self, job: Job) -> JobDag | None:
-        """What a composite comes to, as it is told now."""
+    async def fetch_dag(self, job: Job) -> JobDag | None:
+        """Return the composite with its children and rollup; None if refused or lost."""
         try:
             return await self._person.ask(
                 "dag", lambda c, by: c.dags.get(by, job.id), keyed=False, job=job.id
@@ -106,8 +106,8 @@ class Foreman:
             return None
 
 
-def a_roadmap(rng: random.Random, tag: str) -> JobFile:
-    """A composite of a few children, some of them nested; or a goal, which comes with a planner."""
+def roadmap_file(rng: random.Random, tag: str) -> JobFile:
+    """Return a composite with a few children, some nested, or a goal with a planner."""
     goal = rng.random() < 0.25
     manifest = Manifest(
         name=tag,
@@ -123,9 +123,9 @@ def a_roadmap(rng: random.Random, tag: str) -> JobFile:
 
 
 def _children(rng: random.Random, tag: str) -> Sequence[Child]:
-    children = [a_child(rng, f"{tag}-{number}") for number in range(rng.randint(2, 4))]
+    children = [child_job(rng, f"{tag}-{number}") for number in range(rng.randint(2, 4))]
     if rng.random() < 0.3:
-        below = tuple(a_child(rng, f"{tag}-deep-{number}") for number in range(2))
+        below = tuple(child_job(rng, f"{tag}-deep-{number}") for number in range(2))
         inner = Manifest(
             name=f"{tag}-inner", kind="composite", phase=1, review_policy=AUTO, children=below
         )
@@ -138,9 +138,9 @@ def _children(rng: random.Random, tag: str) -> Sequence[Child]:
     return children
 
 
-def a_child(rng: random.Random, tag: str) -> Child:
-    """One job of a roadmap."""
-    file = a_file(rng, tag)
+def child_job(rng: random.Random, tag: str) -> Child:
+    """Return a child job of a roadmap."""
+    file = job_file(rng, tag)
     manifest = replace(
         file.manifest,
         name=tag,

@@ -1,4 +1,4 @@
-"""One run on a machine: begun, renewed, checkpointed, ended well or badly, or after its time."""
+"""One run on a machine: started, renewed, checkpointed, and ended, also after its lease."""
 
 import asyncio
 import hashlib
@@ -40,15 +40,15 @@ FAILURES = (
 )
 
 
-class Ordered(Exception):  # noqa: N818 - named after what happened
-    """The coordinator wants the run to stop."""
+class StopRequested(Exception):  # noqa: N818 - reads as the outcome
+    """The coordinator requested that the run stops."""
 
 
 class Run:
-    """What a machine knows of a job that it was given; this much is on its disk."""
+    """A machine's knowledge about one granted job; it survives a crash on disk."""
 
     def __init__(self, grant: Grant, machine: "Machine") -> None:
-        """Take over where the last accepted checkpoint is."""
+        """Continue from the last accepted checkpoint."""
         self.job_id = grant.job.id
         self.epoch = grant.lease.epoch
         self.step = grant.lease.step
@@ -56,65 +56,65 @@ class Run:
         self.composite = grant.job.composite
         self.planner = grant.job.planner
         head = grant.job.checkpoint
-        self.reached = int(head.commit.partition(".")[0]) if head else 0
+        self.progress = int(head.commit.partition(".")[0]) if head else 0
         self.head = head.commit if head else None
         rng = machine.rng
-        self.stubborn = not machine.calm and rng.random() < 0.4
+        self.ignores_fencing = not machine.calm and rng.random() < 0.4
         self.fails = not machine.calm and rng.random() < 0.35
         self.outbox: list[tuple[str, Report]] = []
         self._tasks: list[asyncio.Task[None]] = []
-        self._ordered: str | None = None
-        self._order = asyncio.Event()
+        self._command: str | None = None
+        self._command_received = asyncio.Event()
 
-    def begin(self, machine: "Machine") -> None:
-        """Work, and renew the lease beside it."""
+    def start(self, machine: "Machine") -> None:
+        """Work, and renew the lease at the same time."""
         self._tasks = [machine.spawn(self._work(machine)), machine.spawn(self._renew(machine))]
 
-    def stopped(self) -> None:
-        """The process is gone; what is on the disk stays."""
+    def process_died(self) -> None:
+        """Forget the tasks of the dead process; keep what is on disk."""
         self._tasks = []
-        self._order.clear()
+        self._command_received.clear()
 
-    def taken_up(self, rng: random.Random) -> bool:
-        """Whether a new process goes on with this run."""
+    def is_resumed(self, rng: random.Random) -> bool:
+        """Return whether a new process continues this run."""
         return rng.random() < 0.5
 
     async def replay(self, machine: "Machine") -> None:
-        """Say what the former process had still to say, and go on."""
+        """Send the report that the former process did not deliver, or continue the run."""
         for key, report in self.outbox[:1]:
             try:
                 await self._send(machine, key, report)
             except (Lost, Refused):
-                self._over(machine)
+                self._finish(machine)
                 return
         if self.outbox:
-            self._over(machine)
+            self._finish(machine)
         else:
-            self.begin(machine)
+            self.start(machine)
 
     def command(self, kind: str, machine: "Machine") -> None:
-        """Hear what the coordinator wants: stop, or checkpoint and hand back."""
+        """Receive a command: stop, or checkpoint and hand back."""
         if machine.rng.random() < 0.8 or machine.calm:
-            self._ordered = kind
-            self._order.set()
+            self._command = kind
+            self._command_received.set()
 
-    async def _pace(self, seconds: float) -> None:
-        """Work on for a while.
+    async def _work_for(self, seconds: float) -> None:
+        """Work for a while.
 
-        Raises Ordered as soon as the coordinator wants something else.
+        Raises StopRequested as soon as a command arrives.
         """
         try:
             async with asyncio.timeout(seconds):
-                await self._order.wait()
+                await self._command_received.wait()
         except TimeoutError:
             return
-        raise Ordered
+        raise StopRequested
 
     async def _hand_back(self, machine: "Machine") -> None:
-        kind = self._ordered or ""
+        kind = self._command or ""
         try:
             if kind == "preempt":
-                await self._tell(machine, checkpoint=self._checkpoint(machine))
+                await self._report(machine, checkpoint=self._checkpoint(machine))
             await machine.ask(
                 "release",
                 lambda c, by: c.claims.release(by, self.job_id, self.epoch, kind),
@@ -125,7 +125,7 @@ class Run:
         except (Lost, Refused):
             return
 
-    def _over(self, machine: "Machine") -> None:
+    def _finish(self, machine: "Machine") -> None:
         if machine.runs.get(self.job_id) is self:
             del machine.runs[self.job_id]
         for task in self._tasks:
@@ -147,44 +147,48 @@ class Run:
             except Lost:
                 continue
             except Refused:
-                if not self.stubborn:
-                    self._over(machine)
+                if not self.ignores_fencing:
+                    self._finish(machine)
                 return
 
     async def _work(self, machine: "Machine") -> None:
         try:
             await (self._ship(machine) if self.step is Step.SHIP else self._build(machine))
-        except Ordered:
+        except StopRequested:
             await self._hand_back(machine)
         except Fenced:
-            if self.stubborn:
-                await self._insist(machine)
+            if self.ignores_fencing:
+                await self._send_stale_requests(machine)
         except (Lost, Refused):
             pass
-        self._over(machine)
+        self._finish(machine)
 
     async def _build(self, machine: "Machine") -> None:
         rng = machine.rng
         if rng.random() < 0.9 or not self.fails:
-            await self._tell(machine, stage=Stage.BUILDING)
+            await self._report(machine, stage=Stage.BUILDING)
         for _ in range(rng.randint(0, 2)):
-            await self._pace(rng.uniform(0.5, 7.0))
+            await self._work_for(rng.uniform(0.5, 7.0))
             if rng.random() < 0.6:
-                await self._tell(machine, checkpoint=self._checkpoint(machine), usage=self._usage())
+                await self._report(
+                    machine, checkpoint=self._checkpoint(machine), usage=self._usage()
+                )
             else:
                 await self._log(machine)
-        await self._pace(rng.uniform(0.2, 4.0))
+        await self._work_for(rng.uniform(0.2, 4.0))
         if self.fails:
             await self._fail(machine)
             return
         if self.planner:
             await self._plan(machine)
         passed: dict[str, Any] = {"verify": {"passed": True}} if self.terms.verify else {}
-        wants = Stage.TESTING if self.terms.verify else Stage.REVIEW
-        await self._end(machine, stage=wants, checkpoint=self._checkpoint(machine), **passed)
+        next_stage = Stage.TESTING if self.terms.verify else Stage.REVIEW
+        await self._report_outcome(
+            machine, stage=next_stage, checkpoint=self._checkpoint(machine), **passed
+        )
 
     async def _plan(self, machine: "Machine") -> None:
-        """Hand a plan in."""
+        """Upload a plan."""
         offered = ArtifactUpload(name=PLAN_FILE, sha256=hashlib.sha256(PLAN).hexdigest())
 
         async def add(coordinator: Coordinator, by: Caller) -> Artifact:
@@ -199,31 +203,33 @@ class Run:
 
     async def _ship(self, machine: "Machine") -> None:
         rng = machine.rng
-        await self._tell(machine, note="about to push")
+        await self._report(machine, note="about to push")
         await asyncio.sleep(rng.uniform(0.2, 5.0))
         if self.fails:
             result = rng.choice((Result.MERGE_CONFLICT, Result.RELEASED, Result.LOST))
-            await self._end(machine, stage=Stage.FAILED, result=result, reason="could not ship")
+            await self._report_outcome(
+                machine, stage=Stage.FAILED, result=result, reason="could not ship"
+            )
         else:
             passed: dict[str, Any] = {"verify": {"passed": True}} if self.composite else {}
-            await self._end(machine, stage=Stage.SHIPPED, **passed)
+            await self._report_outcome(machine, stage=Stage.SHIPPED, **passed)
 
     async def _fail(self, machine: "Machine") -> None:
         result = machine.rng.choice(FAILURES)
         wait = timedelta(seconds=machine.rng.randint(2, 6))
         if result is Result.ENGINE_UNAVAILABLE:
             machine.spawn(machine.detect_again())
-        await self._end(
+        await self._report_outcome(
             machine, stage=Stage.FAILED, result=result, reason=f"it was {result}", retry_after=wait
         )
 
     def _checkpoint(self, machine: "Machine") -> Checkpoint:
-        self.reached += 1
-        self.head = f"{self.reached:04d}.{self.epoch}"
+        self.progress += 1
+        self.head = f"{self.progress:04d}.{self.epoch}"
         return Checkpoint(branch=f"aq/{self.job_id}", commit=self.head, factory_id=machine.id)
 
     def _usage(self) -> Usage:
-        return Usage(engine="claude", tokens_in=self.reached * 100, cost_nano_usd=self.reached)
+        return Usage(engine="claude", tokens_in=self.progress * 100, cost_nano_usd=self.progress)
 
     async def _log(self, machine: "Machine") -> None:
         await machine.ask(
@@ -234,17 +240,17 @@ class Run:
             epoch=self.epoch,
         )
 
-    async def _tell(self, machine: "Machine", **fields: Any) -> None:  # noqa: ANN401 - of Report
+    async def _report(self, machine: "Machine", **fields: Any) -> None:  # noqa: ANN401 - of Report
         report = Report(job_id=self.job_id, epoch=self.epoch, **fields)
-        # A checkpoint without a key could come late, after a newer one.
+        # A checkpoint without a key could arrive late, after a newer one.
         if report.checkpoint is None and machine.rng.random() < 0.5:
             await self._send_two(machine, report)
         else:
             await self._send(machine, machine.new_key(), report)
 
     async def _send_two(self, machine: "Machine", report: Report) -> None:
-        """Send a remark and a report at once, without a key: fencing alone has to keep order."""
-        remark = Report(job_id=report.job_id, epoch=report.epoch, note="there is more to tell")
+        """Send a note and a report at once, without a key: fencing alone has to keep the order."""
+        remark = Report(job_id=report.job_id, epoch=report.epoch, note="a second report follows")
 
         async def both(coordinator: Coordinator, by: Caller) -> Job:
             _, verdict = await coordinator.reports.report_many(by, [remark, report])
@@ -254,8 +260,8 @@ class Run:
 
         await machine.ask("report", both, job=report.job_id, epoch=report.epoch, report=report)
 
-    async def _end(self, machine: "Machine", **fields: Any) -> None:  # noqa: ANN401 - of Report
-        """Say how it came out; kept on disk until the coordinator has heard it."""
+    async def _report_outcome(self, machine: "Machine", **fields: Any) -> None:  # noqa: ANN401 - of Report
+        """Report the outcome; keep the report on disk until the coordinator has accepted it."""
         report = Report(job_id=self.job_id, epoch=self.epoch, **fields)
         self.outbox = [(machine.new_key(), report)]
         await self._send(machine, *self.outbox[0])
@@ -270,40 +276,40 @@ class Run:
             report=report,
         )
 
-    async def _insist(self, machine: "Machine") -> None:
-        """Go on as if nothing had happened, with the old epoch and with guessed ones."""
+    async def _send_stale_requests(self, machine: "Machine") -> None:
+        """Send stale requests with the old epoch and with guessed ones."""
         rng = machine.rng
         for _ in range(rng.randint(2, 5)):
             await asyncio.sleep(rng.uniform(0.1, 5.0))
             epoch = self.epoch + rng.choice((0, 0, 1, 2, 2, -1))
-            # A guess may be right for another run on this machine, whose work it must not touch.
-            tricks = ("checkpoint", "end") if epoch == self.epoch else ()
-            what = rng.choice((*tricks, "renew", "release", "start"))
+            # A guess may match another run on this machine, which must not be disturbed.
+            own_epoch_kinds = ("checkpoint", "end") if epoch == self.epoch else ()
+            kind = rng.choice((*own_epoch_kinds, "renew", "release", "start"))
             try:
-                await self._pretend(machine, what, epoch)
+                await self._send_stale_request(machine, kind, epoch)
             except (Conflict, Refused, Lost):
                 continue
 
-    async def _pretend(self, machine: "Machine", what: str, epoch: int) -> None:
+    async def _send_stale_request(self, machine: "Machine", kind: str, epoch: int) -> None:
         job_id = self.job_id
-        if what == "renew":
+        if kind == "renew":
             await machine.ask(
-                what, lambda c, by: c.claims.renew(by, job_id, epoch), job=job_id, epoch=epoch
+                kind, lambda c, by: c.claims.renew(by, job_id, epoch), job=job_id, epoch=epoch
             )
             return
-        if what == "release":
+        if kind == "release":
             await machine.ask(
-                what,
+                kind,
                 lambda c, by: c.claims.release(by, job_id, epoch, "stale"),
                 key=machine.new_key(),
                 job=job_id,
                 epoch=epoch,
             )
             return
-        tricks: dict[str, dict[str, Any]] = {
+        stale_reports: dict[str, dict[str, Any]] = {
             "checkpoint": {"checkpoint": self._checkpoint(machine)},
             "end": {"stage": Stage.SHIPPED if self.step is Step.SHIP else Stage.REVIEW},
             "start": {"stage": Stage.BUILDING},
         }
-        report = Report(job_id=job_id, epoch=epoch, **tricks[what])
+        report = Report(job_id=job_id, epoch=epoch, **stale_reports[kind])
         await self._send(machine, machine.new_key(), report)

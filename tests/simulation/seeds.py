@@ -1,4 +1,4 @@
-"""Playing a seed: the same seed gives the same history, to the last event."""
+"""Running seeds: the same seed gives the same history, event by event."""
 
 import logging
 import random
@@ -11,40 +11,40 @@ from typing import Any
 import structlog
 
 from gigafactory.domain.errors import Unavailable
-from tests.simulation.checker import judge
+from tests.simulation.checker import check
+from tests.simulation.faults import faults_of
 from tests.simulation.history import History
-from tests.simulation.loop import play
-from tests.simulation.weather import weather_of
-from tests.simulation.world import World
+from tests.simulation.loop import run_virtual
+from tests.simulation.simulation import Simulation
 
 
 def findings_of(seed: int, scenario: str | None = None) -> list[str]:
-    """What the judge finds wrong with the history of a seed; nothing is as it should be."""
-    return lived(seed, scenario)[1]
+    """Return the checker's findings in the history of a seed."""
+    return run_seed(seed, scenario)[1]
 
 
-def lived(seed: int, scenario: str | None = None) -> tuple[World, list[str]]:
-    """The world of a seed at its end, and what the judge finds wrong with it."""
-    world = World(seed, weather_of(seed, scenario))
-    with _listening(world.history):
-        spun = play(random.Random(f"loop {seed}"), world.live())
-    return world, [*(f"10: {who}" for who in spun), *judge(world)]
+def run_seed(seed: int, scenario: str | None = None) -> tuple[Simulation, list[str]]:
+    """Run a seed and return the finished simulation with the checker's findings."""
+    simulation = Simulation(seed, faults_of(seed, scenario))
+    with _recording_duty_errors(simulation.history):
+        spinning = run_virtual(random.Random(f"loop {seed}"), simulation.run())
+    return simulation, [*(f"10: {task}" for task in spinning), *check(simulation)]
 
 
 @contextmanager
-def _listening(history: History) -> Iterator[None]:
-    """Hear what duties log when they fail; a refusal is weather, anything else is a finding."""
+def _recording_duty_errors(history: History) -> Iterator[None]:
+    """Record errors that duties log, except refusals: an unavailable store is a simulated fault."""
 
-    def hear(_logger: object, _method: str, line: Any) -> Any:  # noqa: ANN401 - as structlog has it
+    def record(_logger: object, _method: str, line: Any) -> Any:  # noqa: ANN401 - as structlog has it
         if line.get("exc_info"):
             error = sys.exc_info()[1]
             if error is not None and not isinstance(error, Unavailable):
-                told = traceback.format_exc(limit=-3)
-                history.broken.append(f"broken: duty {line.get('duty')}: {told}")
+                text = traceback.format_exc(limit=-3)
+                history.errors.append(f"broken: duty {line.get('duty')}: {text}")
         raise structlog.DropEvent
 
     before = structlog.get_config()
-    structlog.configure(processors=[hear])
+    structlog.configure(processors=[record])
     logger = logging.getLogger("asyncio")
     level = logger.level
     logger.setLevel(logging.CRITICAL)

@@ -1,14 +1,14 @@
-"""The loop that simulations run on: the same seed, the same order; and asyncio works on it."""
+"""The simulated event loop: deterministic per seed, and compatible with asyncio."""
 
 import asyncio
 import random
 
 import pytest
 
-from tests.simulation.loop import VirtualLoop, play
+from tests.simulation.loop import VirtualLoop, run_virtual
 
 
-def ran(seed: int) -> list[int]:
+def run_order(seed: int) -> list[int]:
     order: list[int] = []
 
     async def one(number: int) -> None:
@@ -18,16 +18,16 @@ def ran(seed: int) -> list[int]:
     async def main() -> None:
         await asyncio.gather(*(one(number) for number in range(10)))
 
-    play(random.Random(seed), main())
+    run_virtual(random.Random(seed), main())
     return order
 
 
 def test_the_same_seed_gives_the_same_order() -> None:
-    assert ran(7) == ran(7)
+    assert run_order(7) == run_order(7)
 
 
 def test_another_seed_gives_another_order() -> None:
-    assert len({tuple(ran(seed)) for seed in range(5)}) > 1
+    assert len({tuple(run_order(seed)) for seed in range(5)}) > 1
 
 
 def test_an_hour_of_sleep_takes_no_time() -> None:
@@ -36,21 +36,21 @@ def test_an_hour_of_sleep_takes_no_time() -> None:
         await asyncio.sleep(3600)
         assert loop.time() == 3600
 
-    assert play(random.Random(1), main()) == []
+    assert run_virtual(random.Random(1), main()) == []
 
 
 def test_a_timeout_ends_what_takes_too_long() -> None:
     async def main() -> None:
-        begun = asyncio.get_running_loop().time()
+        start = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(5):
                 await asyncio.sleep(50)
         except TimeoutError:
-            assert asyncio.get_running_loop().time() - begun == 5
+            assert asyncio.get_running_loop().time() - start == 5
         else:
             raise AssertionError
 
-    assert play(random.Random(1), main()) == []
+    assert run_virtual(random.Random(1), main()) == []
 
 
 def test_a_lock_has_one_holder_in_any_order() -> None:
@@ -68,37 +68,37 @@ def test_a_lock_has_one_holder_in_any_order() -> None:
         await asyncio.gather(*(enter() for _ in range(20)))
 
     for seed in range(10):
-        assert play(random.Random(seed), main()) == []
+        assert run_virtual(random.Random(seed), main()) == []
 
 
 def test_an_event_wakes_all_who_wait() -> None:
     async def main() -> None:
-        event, woken = asyncio.Event(), []
+        event, awake = asyncio.Event(), []
 
         async def wait(number: int) -> None:
             await event.wait()
-            woken.append(number)
+            awake.append(number)
 
-        waiting = [asyncio.create_task(wait(number)) for number in range(5)]
+        waiters = [asyncio.create_task(wait(number)) for number in range(5)]
         await asyncio.sleep(1)
         event.set()
-        await asyncio.gather(*waiting)
-        assert sorted(woken) == [0, 1, 2, 3, 4]
+        await asyncio.gather(*waiters)
+        assert sorted(awake) == [0, 1, 2, 3, 4]
 
-    assert play(random.Random(3), main()) == []
+    assert run_virtual(random.Random(3), main()) == []
 
 
 def test_a_spinning_task_is_named_and_time_goes_on() -> None:
-    async def spins() -> None:
+    async def spin() -> None:
         for _ in iter(int, 1):
             await asyncio.sleep(0)
 
     async def main() -> None:
-        spinning = asyncio.create_task(spins())
+        spinning = asyncio.create_task(spin())
         await asyncio.sleep(1)
         spinning.cancel()
 
-    assert "spins" in play(random.Random(1), main())[0]
+    assert "spin" in run_virtual(random.Random(1), main())[0]
 
 
 def test_a_world_in_which_everybody_waits_is_refused() -> None:

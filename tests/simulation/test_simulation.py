@@ -1,53 +1,62 @@
-"""Every promise holds in every history; and whenever a guard is missing, some history shows it."""
+"""Every promise holds in every history, and a missing guard breaks some history."""
 
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.simulation.mutant_table import findings_without
 from tests.simulation.mutants import MUTANTS, Mutant
-from tests.simulation.planted import findings_without
-from tests.simulation.seeds import findings_of, lived
-from tests.simulation.story import story
+from tests.simulation.seeds import findings_of, run_seed
+from tests.simulation.transcript import transcript
 
 SEEDS = 400
-"""Seeds of one run; each commit plays others (`make simulate` plays the first 20,000)."""
+"""The number of seeds per run; each commit runs others (`make simulate` runs the first 20,000)."""
 SEEDS_BEYOND = 1_000_000
 CHUNK = 20
-LOOKED_AT_MAX = 150
-"""Seeds that are played for a planted bug when the one that is written down does not notice."""
+MUTANT_SEEDS_MAX = 150
+"""The number of seeds to try for a planted bug that its recorded seed no longer detects."""
 
 KEPT_SEEDS: dict[tuple[int, str | None], str] = {
-    (0, "calm"): "a factory that accepted a job whose lock was taken was tried for ever, at once",
-    (4, "meddling"): "a job handed in after its dependency had failed never heard of it",
-    (6, "meddling"): "the dispatcher broke on a factory that was deregistered at that moment",
+    (0, "calm"): "an accepted offer whose lock was taken was retried forever without a delay",
+    (4, "interventions"): "a job submitted after its dependency had failed was never told",
+    (
+        6,
+        "interventions",
+    ): "the dispatcher raised an error for a factory deregistered at that moment",
     (
         8,
         "pair",
     ): "a new job's second event was older than its first, by another coordinator's clock",
     (14, "storm"): "a repeated request that changed nothing got a new response",
-    (19, "race"): "of two coordinators the second served the next tick of a schedule at once",
-    (27, "storm"): "a claim failed, and one of its leases was granted after the answer",
-    (42, "storm"): "the late end of an old stream made the fleet deaf to the new one",
-    (73, None): "a claim for two jobs, asked again, named them the other way round",
-    (82, None): "a job was granted after a halt: the guard was read after the choice was made",
-    (135, "meddling"): "a factory that was told to drain accepted an offer",
-    (154, "meddling"): "a halt that came between choice and commit was overlooked",
-    (156, None): "two duties shared a reign, and one found it over while the other counted on it",
-    (166, "meddling"): "a claim whose token was revoked meanwhile was tried for ever, at once",
-    (173, "meddling"): "a job of a batch waited for one that the same batch superseded",
-    (177, "meddling"): "a token that was looked up while it was revoked stayed good in memory",
-    (209, None): "a claim broke on a factory that was deregistered at that moment",
-    (327, None): "a job that depends on a child did not learn of its requeue",
-    (1035, None): "an older look at the halt switch came in last, and the fleet stayed halted",
-    (1687, None): "a child came back before its composite did, in one look, and was held for ever",
-    (10935, None): "a composite did not hear that the composite below it had started",
+    (19, "race"): "the second of two coordinators handled the next tick of a schedule too early",
+    (27, "storm"): "a claim failed, and one of its leases was granted after the response",
+    (42, "storm"): "the late end of an old stream hid the new one from the dispatcher",
+    (73, None): "a repeated claim for two jobs returned them in another order",
+    (82, None): "a job was granted after a halt: the guard was read after the decision",
+    (135, "interventions"): "a draining factory accepted an offer",
+    (154, "interventions"): "a halt between decision and commit had no effect",
+    (
+        156,
+        None,
+    ): "two duties shared a leader epoch, and one found it over while the other relied on it",
+    (
+        166,
+        "interventions",
+    ): "a claim whose token was revoked meanwhile was retried forever without a delay",
+    (173, "interventions"): "a job of a batch depended on one that the same batch superseded",
+    (177, "interventions"): "a token that was read during its revocation stayed valid in memory",
+    (209, None): "a claim raised an error for a factory deregistered at that moment",
+    (327, None): "a job that depends on a child ignored its requeue",
+    (1035, None): "an old read of the halt switch arrived last, and the fleet stayed halted",
+    (1687, None): "a child was requeued before its composite in one read, and was held forever",
+    (10935, None): "a composite ignored that a nested composite had started",
 }
-"""Seeds that were red once, and what each of them found."""
+"""Seeds that failed once, and the bug that each of them found."""
 
 
 def first_seed() -> int:
-    """Return where the seeds of this commit begin; 0 where there is no git."""
+    """Return the first seed of this commit; 0 without git."""
     try:
         commit = subprocess.run(
             ["git", "rev-parse", "HEAD"],
@@ -79,8 +88,8 @@ def test_what_was_red_once_stays_green(seed: int, scenario: str | None) -> None:
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_a_missing_guard_is_noticed(mutant: Mutant) -> None:
-    # A change of the coordinator changes every history: then another seed may have to notice.
-    seeds = (mutant.seed, *range(LOOKED_AT_MAX))
+    # A change of the coordinator changes every history: another seed may detect the bug.
+    seeds = (mutant.seed, *range(MUTANT_SEEDS_MAX))
     assert any(findings_without(mutant, seed) for seed in seeds), (
         f"no seed fails without {mutant.without}"
     )
@@ -91,4 +100,4 @@ def test_a_seed_is_the_same_history_each_time() -> None:
 
 
 def _log(seed: int) -> list[str]:
-    return story(lived(seed)[0])
+    return transcript(run_seed(seed)[0])

@@ -6,52 +6,56 @@ from gigafactory.domain.job.job import Job
 from gigafactory.store.memory import MemoryStore
 from tests.simulation.factories import Machine
 
-OVER = {"shipped", "failed", "dead_letter", "cancelled"}
+FINISHED = {"shipped", "failed", "dead_letter", "cancelled"}
 
 
 def unsettled(store: MemoryStore, machines: Sequence[Machine]) -> list[str]:
-    """The jobs with which something should still happen by itself, each with what that is."""
-    jobs = store._jobs  # noqa: SLF001 - the judge looks on from outside
+    """Return the jobs on which the coordinator should still act, each with the missing action."""
+    jobs = store._jobs  # noqa: SLF001 - the checker reads internal state
     return [
-        f"{job.name} ({job.id}) is {job.stage} since {job.stage_since:%H:%M:%S} and {what}"
+        f"{job.name} ({job.id}) is {job.stage} since {job.stage_since:%H:%M:%S} and {action}"
         for job in jobs.values()
-        for what in (*_due(job, jobs, machines), *_due_above(job, jobs))
+        for action in (*_missing_actions(job, jobs, machines), *_missing_end(job, jobs))
     ]
 
 
-def _due(job: Job, jobs: dict[str, Job], machines: Sequence[Machine]) -> Iterator[str]:
+def _missing_actions(job: Job, jobs: dict[str, Job], machines: Sequence[Machine]) -> Iterator[str]:
     if job.ending:
-        yield f"still holds what {len(job.ending)} leases had that were taken away"
+        yield f"still holds the keys of {len(job.ending)} revoked leases"
     if job.lease is not None:
         yield f"is leased to {job.lease.factory_id} until {job.lease.expires_at:%H:%M:%S}"
     elif job.stage in {"assigned", "building"} and job.kind == "leaf":
         yield "has no lease"
-    elif job.stage == "blocked" and _let_in(job, jobs):
+    elif job.stage == "blocked" and _is_admitted(job, jobs):
         yield from _blocked(job, [jobs[dep] for dep in job.deps])
     elif job.kind == "composite" and job.stage != "testing":
         yield from _composite(job, [each for each in jobs.values() if each.parent_id == job.id])
     elif (
-        job.stage == "queued" and _let_in(job, jobs) and (able := _able(job, machines, ship=False))
+        job.stage == "queued"
+        and _is_admitted(job, jobs)
+        and (able := _able_machines(job, machines, ship=False))
     ):
         yield f"could run on {', '.join(able)}"
-    elif job.stage == "testing" and job.ship and (able := _able(job, machines, ship=True)):
+    elif job.stage == "testing" and job.ship and (able := _able_machines(job, machines, ship=True)):
         yield f"could be shipped by {', '.join(able)}"
 
 
-def _let_in(job: Job, jobs: dict[str, Job]) -> bool:
-    """Whether its composite, where it has one, goes on and has come to it."""
-    above = jobs.get(job.parent_id or "")
-    if above is None:
+def _is_admitted(job: Job, jobs: dict[str, Job]) -> bool:
+    """Return whether the job's composite, if any, admits it now."""
+    parent = jobs.get(job.parent_id or "")
+    if parent is None:
         return True
-    opened = above.roadmap.phase if above.roadmap else None
+    opened = parent.roadmap.phase if parent.roadmap else None
     waits = job.phase is not None and opened is not None and job.phase > opened
-    return above.stage in {"queued", "building"} and not waits and "over_budget" not in above.flags
+    return (
+        parent.stage in {"queued", "building"} and not waits and "over_budget" not in parent.flags
+    )
 
 
-def _due_above(job: Job, jobs: dict[str, Job]) -> Iterator[str]:
-    above = jobs.get(job.parent_id or "")
-    if above is not None and above.stage in OVER - {"shipped"} and job.stage not in OVER:
-        yield f"should end, because {above.name} is {above.stage}"
+def _missing_end(job: Job, jobs: dict[str, Job]) -> Iterator[str]:
+    parent = jobs.get(job.parent_id or "")
+    if parent is not None and parent.stage in FINISHED - {"shipped"} and job.stage not in FINISHED:
+        yield f"should end, because {parent.name} is {parent.stage}"
 
 
 def _composite(job: Job, children: Sequence[Job]) -> Iterator[str]:
@@ -63,11 +67,11 @@ def _composite(job: Job, children: Sequence[Job]) -> Iterator[str]:
     if job.stage != "building" or "over_budget" in job.flags:
         return
     if live and not left:
-        yield "should go on, because all of its children have shipped"
+        yield "should advance, because all of its children have shipped"
     opened = job.roadmap.phase if job.roadmap else None
     later = [child.phase for child in left if child.phase is not None]
     if opened is not None and later and min(later) > opened:
-        yield f"should begin with phase {min(later)}"
+        yield f"should open phase {min(later)}"
 
 
 def _blocked(job: Job, deps: Sequence[Job]) -> Iterator[str]:
@@ -75,28 +79,30 @@ def _blocked(job: Job, deps: Sequence[Job]) -> Iterator[str]:
     if job.terms.schedule is not None:
         return
     if all(dep.stage in met for dep in deps):
-        yield "all that it waits for is done"
-    lost = [dep.name for dep in deps if dep.stage in OVER - {"shipped"}]
+        yield "should be queued, because its dependencies are met"
+    lost = [dep.name for dep in deps if dep.stage in FINISHED - {"shipped"}]
     if lost and job.terms.on_dep_failure == "fail":
         yield f"should fail, because {', '.join(lost)} ended"
     if lost and job.terms.on_dep_failure == "wait" and "dep_failed" not in job.flags:
         yield f"is not flagged, though {', '.join(lost)} ended"
     if not lost and "dep_failed" in job.flags:
-        yield "is flagged, though nothing that it waits for has ended"
+        yield "is flagged, though no dependency has ended"
 
 
-def _able(job: Job, machines: Sequence[Machine], *, ship: bool) -> list[str]:
-    """The machines that could do it, as people would read the manifest."""
+def _able_machines(job: Job, machines: Sequence[Machine], *, ship: bool) -> list[str]:
+    """Return the machines that can run the job according to its manifest."""
     return [
         machine.id
         for machine in machines
         if machine.running
-        and ({"*", job.product_id} & set(machine.make.products))
-        and (ship or set(job.ask.needs) <= set(machine.make.capabilities))
-        and (ship or (job.ask.engine or "claude") in machine.make.engines or _any(job))
+        and ({"*", job.product_id} & set(machine.spec.products))
+        and (ship or set(job.ask.needs) <= set(machine.spec.capabilities))
+        and (
+            ship or (job.ask.engine or "claude") in machine.spec.engines or _accepts_any_engine(job)
+        )
     ]
 
 
-def _any(job: Job) -> bool:
-    """Whether any of the simulated engines would do."""
+def _accepts_any_engine(job: Job) -> bool:
+    """Return whether the job accepts any engine."""
     return job.ask.engine is None

@@ -19,13 +19,13 @@ def findings_without(mutant: Mutant, seed: int) -> list[str]:
 
 def promise(findings: list[str]) -> str:
     """Return the promise that was broken first."""
-    kept = [found.partition(":")[0] for found in findings]
-    named = [name for name in kept if name != "broken"]
-    return (named or kept)[0]
+    promises = [findings.partition(":")[0] for findings in findings]
+    named = [name for name in promises if name != "broken"]
+    return (named or promises)[0]
 
 
 def table(seeds: int) -> str:
-    """Write the table to the page and return it; try `seeds` others where a bug's seed passes."""
+    """Write the table to the page and return it; try more seeds if a bug's own seed passes."""
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         rows = list(pool.map(_row, range(len(MUTANTS)), [seeds] * len(MUTANTS)))
     head = (
@@ -44,6 +44,6 @@ def table(seeds: int) -> str:
 def _row(number: int, seeds: int) -> str:
     mutant = MUTANTS[number]
     for seed in (mutant.seed, *range(seeds)):
-        if found := findings_without(mutant, seed):
-            return f"| {mutant.without} | {mutant.scenario} | {seed} | {promise(found)} |\n"
+        if findings := findings_without(mutant, seed):
+            return f"| {mutant.without} | {mutant.scenario} | {seed} | {promise(findings)} |\n"
     return f"| {mutant.without} | {mutant.scenario} | none of {seeds} | nothing |\n"

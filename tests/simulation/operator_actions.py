@@ -1,4 +1,4 @@
-"""What operators do to the fleet: halt, resume, drain, revoke, rotate, deregister, let back in."""
+"""Operator actions on the fleet: halt, drain, rotate, revoke, budgets, dispatch modes."""
 
 import asyncio
 import random
@@ -11,23 +11,23 @@ from tests.simulation.factories import Machine
 from tests.simulation.network import Lost
 from tests.simulation.people import Person
 
-Deed = Callable[[], Awaitable[None]]
+Action = Callable[[], Awaitable[None]]
 
 
-class Meddler:
-    """An admin with too much time."""
+class FleetOperator:
+    """An admin who changes the fleet at random."""
 
     def __init__(self, person: Person, machines: list[Machine], rng: random.Random) -> None:
-        """Meddle with these machines."""
+        """Act through a person on these machines."""
         self._person = person
         self._machines = machines
         self._rng = rng
         self._rejoined = 0
         self._halted = "*"
 
-    async def meddle(self, a_minute: float) -> None:
-        """Do something to the fleet so many times a minute."""
-        deeds: tuple[Deed, ...] = (
+    async def intervene(self, per_minute: float) -> None:
+        """Take random actions at a rate per minute."""
+        actions: tuple[Action, ...] = (
             *(self.halt, self.resume) * 3,
             *(self.drain_one, self.undrain_one) * 2,
             self.rotate,
@@ -35,27 +35,27 @@ class Meddler:
             self.deregister,
         )
         while True:
-            await asyncio.sleep(self._rng.expovariate(a_minute / 60.0))
-            await self._rng.choice(deeds)()
+            await asyncio.sleep(self._rng.expovariate(per_minute / 60.0))
+            await self._rng.choice(actions)()
 
-    async def _try(self, asking: Awaitable[object]) -> bool:
+    async def _try(self, request: Awaitable[object]) -> bool:
         try:
-            await asking
+            await request
         except (Lost, Refused):
             return False
         return True
 
     async def halt(self) -> None:
-        """Stop a product or everything."""
+        """Halt a product or everything."""
         self._halted = self._rng.choice(("*", "notes", "shop"))
-        await self.turn(self._halted, halted=True)
+        await self.set_halted(self._halted, halted=True)
 
     async def resume(self) -> None:
-        """Let go on what was halted last."""
-        await self.turn(self._halted, halted=False)
+        """Resume the last halted target."""
+        await self.set_halted(self._halted, halted=False)
 
-    async def turn(self, target: str, *, halted: bool) -> None:
-        """Turn a switch."""
+    async def set_halted(self, target: str, *, halted: bool) -> None:
+        """Set a halt switch."""
         product = None if target == "*" else target
         await self._try(
             self._person.ask(
@@ -65,28 +65,30 @@ class Meddler:
             )
         )
 
-    async def budget(self, product: str, terms: BudgetTerms) -> None:
-        """Say what a product may spend."""
+    async def set_budget(self, product: str, terms: BudgetTerms) -> None:
+        """Set the budget of a product."""
         await self._try(
             self._person.ask(
                 "budget", lambda c, by: c.budgets.put(by, product, terms), product=product
             )
         )
 
-    async def pause(self, product: str) -> None:
-        """Have nothing of a product begun."""
+    async def pause_budget(self, product: str) -> None:
+        """Pause a product's budget."""
         await self._try(
             self._person.ask("pause", lambda c, by: c.budgets.pause(by, product), product=product)
         )
 
-    async def go_on(self, product: str) -> None:
-        """Lift a pause."""
+    async def resume_budget(self, product: str) -> None:
+        """Resume a product's budget."""
         await self._try(
-            self._person.ask("go-on", lambda c, by: c.budgets.resume(by, product), product=product)
+            self._person.ask(
+                "resume-budget", lambda c, by: c.budgets.resume(by, product), product=product
+            )
         )
 
-    async def save(self, within_s: float) -> None:
-        """Give a product a small budget at some time, and pause it now and then."""
+    async def manage_budget(self, within_s: float) -> None:
+        """Give a product a small budget, and pause and resume it at random."""
         rng = self._rng
         product = rng.choice(("notes", "notes", "shop"))
         await asyncio.sleep(rng.choice((0.0, rng.uniform(0.0, within_s))))
@@ -97,39 +99,41 @@ class Meddler:
                 reserve_nano_usd=rng.randint(0, 2),
                 at_ceiling=rng.choice((AtCeiling.STOP, AtCeiling.STOP, AtCeiling.FINISH)),
             )
-            await self.budget(product, terms)
+            await self.set_budget(product, terms)
             await asyncio.sleep(rng.uniform(3.0, within_s))
-            await self.pause(product)
+            await self.pause_budget(product)
             await asyncio.sleep(rng.uniform(1.0, 6.0))
-            await self.go_on(product)
+            await self.resume_budget(product)
 
-    async def switch_ways(self, within_s: float) -> None:
-        """Change now and then how jobs reach factories; how it is at last, it stays."""
+    async def change_dispatch_modes(self, within_s: float) -> None:
+        """Change dispatch modes at random; the last modes stay."""
         rng = self._rng
         while True:
             await asyncio.sleep(rng.uniform(0.0, within_s / 3))
-            await self.way(rng.choice(("notes", "shop")), rng.choice(tuple(DispatchMode)))
+            await self.set_dispatch_mode(
+                rng.choice(("notes", "shop")), rng.choice(tuple(DispatchMode))
+            )
 
-    async def way(self, product: str, way: DispatchMode) -> None:
-        """Set how a product's jobs reach factories."""
+    async def set_dispatch_mode(self, product: str, mode: DispatchMode) -> None:
+        """Set the dispatch mode of a product."""
         await self._try(
             self._person.ask(
                 "dispatch",
-                lambda c, by: c.dispatch_control.set_mode(by, product, way, force=True),
+                lambda c, by: c.dispatch_control.set_mode(by, product, mode, force=True),
                 product=product,
             )
         )
 
     async def drain_one(self) -> None:
-        """Have a machine take nothing new."""
+        """Drain a random machine."""
         await self.drain(self._rng.choice(self._machines).id, draining=True)
 
     async def undrain_one(self) -> None:
-        """Have a machine take work again."""
+        """Undrain a random machine."""
         await self.drain(self._rng.choice(self._machines).id, draining=False)
 
     async def drain(self, factory_id: str, *, draining: bool) -> None:
-        """Have a factory take nothing new, or take work again."""
+        """Drain or undrain a factory."""
         await self._try(
             self._person.ask(
                 "drain" if draining else "undrain",
@@ -139,11 +143,11 @@ class Meddler:
         )
 
     async def rotate(self) -> None:
-        """Give a machine a new token; it is told at once."""
+        """Rotate the token of a random machine; most processes get the new one at once."""
         machine = self._rng.choice(self._machines)
         old = machine.secret
         try:
-            made = await self._person.ask(
+            rotated = await self._person.ask(
                 "rotate",
                 lambda c, by: c.enrolment.rotate(by, machine.id),
                 keyed=False,
@@ -153,12 +157,12 @@ class Meddler:
             )
         except (Lost, Refused):
             return
-        for twin in self._machines:
-            if twin.secret == old and self._rng.random() < 0.7:
-                twin.secret = made.token
+        for other in self._machines:
+            if other.secret == old and self._rng.random() < 0.7:
+                other.secret = rotated.token
 
     async def revoke(self) -> None:
-        """End a machine's token."""
+        """Revoke the token of a random machine."""
         machine = self._rng.choice(self._machines)
         await self._try(
             self._person.ask(
@@ -172,7 +176,7 @@ class Meddler:
         )
 
     async def deregister(self) -> None:
-        """Remove a machine from the fleet."""
+        """Deregister a random machine."""
         machine = self._rng.choice(self._machines)
         await self._try(
             self._person.ask(
@@ -185,11 +189,11 @@ class Meddler:
             )
         )
 
-    async def let_back_in(self, machine: Machine) -> None:
+    async def reenroll(self, machine: Machine) -> None:
         """Enroll a machine under a new id, as an operator does after a revocation."""
         self._rejoined += 1
         name = f"{machine.id.partition('.')[0]}.{self._rejoined}"
-        products = machine.make.products
+        products = machine.spec.products
         try:
             invitation = await self._person.ask(
                 "invite", lambda c, by: c.enrolment.invite(by, products), keyed=False
