@@ -11,7 +11,7 @@ from tests.browser.people import Visitor
 from tests.services import chromium
 from tests.services.debian import Unavailable
 from tests.support.api_server import Server
-from tests.support.factory.local_fleet import Yard, a_yard
+from tests.support.factory.local_fleet import FactoryHarness, a_local_harness
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -32,13 +32,13 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
-    async with a_yard(tmp_path) as made:
+async def yard(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
+    async with a_local_harness(tmp_path) as made:
         yield made
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def ann(browser: Browser, yard: Yard) -> AsyncIterator[Visitor]:
+async def ann(browser: Browser, yard: FactoryHarness) -> AsyncIterator[Visitor]:
     """Ann, an admin, on the home page."""
     assert isinstance(yard.server, Server)
     async with Visitor.signed_in(browser, yard.server, "ann") as visitor:

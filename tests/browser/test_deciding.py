@@ -12,13 +12,15 @@ from playwright.async_api import FilePayload
 
 from tests.browser.people import Visitor
 from tests.services.aq import AQ, environment
-from tests.support.factory.local_fleet import Yard
+from tests.support.factory.local_fleet import FactoryHarness
 from tests.support.polling import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_budget_is_paused_with_a_reason_and_resumed(ann: Visitor, yard: Yard) -> None:
+async def test_budget_is_paused_with_a_reason_and_resumed(
+    ann: Visitor, yard: FactoryHarness
+) -> None:
     job_id = await yard.submit("echo x", name="costly", ship="none")
     await ann.open("/budget")
     await ann.page.get_by_label("Reason").fill("ask the finance people")
@@ -31,12 +33,12 @@ async def test_budget_is_paused_with_a_reason_and_resumed(ann: Visitor, yard: Ya
         await ann.sees("ask the finance people")
         await ann.open("/budget")
         await ann.clicks("Resume notes")
-        await yard.rests(job_id)
+        await yard.wait_until_idle(job_id)
     await ann.live()
     await ann.page.get_by_role("button", name="Pause notes").wait_for()
 
 
-async def test_uploaded_file_appears_in_the_artifacts(ann: Visitor, yard: Yard) -> None:
+async def test_uploaded_file_appears_in_the_artifacts(ann: Visitor, yard: FactoryHarness) -> None:
     job_id = await yard.submit("echo x", name="costly")
     await ann.open(f"/jobs/{job_id}")
     chooser = ann.page.get_by_label("File", exact=True)
@@ -50,7 +52,9 @@ async def test_uploaded_file_appears_in_the_artifacts(ann: Visitor, yard: Yard) 
     await ann.sees("# A report")
 
 
-async def test_next_phase_is_approved_on_the_roadmap_page(ann: Visitor, yard: Yard) -> None:
+async def test_next_phase_is_approved_on_the_roadmap_page(
+    ann: Visitor, yard: FactoryHarness
+) -> None:
     usual = {"engine": "command", "ship": "none", "body": "echo x", "verify": "true"}
     usual |= {"reviewPolicy": "auto", "shipPolicy": "auto"}
     children = [
@@ -58,7 +62,7 @@ async def test_next_phase_is_approved_on_the_roadmap_page(ann: Visitor, yard: Ya
         {"name": "house", "phase": 2, "deps": ["ground"], **usual},
     ]
     manifest = {"name": "plan", "kind": "composite", "children": children}
-    made = await yard.people.post("/jobs", json={"manifest": manifest, "body": "# The plan"})
+    made = await yard.api.post("/jobs", json={"manifest": manifest, "body": "# The plan"})
     assert made.status_code == 201, made.text
     place = f"/jobs/{made.json()['id']}/roadmap"
     await ann.open(place)
@@ -70,7 +74,7 @@ async def test_next_phase_is_approved_on_the_roadmap_page(ann: Visitor, yard: Ya
     assert await ann.page.locator(".box.shipped").count() == 2
 
 
-async def test_factory_is_drained_and_resumed(ann: Visitor, yard: Yard) -> None:
+async def test_factory_is_drained_and_resumed(ann: Visitor, yard: FactoryHarness) -> None:
     async with yard.factory() as agent:
         await ann.open("/fleet")
         card = ann.page.locator("#mac-1")
@@ -85,10 +89,12 @@ async def test_factory_is_drained_and_resumed(ann: Visitor, yard: Yard) -> None:
     await ann.open("/fleet")
     await ann.clicks("Resume mac-1")
     async with yard.factory():
-        await yard.rests(job_id)
+        await yard.wait_until_idle(job_id)
 
 
-async def test_irreversible_actions_ask_for_confirmation(ann: Visitor, yard: Yard) -> None:
+async def test_irreversible_actions_ask_for_confirmation(
+    ann: Visitor, yard: FactoryHarness
+) -> None:
     await yard.token("mac-1")
     await ann.open("/fleet")
     yes = ann.page.get_by_role("button", name="Deregister: mac-1")
@@ -114,7 +120,7 @@ async def pasted(command: str, home: Path) -> AsyncIterator[asyncio.subprocess.P
 
 
 async def test_machine_joins_with_the_shown_command(
-    ann: Visitor, yard: Yard, tmp_path: Path
+    ann: Visitor, yard: FactoryHarness, tmp_path: Path
 ) -> None:
     await ann.open("/fleet")
     await ann.clicks("Add a machine")
@@ -128,7 +134,7 @@ async def test_machine_joins_with_the_shown_command(
         await ann.page.locator("#linux-2.online").wait_for()
         assert await ann.page.locator("#command").is_visible()
         job_id = await yard.submit("echo x", name="first", ship="none", repo=None, verify=None)
-        await yard.rests(job_id)
+        await yard.wait_until_idle(job_id)
     assert [run["factoryId"] for run in await yard.runs(job_id)] == ["linux-2"]
     await ann.open("/fleet")
     assert await ann.page.locator("#command").count() == 0

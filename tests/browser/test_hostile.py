@@ -5,7 +5,7 @@ from playwright.async_api import Browser, Dialog, Page
 
 from tests.browser.people import Visitor
 from tests.support.api_server import Server, a_worker
-from tests.support.factory.local_fleet import Yard
+from tests.support.factory.local_fleet import FactoryHarness
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -34,7 +34,7 @@ async def harmless(page: Page, text: str) -> None:
 
 
 async def test_titles_logs_branches_comments_and_markdown_are_escaped(
-    browser: Browser, yard: Yard
+    browser: Browser, yard: FactoryHarness
 ) -> None:
     assert isinstance(yard.server, Server)
     dialogs: list[str] = []
@@ -50,7 +50,7 @@ async def test_titles_logs_branches_comments_and_markdown_are_escaped(
         ann.page.on("dialog", dismissed)
         await ann.page.add_init_script(WATCH)
         manifest = {"name": "evil", "title": EVIL, "reviewPolicy": "manual"}
-        made = await yard.people.post("/jobs", json={"manifest": manifest, "body": MARKDOWN})
+        made = await yard.api.post("/jobs", json={"manifest": manifest, "body": MARKDOWN})
         assert made.status_code == 201, made.text
         grant = await worker.granted()
         place = f"/jobs/{grant['job']['id']}"
@@ -84,7 +84,7 @@ async def test_titles_logs_branches_comments_and_markdown_are_escaped(
     assert dialogs == []
 
 
-async def test_the_palette_shows_titles_as_text(ann: Visitor, yard: Yard) -> None:
+async def test_the_palette_shows_titles_as_text(ann: Visitor, yard: FactoryHarness) -> None:
     await yard.submit("echo x", name="evil", title=EVIL)
     await ann.sees("window.pwned=1")
     await ann.page.keyboard.press("Control+k")

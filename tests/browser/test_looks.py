@@ -9,7 +9,7 @@ from playwright.async_api import Browser
 from tests.browser.people import Visitor
 from tests.services.node_packages import packed
 from tests.support.api_server import Server
-from tests.support.factory.local_fleet import Yard
+from tests.support.factory.local_fleet import FactoryHarness
 from tests.support.polling import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -31,41 +31,41 @@ SCAN = """async () => {
 }"""
 
 
-async def places(yard: Yard) -> list[str]:
+async def places(yard: FactoryHarness) -> list[str]:
     """Return the URLs of all pages, with content on each."""
     children = [{"name": "page", "body": "x"}, {"name": "guide", "body": "x", "deps": ["page"]}]
     manifest = {"name": "roadmap", "kind": "composite", "children": children}
     asked = {"manifest": manifest, "body": "# All of it"}
-    made = await yard.people.post("/jobs", json=asked)
+    made = await yard.api.post("/jobs", json=asked)
     assert made.status_code == 201, made.text
-    await yard.people.post("/enrollments", json={"products": ["notes"]})
-    await yard.people.put("/budgets/notes", json={"ceilingUsd": "10"})
+    await yard.api.post("/enrollments", json={"products": ["notes"]})
+    await yard.api.put("/budgets/notes", json={"ceilingUsd": "10"})
     names = {"job": await a_job(yard), "roadmap": made.json()["id"]}
     names["artifact"] = await a_file(yard, names["job"])
     return [place.format(**names) for place in PAGES]
 
 
-async def a_file(yard: Yard, job_id: str) -> str:
+async def a_file(yard: FactoryHarness, job_id: str) -> str:
     data = b"# A report\n" + b"word " * 200
     named = {"name": "reports/all.md", "sha256": hashlib.sha256(data).hexdigest()}
     asked = {**named, "mediaType": "text/markdown"}
-    made = await yard.people.post(f"/jobs/{job_id}/artifacts", params=asked, content=data)
+    made = await yard.api.post(f"/jobs/{job_id}/artifacts", params=asked, content=data)
     assert made.status_code == 201, made.text
     artifact_id: str = made.json()["id"]
     return artifact_id
 
 
-async def a_job(yard: Yard) -> str:
+async def a_job(yard: FactoryHarness) -> str:
     async with yard.factory():
         job_id = await yard.submit(
             "printf 'one\\ntwo\\n' > new.txt", name="a-" + "long" * 20, reviewPolicy="manual"
         )
-        await yard.rests(job_id)
+        await yard.wait_until_idle(job_id)
     return job_id
 
 
 async def test_pages_fit_all_widths_and_are_accessible_in_light_and_dark(
-    browser: Browser, yard: Yard
+    browser: Browser, yard: FactoryHarness
 ) -> None:
     """Check accessibility, and that nothing is loaded from another host."""
     axe = packed("axe-core", AXE, "axe.min.js").read_text()
@@ -94,7 +94,7 @@ async def test_pages_fit_all_widths_and_are_accessible_in_light_and_dark(
 
 
 async def test_on_a_phone_charts_are_legible_and_the_current_page_is_visible(
-    browser: Browser, yard: Yard
+    browser: Browser, yard: FactoryHarness
 ) -> None:
     await a_job(yard)
     assert isinstance(yard.server, Server)
@@ -114,7 +114,7 @@ async def test_on_a_phone_charts_are_legible_and_the_current_page_is_visible(
         assert here["x"] + here["width"] <= 390
 
 
-async def test_keyboard_navigation(ann: Visitor, yard: Yard) -> None:
+async def test_keyboard_navigation(ann: Visitor, yard: FactoryHarness) -> None:
     job_id = await yard.submit("echo x", name="first")
     await ann.page.locator(f'[data-open="/jobs/{job_id}"]').first.wait_for()
     await ann.page.keyboard.press("j")
@@ -138,7 +138,9 @@ async def test_keyboard_navigation(ann: Visitor, yard: Yard) -> None:
     await ann.page.wait_for_url("**/jobs")
 
 
-async def test_jobs_are_selected_by_keyboard_for_a_bulk_action(ann: Visitor, yard: Yard) -> None:
+async def test_jobs_are_selected_by_keyboard_for_a_bulk_action(
+    ann: Visitor, yard: FactoryHarness
+) -> None:
     ids = [await yard.submit("echo x", name=name) for name in ("first", "second", "third")]
     await ann.open("/jobs")
     for key in ("j", "j", "x", "k", "x"):

@@ -12,13 +12,15 @@ from gigafactory.domain.job.job import Stage
 from gigafactory.store.memory import MemoryStore
 from tests.browser.people import AWAY, LOST, Visitor
 from tests.support.api_server import a_server
-from tests.support.factory.local_fleet import Yard, a_yard
+from tests.support.factory.local_fleet import FactoryHarness, a_local_harness
 from tests.support.polling import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_job_is_followed_live_approved_and_shipped(ann: Visitor, yard: Yard) -> None:
+async def test_job_is_followed_live_approved_and_shipped(
+    ann: Visitor, yard: FactoryHarness
+) -> None:
     await ann.sees("No job is running.")
     async with yard.factory():
         job_id = await yard.submit(
@@ -72,7 +74,9 @@ async def searched(ann: Visitor) -> None:
     await expect(follow).to_be_checked()
 
 
-async def test_tab_counts_attention_items_and_home_page_decides(ann: Visitor, yard: Yard) -> None:
+async def test_tab_counts_attention_items_and_home_page_decides(
+    ann: Visitor, yard: FactoryHarness
+) -> None:
     async with yard.factory():
         job_id = await yard.submit("echo x > x", name="small", reviewPolicy="manual")
         await ann.page.locator(".column.review .card").wait_for()
@@ -84,24 +88,26 @@ async def test_tab_counts_attention_items_and_home_page_decides(ann: Visitor, ya
         assert (await yard.job(job_id))["stage"] == "testing"
 
 
-async def test_reviewer_requests_changes_with_a_reason(ann: Visitor, yard: Yard) -> None:
+async def test_reviewer_requests_changes_with_a_reason(ann: Visitor, yard: FactoryHarness) -> None:
     async with yard.factory():
         job_id = await yard.submit("echo x > x", name="small", reviewPolicy="manual")
-        await yard.rests(job_id)
+        await yard.wait_until_idle(job_id)
         await ann.open(f"/jobs/{job_id}")
         await ann.page.get_by_label("Reason").fill("use the other colour")
         await ann.clicks("Request changes")
         await ann.sees("use the other colour")
         await until(lambda: _runs(yard, job_id))
-        assert "changes_requested" in await yard.story(job_id)
+        assert "changes_requested" in await yard.event_types(job_id)
 
 
-async def _runs(yard: Yard, job_id: str) -> bool:
-    told = (await yard.people.get(f"/jobs/{job_id}", params={"include": "runs"})).json()
+async def _runs(yard: FactoryHarness, job_id: str) -> bool:
+    told = (await yard.api.get(f"/jobs/{job_id}", params={"include": "runs"})).json()
     return len(told["runs"]) == 2
 
 
-async def test_page_reports_a_lost_connection_and_reconnects(ann: Visitor, yard: Yard) -> None:
+async def test_page_reports_a_lost_connection_and_reconnects(
+    ann: Visitor, yard: FactoryHarness
+) -> None:
     await ann.page.context.set_offline(offline=True)
     ann.server.app.state.streams.close()
     await ann.page.wait_for_selector(LOST)
@@ -114,10 +120,12 @@ async def test_page_reports_a_lost_connection_and_reconnects(ann: Visitor, yard:
     ann.errors.clear()
 
 
-async def test_page_redirects_to_login_when_signed_out_elsewhere(ann: Visitor, yard: Yard) -> None:
-    tokens = (await yard.people.get("/tokens")).json()["tokens"]
+async def test_page_redirects_to_login_when_signed_out_elsewhere(
+    ann: Visitor, yard: FactoryHarness
+) -> None:
+    tokens = (await yard.api.get("/tokens")).json()["tokens"]
     [mine] = [t["id"] for t in tokens if t["kind"] == "operator" and t["user"] == "ann"]
-    await yard.people.delete(f"/tokens/{mine}")
+    await yard.api.delete(f"/tokens/{mine}")
     await ann.page.wait_for_url("**/login?ended=yes")
     await ann.sees("You are signed out")
     assert await ann.page.get_by_label("Your token").is_visible()
@@ -125,10 +133,10 @@ async def test_page_redirects_to_login_when_signed_out_elsewhere(ann: Visitor, y
 
 async def test_expired_session_is_reported(browser: Browser, tmp_path: Path) -> None:
     async with (
-        a_yard(tmp_path) as yard,
-        Visitor.signed_in(browser, yard.here, "ann") as ann,
+        a_local_harness(tmp_path) as yard,
+        Visitor.signed_in(browser, yard.api_server, "ann") as ann,
     ):
-        yard.clock.leap(timedelta(days=15))
+        yard.clock.advance(timedelta(days=15))
         # The page reacts to the next event, without a click.
         await yard.submit("echo x", name="news")
         await ann.page.wait_for_url("**/login?ended=yes")
@@ -173,12 +181,14 @@ async def test_outage_is_reported_and_content_stays(browser: Browser, tmp_path: 
         await ann.page.locator(".column.waiting").get_by_text("After it").wait_for()
 
 
-async def test_line_comments_are_sent_to_the_agent_together(ann: Visitor, yard: Yard) -> None:
+async def test_line_comments_are_sent_to_the_agent_together(
+    ann: Visitor, yard: FactoryHarness
+) -> None:
     async with yard.factory():
         job_id = await yard.submit(
             "printf 'one\\ntwo\\n' > new.txt", name="lines", reviewPolicy="manual"
         )
-        await yard.rests(job_id)
+        await yard.wait_until_idle(job_id)
         await ann.page.goto(f"/jobs/{job_id}/diff")
         await ann.sees("2 lines added")
         for line, words in (("1", "say first"), ("2", "say second")):
@@ -189,14 +199,16 @@ async def test_line_comments_are_sent_to_the_agent_together(ann: Visitor, yard: 
         await ann.page.get_by_label("Reason").fill("nearly there")
         await ann.clicks("Request changes")
         await ann.page.wait_for_url(f"**/jobs/{job_id}")
-    events = (await yard.people.get(f"/jobs/{job_id}/events")).json()["events"]
+    events = (await yard.api.get(f"/jobs/{job_id}/events")).json()["events"]
     [asked] = [event["data"] for event in events if event["type"] == "changes_requested"]
     assert asked["comment"] == (
         "nearly there\n\nnew.txt:1\n> one\nsay first\n\nnew.txt:2\n> two\nsay second"
     )
 
 
-async def test_new_job_is_validated_while_typing_with_a_preview(ann: Visitor, yard: Yard) -> None:
+async def test_new_job_is_validated_while_typing_with_a_preview(
+    ann: Visitor, yard: FactoryHarness
+) -> None:
     async with yard.factory():
         await ann.page.goto("/new")
         text = ann.page.get_by_label("A job file")

@@ -15,8 +15,8 @@ from gigafactory.domain.manifest.encoder import (
 from gigafactory.domain.manifest.job_file import parse_job_file
 from gigafactory.domain.manifest.profile import parse_profile_file
 from gigafactory.folder.queue.record import events_of
-from tests.support.factory.local_fleet import Yard, a_yard
-from tests.support.folder_queue import Place
+from tests.support.factory.local_fleet import FactoryHarness, a_local_harness
+from tests.support.folder_queue import FolderHarness
 from tests.support.polling import until
 
 USUAL = "product: notes\nengine: command\n"
@@ -67,9 +67,9 @@ def seen(
     return {"manifest": told, "story": kinds} | {part: job[part] for part in parts}
 
 
-def a_place(folder: Path) -> Place:
+def a_place(folder: Path) -> FolderHarness:
     """A folder with rules of its own."""
-    place = Place(folder)
+    place = FolderHarness(folder)
     place.settings = FolderSettings(protected_paths=(PROTECTED,))
     place.board.profiles.mkdir()
     for name, role in ROLES.items():
@@ -77,14 +77,14 @@ def a_place(folder: Path) -> Place:
     return place
 
 
-async def set_up(yard: Yard) -> None:
+async def set_up(yard: FactoryHarness) -> None:
     """The same rules for the product of the jobs."""
     wish = {"protectedPaths": [PROTECTED]}
-    answer = await yard.people.put("/products/notes", json=wish)
+    answer = await yard.api.put("/products/notes", json=wish)
     assert answer.is_success, answer.text
     for role in ROLES.values():
         told = profile_to_json(parse_profile_file(role))
-        answer = await yard.people.post("/profiles", json=told)
+        answer = await yard.api.post("/profiles", json=told)
         assert answer.is_success, answer.text
 
 
@@ -96,7 +96,7 @@ async def through_the_folder(folder: Path) -> dict[str, dict[str, Any]]:
     return found_in(place)
 
 
-def found_in(place: Place) -> dict[str, dict[str, Any]]:
+def found_in(place: FolderHarness) -> dict[str, dict[str, Any]]:
     found = {}
     for kept in place.queue.look().values():
         job = msgspec.json.decode(msgspec.json.encode(kept.job))
@@ -107,24 +107,24 @@ def found_in(place: Place) -> dict[str, dict[str, Any]]:
 
 
 async def through_the_service(folder: Path) -> dict[str, dict[str, Any]]:
-    async with a_yard(folder) as yard, yard.factory("this"):
+    async with a_local_harness(folder) as yard, yard.factory("this"):
         await set_up(yard)
         repo = yard.remote.path
         files = [parse_job_file(text(name, repo), stem=name) for name in CORPUS]
         asked = [{"manifest": manifest_to_json(file.manifest), "body": file.body} for file in files]
-        answer = await yard.people.post("/jobs", json={"jobs": asked})
+        answer = await yard.api.post("/jobs", json={"jobs": asked})
         assert answer.status_code == 201, answer.text
         ids = {job["name"]: job["id"] for job in answer.json()["jobs"]}
         return {name: await _rested(yard, job_id) for name, job_id in ids.items()}
 
 
-async def _rested(yard: Yard, job_id: str) -> dict[str, Any]:
-    await yard.rests(job_id)
-    told = (await yard.people.get(f"/jobs/{job_id}", params={"include": "manifest"})).json()
+async def _rested(yard: FactoryHarness, job_id: str) -> dict[str, Any]:
+    await yard.wait_until_idle(job_id)
+    told = (await yard.api.get(f"/jobs/{job_id}", params={"include": "manifest"})).json()
     guarded = "protected_path" in told["flags"]
     if told["manifest"]["shipPolicy"] == "auto" and not guarded:
-        told |= await yard.rests(job_id, at="shipped")
-    return seen(told["manifest"], yard.remote.path, told, await yard.story(job_id))
+        told |= await yard.wait_until_idle(job_id, at="shipped")
+    return seen(told["manifest"], yard.remote.path, told, await yard.event_types(job_id))
 
 
 async def test_a_corpus_of_job_files_means_the_same_in_a_folder_and_at_a_service(
@@ -144,30 +144,30 @@ async def scheduled_in_the_folder(folder: Path) -> dict[str, dict[str, Any]]:
     place = a_place(folder)
     (place.board.column("inbox") / "nightly.md").write_bytes(text("nightly", folder))
     await place.run()
-    place.clock.leap(LATER)
+    place.clock.advance(LATER)
     await place.run()
     return found_in(place)
 
 
 async def scheduled_at_the_service(folder: Path) -> dict[str, dict[str, Any]]:
-    async with a_yard(folder) as yard, yard.factory("this") as agent:
+    async with a_local_harness(folder) as yard, yard.factory("this") as agent:
         file = parse_job_file(text("nightly", folder), stem="nightly")
         template = await yard.submit(file.body, **manifest_to_json(file.manifest) | {"repo": None})
-        yard.clock.leap(LATER)
+        yard.clock.advance(LATER)
         agent.on_capacity_change()
         await until(lambda: _has(yard, template, "ticked"))
-        copied = (await yard.people.get(f"/jobs/{template}/events")).json()["events"][-1]
+        copied = (await yard.api.get(f"/jobs/{template}/events")).json()["events"][-1]
         copy: str = copied["data"]["copy"]
-        await yard.rests(copy)
+        await yard.wait_until_idle(copy)
         told = {}
         for job_id in (template, copy):
-            job = (await yard.people.get(f"/jobs/{job_id}", params={"include": "manifest"})).json()
-            told[job["name"]] = seen(job["manifest"], folder, job, await yard.story(job_id))
+            job = (await yard.api.get(f"/jobs/{job_id}", params={"include": "manifest"})).json()
+            told[job["name"]] = seen(job["manifest"], folder, job, await yard.event_types(job_id))
         return told
 
 
-async def _has(yard: Yard, job_id: str, kind: str) -> bool:
-    return kind in await yard.story(job_id)
+async def _has(yard: FactoryHarness, job_id: str, kind: str) -> bool:
+    return kind in await yard.event_types(job_id)
 
 
 async def test_a_schedule_means_the_same_in_a_folder_and_at_a_service(tmp_path: Path) -> None:

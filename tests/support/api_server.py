@@ -1,4 +1,4 @@
-"""A coordinator behind real HTTP on a free loopback port, in the test's own event loop."""
+"""A coordinator behind real HTTP on a free loopback port, in the test's event loop."""
 
 import asyncio
 import json
@@ -42,7 +42,7 @@ def a_coordinator(
     clock: Clock | None = None,
     blobs: Blobs | None = None,
 ) -> Coordinator:
-    """A coordinator with everything real but, by default, its store; logs go below the folder."""
+    """Return a coordinator; all adapters but the store are real, and logs go below the folder."""
     return Coordinator(
         store or MemoryStore(),
         LocalDispatch(),
@@ -56,30 +56,30 @@ def a_coordinator(
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """A coordinator that answers on loopback."""
+    """A coordinator that serves HTTP on loopback."""
 
     url: str
-    """For programs, without a path: `http://127.0.0.1:…`."""
+    """The base URL for programs: `http://127.0.0.1:…`."""
     pages: str
-    """For browsers, without a path."""
+    """The base URL for browsers."""
     admin_token: str
     coordinator: Coordinator
     app: Litestar
     blobs: Path
-    """The folder of logs and artifacts, where they are files."""
+    """The folder of logs and artifacts, if they are files."""
 
     async def token(
         self, user: str, role: Role = Role.OPERATOR, products: Sequence[str] = ("*",)
     ) -> str:
-        """A new token of a person."""
-        made = await self.coordinator.tokens.issue(SYSTEM, user, role, tuple(products))
-        return made.secret
+        """Issue a token to a person."""
+        issued = await self.coordinator.tokens.issue(SYSTEM, user, role, tuple(products))
+        return issued.secret
 
     async def factory_token(self, factory_id: str, products: Sequence[str] = ("*",)) -> str:
-        """The token of a new factory, which has not sent a heartbeat yet."""
+        """Enroll a factory and return its token; it has not sent a heartbeat yet."""
         invited = await self.coordinator.enrolment.invite(SYSTEM, tuple(products))
-        made = await self.coordinator.enrolment.enroll(invited.secret, factory_id)
-        return made.token
+        issued = await self.coordinator.enrolment.enroll(invited.secret, factory_id)
+        return issued.token
 
     def browser(self, **options: Any) -> httpx.AsyncClient:  # noqa: ANN401 - those of httpx
         """A client of the pages; only browsers resolve their host name by themselves."""
@@ -89,16 +89,16 @@ class Server:
     def client(
         self, token: str | None = None, *, product: str | None = "notes", **headers: str
     ) -> httpx.AsyncClient:
-        """A client of the API with a token (the admin's by default; an empty one for none)."""
-        given: dict[str, str] = dict(headers)
+        """Return an API client with a token: the admin's by default, none if it is empty."""
+        all_headers: dict[str, str] = dict(headers)
         if token != "":
-            given["authorization"] = f"Bearer {token or self.admin_token}"
+            all_headers["authorization"] = f"Bearer {token or self.admin_token}"
         if product is not None:
-            given["x-product-id"] = product
-        return httpx.AsyncClient(base_url=self.url + API, headers=given, timeout=30)
+            all_headers["x-product-id"] = product
+        return httpx.AsyncClient(base_url=self.url + API, headers=all_headers, timeout=30)
 
 
-class Told(NamedTuple):
+class StreamMessage(NamedTuple):
     """One message of a stream; a comment has no data."""
 
     id: str | None
@@ -106,8 +106,8 @@ class Told(NamedTuple):
     data: Any
 
 
-async def told(response: httpx.Response) -> AsyncGenerator[Told]:
-    """The messages of a stream as they come, comments too."""
+async def read_messages(response: httpx.Response) -> AsyncGenerator[StreamMessage]:
+    """Yield the messages of a stream as they arrive, comments too."""
     fields: dict[str, str] = {}
     async for line in response.aiter_lines():
         if line:
@@ -115,18 +115,18 @@ async def told(response: httpx.Response) -> AsyncGenerator[Told]:
             fields[name] = value.removeprefix(" ")
             continue
         data = json.loads(fields["data"]) if "data" in fields else None
-        yield Told(fields.get("id"), fields.get("event"), data)
+        yield StreamMessage(fields.get("id"), fields.get("event"), data)
         fields = {}
 
 
 @asynccontextmanager
-async def streamed(
+async def open_stream(
     client: httpx.AsyncClient, path: str, **headers: str
-) -> AsyncIterator[AsyncIterator[Told]]:
-    """The messages of a stream, until the block ends."""
+) -> AsyncIterator[AsyncIterator[StreamMessage]]:
+    """Open a stream and yield its messages until the block ends."""
     async with client.stream("GET", path, headers=headers) as response:
         assert response.status_code == 200, await response.aread()
-        messages = told(response)
+        messages = read_messages(response)
         try:
             yield messages
         finally:
@@ -135,49 +135,49 @@ async def streamed(
 
 @dataclass(frozen=True)
 class Worker:
-    """A factory that speaks with the coordinator over HTTP, as any other program would."""
+    """A factory that uses the HTTP API like any other program."""
 
     id: str
     http: httpx.AsyncClient
 
-    async def beat(self, **says: object) -> httpx.Response:
-        """Say what the factory has and runs."""
-        usual: dict[str, object] = {
+    async def beat(self, **fields: object) -> httpx.Response:
+        """Send a heartbeat."""
+        defaults: dict[str, object] = {
             "factoryId": self.id,
             "instanceId": f"{self.id}-a",
             "capabilities": ["os:mac"],
             "engines": {"claude": {"version": "2.1.0", "seats": 4}},
             "slots": 4,
         }
-        return await self.http.post("/factories/heartbeat", json=usual | says)
+        return await self.http.post("/factories/heartbeat", json=defaults | fields)
 
     async def claim(self, **more: object) -> httpx.Response:
-        """Ask for work."""
+        """Claim a job."""
         return await self.http.post("/claim", json={"factoryId": self.id, **more})
 
     async def granted(self) -> dict[str, Any]:
-        """The next grant, which must come."""
-        answer = await self.claim(wait=20)
-        assert answer.status_code == 200, answer.text
-        grant: dict[str, Any] = answer.json()
+        """Return the next grant; fail if there is none."""
+        response = await self.claim(wait=20)
+        assert response.status_code == 200, response.text
+        grant: dict[str, Any] = response.json()
         return grant
 
-    async def report(self, grant: dict[str, Any], **says: object) -> httpx.Response:
+    async def report(self, grant: dict[str, Any], **fields: object) -> httpx.Response:
         """Report on a job under the epoch of its grant."""
-        told = {"leaseEpoch": grant["leaseEpoch"], **says}
-        return await self.http.patch(f"/jobs/{grant['job']['id']}", json=told)
+        body = {"leaseEpoch": grant["leaseEpoch"], **fields}
+        return await self.http.patch(f"/jobs/{grant['job']['id']}", json=body)
 
 
 @asynccontextmanager
 async def a_worker(
     server: "Server", factory_id: str = "mac-1", *, products: Sequence[str] = ("*",)
 ) -> AsyncIterator[Worker]:
-    """A factory with four slots and as many seats of claude, which has sent its first heartbeat."""
+    """Enroll a factory with four slots and four claude seats and send its first heartbeat."""
     token = await server.factory_token(factory_id, products)
     async with server.client(token, product=None) as client:
         worker = Worker(factory_id, client)
-        answer = await worker.beat()
-        assert answer.status_code == 200, answer.text
+        response = await worker.beat()
+        assert response.status_code == 200, response.text
         yield worker
 
 
@@ -191,7 +191,7 @@ async def a_server(
     limits: ConnectionLimits | None = None,
     **options: Any,  # noqa: ANN401 - those of application
 ) -> AsyncIterator[Server]:
-    """A running server over a new coordinator; `options` are those of `application`."""
+    """Serve a new coordinator; `options` are those of `create_application`."""
     coordinator = a_coordinator(folder, store=store, clock=clock, blobs=blobs)
     async with coordinator.running():
         admin = await coordinator.tokens.issue(SYSTEM, "admin", Role.ADMIN, ("*",))
@@ -209,12 +209,12 @@ async def a_server(
 
 
 @contextmanager
-def a_server_apart(
+def a_server_in_thread(
     folder: Path,
     prepare: Prepare | None = None,
     **options: Any,  # noqa: ANN401 - those of application
 ) -> Iterator[Server]:
-    """A running server in a thread of its own, for clients that block; `prepare` is done there."""
+    """Serve in a separate thread, for clients that block; `prepare` runs in that thread."""
     ready: Future[Server] = Future()
     stop: Future[None] = Future()
 
@@ -236,7 +236,7 @@ def a_server_apart(
 
 @asynccontextmanager
 async def serving(app: Litestar, limits: ConnectionLimits | None = None) -> AsyncIterator[str]:
-    """The address at which an application answers while the block lasts."""
+    """Serve an application and yield its address until the block ends."""
     server = HttpServer(app, limits=limits, stop=app.state.streams.close)
     server.config.load()
     server.lifespan = server.config.lifespan_class(server.config)

@@ -1,4 +1,4 @@
-"""Small worlds for tests: records that are right as they come, to be varied field by field."""
+"""Builders of valid records; a test overrides the fields that matter to it."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -27,12 +27,12 @@ TTL = timedelta(seconds=90)
 
 
 def after(seconds: float) -> datetime:
-    """A moment so long after noon."""
+    """Return the time this many seconds after noon."""
     return NOON + timedelta(seconds=seconds)
 
 
 def a_run(**fields: object) -> Run:
-    """The first run of that job, which goes on, on `mac-1` with claude."""
+    """Return the running first run of `a_job`, on `mac-1` with claude."""
     run = Run(
         id="job-1.1",
         job_id="job-1",
@@ -48,7 +48,7 @@ def a_run(**fields: object) -> Run:
 
 
 def a_job(**fields: object) -> Job:
-    """A queued job of product `notes`, submitted by ann at noon."""
+    """Return a queued job of product `notes`, submitted by ann at noon."""
     job = Job(
         id="job-1",
         product_id="notes",
@@ -67,7 +67,7 @@ def a_job(**fields: object) -> Job:
 
 
 def a_lease(**fields: object) -> Lease:
-    """The lease of epoch 1 for a run on mac-1, granted at noon, with one slot."""
+    """Return the lease of epoch 1 for a run on mac-1, granted at noon, with one slot."""
     lease = Lease(
         factory_id="mac-1",
         instance_id="mac-1-a",
@@ -83,13 +83,13 @@ def a_lease(**fields: object) -> Lease:
 
 
 def a_running_job(**fields: object) -> Job:
-    """A job that mac-1 builds, with epoch 1."""
+    """Return a job that mac-1 builds, with epoch 1."""
     job = a_job(stage=Stage.BUILDING, lease=a_lease(), lease_epoch=1, runs=1)
     return replace(job, **fields)
 
 
 def a_shipping_job(**fields: object) -> Job:
-    """A job in testing that mac-1 ships, with epoch 2."""
+    """Return a job in testing that mac-1 ships, with epoch 2."""
     job = a_job(
         stage=Stage.TESTING,
         lease=a_lease(epoch=2, run_id="job-1.2", step=Step.SHIP, engine=None),
@@ -102,13 +102,13 @@ def a_shipping_job(**fields: object) -> Job:
 
 
 def a_checkpoint(commit: str = "abc", **fields: object) -> Checkpoint:
-    """Work in progress at a commit."""
+    """Return a checkpoint at a commit."""
     checkpoint = Checkpoint(branch="aq/wip/job-1/1", commit=commit, factory_id="mac-1")
     return replace(checkpoint, **fields)
 
 
 def a_factory(**fields: object) -> Factory:
-    """A machine with two slots and two seats of claude."""
+    """Return a factory with two slots and two claude seats."""
     factory = Factory(
         id="mac-1",
         token_id="token-1",
@@ -122,7 +122,7 @@ def a_factory(**fields: object) -> Factory:
 
 
 def an_event(job: Job | None = None, kind: str = "noted", **fields: object) -> Event:
-    """The newest event of a job, or a line of the audit log."""
+    """Return the newest event of a job, or an entry of the audit log."""
     event = Event(type=kind, at=NOON, actor="user:ann", product_id="notes")
     if job is not None:
         event = replace(
@@ -132,7 +132,7 @@ def an_event(job: Job | None = None, kind: str = "noted", **fields: object) -> E
 
 
 def a_submission(job: Job, *, body: str = "Please.", **fields: object) -> JobChange:
-    """The change by which a job comes to be, with its first event."""
+    """Return the change that creates a job, with its first event."""
     spec = JobSpec(job.id, msgspec.Raw(b'{"name":"fix-login"}'), body)
     change = JobChange(before=None, after=job, events=(an_event(job, "submitted"),), spec=spec)
     return replace(change, **fields)
@@ -146,7 +146,7 @@ def a_step(
     guards: tuple[Guard, ...] = (),
     **fields: object,
 ) -> JobChange:
-    """The next step of a job, with one event, whatever the lifecycle says of it."""
+    """Return the next change of a job, with one event, unchecked by the lifecycle."""
     after = replace(job, rev=job.rev + 1, seq=job.seq + 1, **fields)
     return JobChange(
         before=job, after=after, events=(an_event(after),), take=take, free=free, guards=guards
@@ -154,5 +154,5 @@ def a_step(
 
 
 def a_product(**fields: object) -> Product:
-    """A product without a wish."""
+    """Return a product with default settings."""
     return replace(Product(id="notes"), **fields)

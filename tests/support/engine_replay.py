@@ -1,4 +1,4 @@
-"""Plays recorded output of the real engines to their readers."""
+"""Replays of recorded engine output."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -12,13 +12,13 @@ RECORDED = Path(__file__).parents[1] / "unit" / "engines" / "recorded"
 NOON = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 
 
-class Heard(msgspec.Struct, frozen=True):
-    """What a reader made of one recording."""
+class Replay(msgspec.Struct, frozen=True):
+    """The events and the verdict of one recording."""
 
     events: list[EngineEvent]
     verdict: EngineVerdict
 
-    def of(self, kind: type[EngineEvent]) -> list[EngineEvent]:
+    def events_of(self, kind: type[EngineEvent]) -> list[EngineEvent]:
         return [event for event in self.events if isinstance(event, kind)]
 
     @property
@@ -26,7 +26,7 @@ class Heard(msgspec.Struct, frozen=True):
         return [event.name for event in self.events if isinstance(event, ToolCall)]
 
     @property
-    def trouble(self) -> str | None:
+    def failure_kind(self) -> str | None:
         return self.verdict.failure.kind if self.verdict.failure else None
 
     @property
@@ -46,12 +46,12 @@ A_WORK = Work(
 
 
 def a_work(**fields: object) -> Work:
-    """Work for an engine, with whatever a test wants to be different."""
+    """Return work for an engine with these fields changed."""
     return msgspec.structs.replace(A_WORK, **fields)
 
 
 def lines(engine: str, case: str, suffix: str) -> list[str]:
-    """The lines of one recorded file; none when it does not exist."""
+    """Return the lines of one recorded file; empty if it does not exist."""
     path = RECORDED / engine / f"{case}.{suffix}"
     return path.read_text().splitlines() if path.exists() else []
 
@@ -62,17 +62,17 @@ def replay(
     exit_code: int,
     work: Work | None = None,
     files: Mapping[str, bytes] | None = None,
-) -> Heard:
-    """Play a recording as it would have arrived, stderr last."""
+) -> Replay:
+    """Read a recording in order, stderr last."""
     reader = engine.reader(work or a_work())
     events: list[EngineEvent] = []
     for line in lines(engine.name, case, "stdout.jsonl"):
         events.extend(reader.read(line))
     for line in lines(engine.name, case, "stderr.txt"):
         events.extend(reader.read(line, stderr=True))
-    return Heard(events, reader.end(exit_code, files or {}))
+    return Replay(events, reader.end(exit_code, files or {}))
 
 
 def recorded(engine: str, name: str) -> bytes:
-    """The bytes of a recorded side file."""
+    """Return the bytes of a recorded side file."""
     return (RECORDED / engine / name).read_bytes()

@@ -1,4 +1,4 @@
-"""A queue in a folder, a remote beside it, and runners: in this process, or as `aq` itself."""
+"""A folder queue with a remote, and runners in this process or as `aq`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,8 +20,8 @@ from tests.support.factory.local_fleet import Clock
 ENVIRON = {"PATH": search_path()}
 
 
-class Place:
-    """A user's queue."""
+class FolderHarness:
+    """A user's queue with its remote."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -29,34 +29,34 @@ class Place:
         self.settings = FolderSettings()
         self.board = Board(folder / "queue")
         self.board.create()
-        self.queue = self.opened()
+        self.queue = self.reopen()
         self.remote = Remote(folder / "remote.git")
         self.remote.commit({"README.md": "Notes.\n"})
 
-    def opened(self) -> FolderQueue:
-        """The queue as another process would open it."""
+    def reopen(self) -> FolderQueue:
+        """Open the queue again, as another process does."""
         return FolderQueue(self.board, self.clock, RandomIds())
 
     def drop(self, name: str, body: str, **manifest: str) -> Path:
-        """Put a file into the inbox: a script, and settings as they are written."""
+        """Put a job file with a script and these settings into the inbox."""
         path = self.board.column("inbox") / f"{name}.md"
         settings = {"engine": "command"} | {k.replace("_", "-"): v for k, v in manifest.items()}
         lines = [f"{key}: {value}" for key, value in settings.items()]
         path.write_text("\n".join(["---", *lines, "---", body]) + "\n")
         return path
 
-    def drop_work(self, name: str, body: str, **manifest: str) -> Path:
-        """The same for a job in the remote."""
+    def drop_repo_job(self, name: str, body: str, **manifest: str) -> Path:
+        """Put a job file for the remote into the inbox."""
         return self.drop(name, body, repo=str(self.remote.path), **manifest)
 
     async def runner(
         self, jobs_max: int = 3, wanted: Callable[[Job], bool] = lambda _: True
     ) -> Runner:
-        """A runner that has not begun."""
+        """Return a runner that has not started."""
         settings = FactorySettings(id="this", repos=self.folder, sandbox="none")
         return await open_runner(
             settings,
-            self.opened(),
+            self.reopen(),
             jobs_max,
             folder=self.settings,
             environ=ENVIRON,
@@ -64,42 +64,42 @@ class Place:
         )
 
     async def run(self, jobs_max: int = 3) -> Summary:
-        """Do everything that can be done."""
+        """Run all jobs that can run."""
         return await (await self.runner(jobs_max)).run(once=True)
 
-    def kept(self, name: str) -> JobRecord:
-        """What is known of a job."""
-        with self.opened().open() as desk:
-            return desk.lookup(name)
+    def record(self, name: str) -> JobRecord:
+        """Return the record of a job."""
+        with self.reopen().open() as session:
+            return session.lookup(name)
 
     def job(self, name: str) -> Job:
-        """A job as it is now."""
-        return self.kept(name).job
+        """Return a job."""
+        return self.record(name).job
 
-    def story(self, name: str) -> list[str]:
-        """The types of a job's events."""
-        return [event.type for event in events_of(self.board, self.kept(name))]
+    def event_types(self, name: str) -> list[str]:
+        """Return the types of a job's events."""
+        return [event.type for event in events_of(self.board, self.record(name))]
 
-    def act(self, name: str, action: str, **wish: object) -> Job:
-        """A person decides something, at the commit that the job shows."""
+    def act(self, name: str, action: str, **fields: object) -> Job:
+        """Perform an action on a job as a person, at its current commit."""
         if action in {"approve", "ship", "promote"}:
             with self.queue.open() as desk:
-                wish = {"commit": desk.lookup(name).job.head} | wish
-        done = act(self.queue, name, action, "user:ada", FolderActionInput(**wish))  # type: ignore[arg-type]
-        assert isinstance(done, JobRecord)
-        return done.job
+                fields = {"commit": desk.lookup(name).job.head} | fields
+        record = act(self.queue, name, action, "user:ada", FolderActionInput(**fields))  # type: ignore[arg-type]
+        assert isinstance(record, JobRecord)
+        return record.job
 
-    def where(self, name: str) -> list[str]:
-        """The columns that have a file of this name."""
+    def columns_of(self, name: str) -> list[str]:
+        """Return the columns that have a file of this name."""
         return [c for c in COLUMNS if (self.board.column(c) / f"{name}.md").exists()]
 
     def log(self, name: str) -> str:
-        """What a job has printed."""
-        path = self.board.log(self.kept(name).key)
+        """Return the log of a job."""
+        path = self.board.log(self.record(name).key)
         return path.read_text() if path.exists() else ""
 
     @property
     def shell(self) -> Shell:
-        """A terminal in the folder."""
+        """Return a shell in the folder."""
         settings = {"AQ_FACTORY_REPOS": str(self.folder), "AQ_FACTORY_SANDBOX": "none"}
         return Shell(self.board.root, settings | {"AQ_FACTORY_ID": "this"})

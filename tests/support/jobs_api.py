@@ -1,4 +1,4 @@
-"""Jobs over the API: submitted, claimed, reported on and acted on."""
+"""Jobs over the API: submit, claim, report and act."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ async def submit_claim_report(
     admin: httpx.AsyncClient, worker: Worker, *reports: Mapping[str, Any], **manifest: object
 ) -> dict[str, Any]:
     """Submit a job, have the worker claim the next one and send these reports; return its grant."""
-    await submitted(admin, {"manifest": manifest, "body": "Do it."})
+    await submit_job(admin, {"manifest": manifest, "body": "Do it."})
     return await claim_report(worker, *reports)
 
 
@@ -28,8 +28,8 @@ async def claim_report(worker: Worker, *reports: Mapping[str, Any]) -> dict[str,
     return grant
 
 
-async def tallied(coordinator: Coordinator) -> None:
-    """Wait until every run that has ended is counted."""
+async def count_ended_runs(coordinator: Coordinator) -> None:
+    """Wait until every ended run is counted."""
     while await coordinator.store.records(TallyIncrement):
         await coordinator.leadership.acquire()
         await coordinator.tallier.step()
@@ -37,18 +37,23 @@ async def tallied(coordinator: Coordinator) -> None:
 
 
 def a_child(name: str, **manifest: object) -> dict[str, object]:
-    """A child of a roadmap, which is neither reviewed nor shipped."""
+    """Return a child of a composite that needs no review and no ship."""
     return {"name": name, "body": f"Do {name}.", "reviewPolicy": "auto", "ship": "none", **manifest}
 
 
 def a_roadmap(*children: Mapping[str, object], **manifest: object) -> dict[str, object]:
-    """The document of a composite with these children."""
-    said = {"name": "roadmap", "kind": "composite", "children": list(children), **manifest}
-    return {"manifest": said, "body": "# The roadmap\n"}
+    """Return the document of a composite with these children."""
+    manifest_fields = {
+        "name": "roadmap",
+        "kind": "composite",
+        "children": list(children),
+        **manifest,
+    }
+    return {"manifest": manifest_fields, "body": "# The roadmap\n"}
 
 
-async def submitted(admin: httpx.AsyncClient, document: dict[str, object]) -> dict[str, Any]:
-    """Submit a job; return it as it was stored."""
+async def submit_job(admin: httpx.AsyncClient, document: dict[str, object]) -> dict[str, Any]:
+    """Submit a job and return it."""
     answer = await admin.post("/jobs", json=document)
     assert answer.status_code == 201, answer.text
     job: dict[str, Any] = answer.json()
@@ -56,37 +61,37 @@ async def submitted(admin: httpx.AsyncClient, document: dict[str, object]) -> di
 
 
 async def dag(admin: httpx.AsyncClient, job: str = "roadmap") -> dict[str, Any]:
-    """The graph of a composite."""
+    """Return the graph of a composite."""
     answer = await admin.get(f"/jobs/{job}/dag")
     assert answer.status_code == 200, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    graph: dict[str, Any] = answer.json()
+    return graph
 
 
 async def stages(admin: httpx.AsyncClient, job: str = "roadmap") -> dict[str, str]:
-    """The stages of a composite and its children, by name."""
+    """Return the stages of a composite and its children by name."""
     return {node["name"]: node["stage"] for node in (await dag(admin, job))["nodes"]}
 
 
-async def comes_to(admin: httpx.AsyncClient, job: str, stage: str) -> None:
-    """Wait until a job has come to a stage."""
+async def wait_for_stage(admin: httpx.AsyncClient, job: str, stage: str) -> None:
+    """Wait until a job reaches a stage."""
 
-    async def there() -> bool:
+    async def is_there() -> bool:
         return bool((await admin.get(f"/jobs/{job}")).json()["stage"] == stage)
 
-    await until(there)
+    await until(is_there)
 
 
-async def act(admin: httpx.AsyncClient, job: str, action: str, **wish: object) -> httpx.Response:
-    """Ask for an action on a job, at the commit that it shows."""
-    if action in {"approve", "ship"} and "commit" not in wish:
+async def act(admin: httpx.AsyncClient, job: str, action: str, **fields: object) -> httpx.Response:
+    """Perform an action on a job, at its current commit."""
+    if action in {"approve", "ship"} and "commit" not in fields:
         checkpoint = (await admin.get(f"/jobs/{job}")).json().get("checkpoint")
-        wish |= {"commit": checkpoint["commit"]} if checkpoint else {}
-    return await admin.post(f"/jobs/{job}/actions/{action}", json=wish)
+        fields |= {"commit": checkpoint["commit"]} if checkpoint else {}
+    return await admin.post(f"/jobs/{job}/actions/{action}", json=fields)
 
 
-async def ships(admin: httpx.AsyncClient, worker: Worker) -> str:
-    """The next job that the worker gets, done and shipped by a person; gives its name."""
+async def ship_next_job(admin: httpx.AsyncClient, worker: Worker) -> str:
+    """Run and ship the worker's next job; return its name."""
     grant = await claim_report(worker, {"stage": "building"}, {"stage": "review", "result": "ok"})
     job_id = grant["job"]["id"]
     assert (await act(admin, job_id, "approve")).status_code == 200

@@ -1,4 +1,4 @@
-"""A coding agent as the fleet meets it: the protocol's own client, at `aq mcp` or at its server."""
+"""A coding agent: the official MCP client, connected to `aq mcp` or to the server object."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,20 +24,20 @@ class Tools:
         self.client = client
 
     async def call(self, tool: str, **arguments: object) -> CallToolResult:
-        """What comes of a call."""
+        """Call a tool and return the result."""
         result = await self.client.call_tool(tool, arguments)
         assert isinstance(result, CallToolResult)
         return result
 
-    async def told(self, tool: str, **arguments: object) -> dict[str, Any]:
-        """The answer to a call, which must be a good one."""
+    async def call_ok(self, tool: str, **arguments: object) -> dict[str, Any]:
+        """Call a tool, expect success and return its content."""
         result = await self.call(tool, **arguments)
         assert not result.is_error, result.content
-        told: dict[str, Any] = result.structured_content
-        return told
+        content_dict: dict[str, Any] = result.structured_content
+        return content_dict
 
-    async def refused(self, tool: str, **arguments: object) -> tuple[str, str]:
-        """The code and the words of a call, which must be refused."""
+    async def call_refused(self, tool: str, **arguments: object) -> tuple[str, str]:
+        """Call a tool, expect a refusal and return its code and text."""
         result = await self.call(tool, **arguments)
         assert result.is_error, result.content
         (content,) = result.content
@@ -47,17 +47,17 @@ class Tools:
 
 @asynccontextmanager
 async def an_agent(url: str, token: str, job: str | None = None) -> AsyncIterator[Tools]:
-    """An agent that speaks to the server without a process between, until the block ends."""
+    """Connect an agent to the server in this process until the block ends."""
     async with AsyncClient(url, token) as fleet:
-        served = server(ToolContext(fleet, job))
-        async with Client(served, read_timeout_seconds=CALL_WITHIN_S) as client:
+        mcp_server = server(ToolContext(fleet, job))
+        async with Client(mcp_server, read_timeout_seconds=CALL_WITHIN_S) as client:
             yield Tools(client)
 
 
 @asynccontextmanager
 async def an_agent_with_aq(folder: Path, *flags: str, **environ: str) -> AsyncIterator[Tools]:
-    """An agent with `aq mcp` beside it, until the block ends; `stderr.txt` is what that says."""
-    how = StdioServerParameters(
+    """Connect an agent to `aq mcp` until the block ends; its stderr goes to `stderr.txt`."""
+    parameters = StdioServerParameters(
         command=AQ,
         args=["mcp", *flags],
         env=environment(folder, **environ),
@@ -65,5 +65,7 @@ async def an_agent_with_aq(folder: Path, *flags: str, **environ: str) -> AsyncIt
         encoding_error_handler="strict",
     )
     with (folder / "stderr.txt").open("w") as err:
-        async with Client(stdio_client(how, err), read_timeout_seconds=CALL_WITHIN_S) as client:
+        async with Client(
+            stdio_client(parameters, err), read_timeout_seconds=CALL_WITHIN_S
+        ) as client:
             yield Tools(client)

@@ -1,4 +1,4 @@
-"""One store in memory, a clock that is set by hand, and coordinators that come and go there."""
+"""Coordinators on one in-memory store with a manual clock."""
 
 from datetime import datetime
 from pathlib import Path
@@ -13,35 +13,35 @@ from tests.support.builders import a_factory, after
 MAC = Caller(actor="factory:mac-1", factory_id="mac-1", products=("*",))
 
 
-class SetClock:
-    """A clock that is set by hand."""
+class ManualClock:
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self.passes_s = 0.0
-        """How much time goes by with each look."""
+        self.step_s = 0.0
+        """The time that passes with each reading."""
 
     def now(self) -> datetime:
-        self.seconds += self.passes_s
+        self.seconds += self.step_s
         return after(self.seconds)
 
 
-class House:
-    """Where coordinators are started one after the other; their duties are done by hand."""
+class CoordinatorHarness:
+    """Starts coordinators on one store; tests run their duties step by step."""
 
     def __init__(self, folder: Path) -> None:
-        self.clock = SetClock()
+        self.clock = ManualClock()
         self.store = MemoryStore()
         self._folder = folder
 
     async def coordinator(self) -> Coordinator:
-        """A coordinator that has just been started."""
+        """Start a coordinator."""
         fleet = a_coordinator(self._folder, store=self.store, clock=self.clock)
         await fleet.load()
         return fleet
 
     async def with_factory(self) -> Coordinator:
-        """The first coordinator, in which mac-1 has sent a heartbeat that was written."""
+        """Start a coordinator that has stored a heartbeat of mac-1."""
         fleet = await self.coordinator()
         await self.enroll(fleet, "mac-1")
         await fleet.factories.heartbeat(MAC, a_factory(), Pressure(disk=0.5), ())
@@ -49,7 +49,7 @@ class House:
         return fleet
 
     async def enroll(self, fleet: Coordinator, factory_id: str) -> None:
-        """Have a machine join."""
+        """Enroll a factory."""
         invited = await fleet.enrolment.invite(SYSTEM, ("*",))
         await fleet.enrolment.enroll(invited.secret, factory_id)
         await fleet.index.catch_up()

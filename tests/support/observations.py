@@ -1,4 +1,4 @@
-"""Lessons for the tests of learned routing."""
+"""Observations for the tests of learned routing."""
 
 import math
 
@@ -7,10 +7,10 @@ from gigafactory.domain.insights.observation import Cell, Observation, RoutingCh
 NOTES = TaskFeatures("notes", "notes", "coder", "python", "small")
 
 
-def a_lesson(
+def an_observation(
     tries: int = 1, passes: int = 1, *, seconds: float = 600.0, usd: float | None = 0.5
 ) -> Observation:
-    """So many tries that all took as long and cost as much."""
+    """Return a number of tries with the same duration and cost."""
     log_ms = round(1000 * math.log(seconds * 1000))
     log_nanos = round(1000 * math.log(usd * 1e9)) if usd is not None else 0
     priced = tries if usd is not None else 0
@@ -26,9 +26,12 @@ def a_lesson(
 
 
 def a_cell(engine: str = "claude", factory: str = "mac-1", task: TaskFeatures = NOTES) -> Cell:
-    """Tries of a task with an engine on a factory."""
+    """Return the cell of a task with an engine on a factory."""
     return Cell(task, RoutingChoice(engine, factory, "m"))
 
 
-KNOWN = {a_cell("claude"): a_lesson(200, 80), a_cell("codex"): a_lesson(200, 190, usd=0.1)}
-"""Codex passes at once far more often, for less."""
+KNOWN = {
+    a_cell("claude"): an_observation(200, 80),
+    a_cell("codex"): an_observation(200, 190, usd=0.1),
+}
+"""Codex passes far more often at the first try, for less."""

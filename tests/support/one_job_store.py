@@ -1,4 +1,4 @@
-"""A shelf for one job that enforces what every store does, and checks what every rule promises."""
+"""A store of one job that enforces what every store does and checks what every rule promises."""
 
 from datetime import datetime
 from itertools import pairwise
@@ -13,23 +13,23 @@ REOPENING = {"requeued", "scope_overridden"}
 
 
 def leases(job: Job) -> tuple[Lease, ...]:
-    """All leases that still hold something: the live one, and those that are ending."""
+    """Return all leases that hold keys: the live one and the ending ones."""
     return (*job.ending, job.lease) if job.lease else job.ending
 
 
-class Shelf:
-    """Keeps one job by compare-and-set, with its unique keys, its expiries and its story."""
+class OneJobStore:
+    """A store of one job with compare-and-set, unique keys, lease expiries and events."""
 
     def __init__(self, job: Job) -> None:
-        """Begin with a job that holds its name."""
+        """Start with a job that holds its name."""
         self.job = self._job = job
         self._expiries: dict[int, datetime] = {}
         self.held = {name_key(job)}
-        self.story: list[Event] = []
+        self.events: list[Event] = []
         self.first = job.seq
 
     def _read(self) -> Job:
-        """The job as it is now, its leases with their newest expiry."""
+        """Return the job, its leases with their newest expiry."""
         live = self._job.lease and self._live(self._job.lease)
         return replace(self._job, lease=live, ending=tuple(map(self._live, self._job.ending)))
 
@@ -37,7 +37,7 @@ class Shelf:
         return replace(lease, expires_at=self._expiries[lease.epoch])
 
     def commit(self, write: JobChange | Renewal) -> bool:
-        """Keep a write if nothing has moved, every guard holds and no key is taken twice."""
+        """Store a write unless the job has changed, a guard fails or a key is taken."""
         if isinstance(write, Renewal):
             return self._renew(write)
         before = write.before
@@ -45,13 +45,15 @@ class Shelf:
         if (before.rev, before.seq) != (self._job.rev, self._job.seq):
             return False
         if not all(
-            self._holds(guard) for guard in write.guards if isinstance(guard, LeaseExpiredGuard)
+            self._guard_holds(guard)
+            for guard in write.guards
+            if isinstance(guard, LeaseExpiredGuard)
         ):
             return False
         if (self.held - set(write.free)) & set(write.take):
             return False
         self._check_step(before, write)
-        self._keep(before, write)
+        self._store(before, write)
         self.job = self._read()
         self._check_job(self.job)
         return True
@@ -59,27 +61,27 @@ class Shelf:
     def _renew(self, renewal: Renewal) -> bool:
         if self._job.lease is None or self._job.lease.epoch != renewal.epoch:
             return False
-        before, asked_back = self._expiries[renewal.epoch], self._job.preemption
+        before, preemption = self._expiries[renewal.epoch], self._job.preemption
         assert renewal.expires_at >= before, "renewing never shortens"
-        if asked_back is not None:
-            assert renewal.expires_at <= max(before, asked_back.deadline), "nor does it evade"
+        if preemption is not None:
+            assert renewal.expires_at <= max(before, preemption.deadline), "nor does it evade"
         self._expiries[renewal.epoch] = renewal.expires_at
         self.job = self._read()
         return True
 
-    def _holds(self, guard: LeaseExpiredGuard) -> bool:
+    def _guard_holds(self, guard: LeaseExpiredGuard) -> bool:
         expiry = self._expiries.get(guard.epoch)
         return expiry is not None and expiry <= guard.at
 
-    def _keep(self, before: Job, change: JobChange) -> None:
-        was = {lease.epoch: lease.expires_at for lease in leases(before)}
+    def _store(self, before: Job, change: JobChange) -> None:
+        before_expiries = {lease.epoch: lease.expires_at for lease in leases(before)}
         now = {lease.epoch: lease.expires_at for lease in leases(change.after)}
-        for epoch in was.keys() - now.keys():
+        for epoch in before_expiries.keys() - now.keys():
             del self._expiries[epoch]
-        self._expiries |= {e: at for e, at in now.items() if was.get(e) != at}
+        self._expiries |= {e: at for e, at in now.items() if before_expiries.get(e) != at}
         assert set(change.free) <= self.held, "nothing is freed that is not held"
         self.held = (self.held - set(change.free)) | set(change.take)
-        self.story += change.events
+        self.events += change.events
         self._job = change.after
 
     def _check_step(self, before: Job, change: JobChange) -> None:
@@ -93,8 +95,8 @@ class Shelf:
         kinds = {e.type for e in events}
         fenced = kinds == {"fenced"}
         assert (after.rev == before.rev) == fenced, "only a fenced write moves no revision"
-        way = [before.stage, *(e.stage for e in events)]
-        assert all(one is next_ or (one, next_) in ALLOWED for one, next_ in pairwise(way))
+        stages = [before.stage, *(e.stage for e in events)]
+        assert all(one is next_ or (one, next_) in ALLOWED for one, next_ in pairwise(stages))
         if before.stage is not after.stage:
             assert before.stage not in FINAL or kinds & REOPENING, "a final stage is final"
             assert not fenced
@@ -132,4 +134,4 @@ class Shelf:
         assert job.offer is None or job.step is job.offer.step, "an offer is of what is to be done"
         assert job.preemption is None or running
         assert job.attempts <= job.terms.retry_max + 1, "attempts stay within their limit"
-        assert len(self.story) == job.seq - self.first
+        assert len(self.events) == job.seq - self.first

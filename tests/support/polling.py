@@ -1,4 +1,4 @@
-"""Waiting for a condition, never for a time."""
+"""Waiting for conditions, never for a time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,23 +12,23 @@ SELECT EXISTS (
 """
 
 
-LOOK_EVERY_S = 0.01
+CHECK_EVERY_S = 0.01
 
 
-async def until(look: Callable[[], bool | Awaitable[bool]], *, within_s: float = 60.0) -> None:
-    """Come back when it is so.
+async def until(condition: Callable[[], bool | Awaitable[bool]], *, within_s: float = 60.0) -> None:
+    """Wait until a condition holds.
 
     Raises TimeoutError when that takes too long.
     """
     async with asyncio.timeout(within_s):
         while True:
-            seen = look()
-            if seen if isinstance(seen, bool) else await seen:
+            result = condition()
+            if result if isinstance(result, bool) else await result:
                 return
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(CHECK_EVERY_S)
 
 
 async def until_a_query_waits_for(connection: "asyncpg.Connection[asyncpg.Record]") -> None:
-    """Come back when another session waits for a lock that this one holds."""
+    """Wait until another session waits for a lock that this one holds."""
     while not await connection.fetchval(BLOCKED_BY_ME):
         pass

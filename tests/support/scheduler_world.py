@@ -1,4 +1,4 @@
-"""A fleet in virtual time for the scheduler's tests: jobs come, are picked, run and go."""
+"""A fleet in virtual time for the scheduler's tests."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,13 +23,13 @@ from tests.support.builders import NOON, a_job, after
 from tests.support.small_fleet import granted, pick_job
 
 ALWAYS = Vitals(last_seen=NOON + timedelta(days=1000))
-"""Of a factory that is heard of for as long as anybody looks."""
+"""Vitals of a factory that is always online."""
 NOTICE_S = 30.0
-"""What a worker needs to checkpoint and hand back."""
+"""The time that a worker needs to checkpoint and hand back."""
 
 
 class Arrival(msgspec.Struct, frozen=True, kw_only=True):
-    """One job that is handed in at a moment, and takes so long."""
+    """A job that is submitted at a time and runs for a while."""
 
     at_s: float
     lasts_s: float
@@ -39,7 +39,7 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Due(NamedTuple):
-    """The end of a run: it is done, or has checkpointed and is handed back."""
+    """The end of a run: done, or checkpointed and handed back."""
 
     at_s: float
     ticket: int
@@ -48,8 +48,8 @@ class Due(NamedTuple):
     done: bool
 
 
-class Flow:
-    """Plays arrivals against the real scheduler; nothing but the arrivals decides anything."""
+class SchedulerSimulation:
+    """Runs arrivals against the real scheduler in virtual time."""
 
     def __init__(
         self,
@@ -69,31 +69,31 @@ class Flow:
             self.fleet.put_product(Product(id=product_id, share=share))
         self._urgent = urgent
         self._tickets = count()
-        self._coming = [(a.at_s, next(self._tickets), a) for a in arrivals]
-        heapify(self._coming)
+        self._arriving = [(a.at_s, next(self._tickets), a) for a in arrivals]
+        heapify(self._arriving)
         self._ends: list[Due] = []
         self._running: dict[str, float] = {}
-        self._left: dict[str, float] = {}
+        self._remaining_s: dict[str, float] = {}
         self.jobs: dict[str, Job] = {}
         self.arrivals: dict[str, Arrival] = {}
         self.started: dict[str, float] = {}
-        """When each job was first picked, in seconds since the beginning."""
+        """The time in seconds at which each job was first picked."""
         self.order: list[str] = []
         self.done: dict[str, float] = {}
-        self.evictions: list[tuple[float, PreemptionPick]] = []
+        self.preemptions: list[tuple[float, PreemptionPick]] = []
         self.spans: dict[str, list[tuple[float, float]]] = defaultdict(list)
-        """From when until when seats were taken, by product."""
+        """The start and end of each seat's use, by product."""
 
-    def play(self, until_s: float) -> "Flow":
-        """Let time pass; what still runs then is counted until then."""
-        while moments := [heap[0][0] for heap in (self._coming, self._ends) if heap]:
+    def run(self, until_s: float) -> "SchedulerSimulation":
+        """Advance time; runs that still run at the end are counted until then."""
+        while moments := [heap[0][0] for heap in (self._arriving, self._ends) if heap]:
             now_s = min(moments)
             if now_s >= until_s:
                 break
             freed = list(self._end(now_s))
             self._arrive(now_s)
             self._fill(now_s, freed)
-            self._evict(now_s)
+            self._preempt(now_s)
         for job_id, start in self._running.items():
             self.spans[self.jobs[job_id].product_id].append((start, until_s))
         return self
@@ -105,7 +105,7 @@ class Flow:
             if job.lease is None or job.lease.epoch != due.epoch:
                 continue
             start = self._running.pop(job.id)
-            self._left[job.id] -= now_s - start
+            self._remaining_s[job.id] -= now_s - start
             self.spans[job.product_id].append((start, now_s))
             now = after(now_s)
             if due.done:
@@ -117,8 +117,8 @@ class Flow:
             yield job.lease.factory_id
 
     def _arrive(self, now_s: float) -> None:
-        while self._coming and self._coming[0][0] <= now_s:
-            _, number, arrival = heappop(self._coming)
+        while self._arriving and self._arriving[0][0] <= now_s:
+            _, number, arrival = heappop(self._arriving)
             now = after(arrival.at_s)
             job = a_job(
                 id=f"job-{number:06}",
@@ -130,11 +130,11 @@ class Flow:
                 updated_at=now,
             )
             self.arrivals[job.id] = arrival
-            self._left[job.id] = arrival.lasts_s
+            self._remaining_s[job.id] = arrival.lasts_s
             self._put(job)
 
     def _fill(self, now_s: float, freed: Iterable[str]) -> None:
-        """Give work to those who ask, and then offer what is left."""
+        """Grant jobs to factories with free seats, then offer the rest."""
         now = after(now_s)
         for factory_id in freed:
             if (pick := pick_job(self.queue, self.fleet, factory_id, now=now)) is not None:
@@ -144,12 +144,12 @@ class Flow:
         ):
             self._start(granted(self.jobs[offer.job_id], offer, now), now_s)
 
-    def _evict(self, now_s: float) -> None:
+    def _preempt(self, now_s: float) -> None:
         now, urgent = after(now_s), self._urgent
-        while found := pick_preemption(self.queue, self.fleet, now=now, urgent=urgent):
-            victim, job = self.jobs[found.victim_id], self.jobs[found.job_id]
+        while pick := pick_preemption(self.queue, self.fleet, now=now, urgent=urgent):
+            victim, job = self.jobs[pick.victim_id], self.jobs[pick.job_id]
             assert victim.lease is not None
-            self.evictions.append((now_s, found))
+            self.preemptions.append((now_s, pick))
             for change in preempt_for(victim, job, actor="system:evictor", now=now):
                 self._put(change.after)
             epoch = victim.lease.epoch
@@ -162,7 +162,7 @@ class Flow:
         self.order.append(job.id)
         self._running[job.id] = now_s
         self._put(job)
-        ends = now_s + self._left[job.id]
+        ends = now_s + self._remaining_s[job.id]
         heappush(self._ends, Due(ends, next(self._tickets), job.id, job.lease.epoch, done=True))
 
     def _put(self, job: Job) -> None:
@@ -171,7 +171,7 @@ class Flow:
         self.fleet.put_job(job)
 
     def served(self, since_s: float, until_s: float) -> Counter[str]:
-        """The seat-seconds of each product between two moments."""
+        """Return the seat-seconds of each product between two times."""
         return Counter(
             {
                 product_id: int(sum(max(0.0, min(e, until_s) - max(s, since_s)) for s, e in spans))
@@ -180,9 +180,9 @@ class Flow:
         )
 
     def waits(self) -> dict[str, float]:
-        """How long each job that was started had waited."""
+        """Return the waiting time of each started job."""
         return {i: self.started[i] - self.arrivals[i].at_s for i in self.started}
 
-    def of(self, product_id: str) -> set[str]:
-        """The jobs of a product that were started."""
+    def started_jobs(self, product_id: str) -> set[str]:
+        """Return the started jobs of a product."""
         return {i for i in self.started if self.arrivals[i].product_id == product_id}

@@ -25,7 +25,7 @@ from gigafactory.wire.budgets import BudgetView
 from gigafactory.wire.fleet import EngineView, FactoryView
 from gigafactory.wire.jobs import JobView, LeaseView
 from gigafactory.wire.runs import RunView, UsageView
-from tests.support import builders as worlds
+from tests.support import builders
 from tests.support.builders import NOON
 
 HINTS = EmptyViewHints(
@@ -36,16 +36,16 @@ HINTS = EmptyViewHints(
 )
 
 
-def before(**ago: float) -> datetime:
-    return NOON - timedelta(**ago)
+def before(**delta: float) -> datetime:
+    return NOON - timedelta(**delta)
 
 
-def after(**ahead: float) -> datetime:
-    return NOON + timedelta(**ahead)
+def after(**delta: float) -> datetime:
+    return NOON + timedelta(**delta)
 
 
 def a_job(name: str, stage: Stage = Stage.QUEUED, **fields: object) -> JobView:
-    usual: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "id": f"id-{name}",
         "name": name,
         "product_id": "notes",
@@ -75,20 +75,20 @@ def a_job(name: str, stage: Stage = Stage.QUEUED, **fields: object) -> JobView:
         "not_before": None,
         "flags": (),
     }
-    said = usual | fields
-    known = worlds.a_job(stage=stage, kind=said["kind"])
-    return JobView(**({"actions": actions_of(known)} | said))
+    values = defaults | fields
+    job_like = builders.a_job(stage=stage, kind=values["kind"])
+    return JobView(**({"actions": actions_of(job_like)} | values))
 
 
-def held(factory_id: str) -> LeaseView:
+def lease_view(factory_id: str) -> LeaseView:
     return LeaseView(factory_id=factory_id, expires_at=after(seconds=60))
 
 
-def at_commit(commit: str) -> Checkpoint:
+def a_checkpoint(commit: str) -> Checkpoint:
     return Checkpoint(branch="aq/job/x", commit=commit)
 
 
-def a_matter(job: JobView, kind: str, reason: str) -> AttentionItemView:
+def job_attention(job: JobView, kind: str, reason: str) -> AttentionItemView:
     return AttentionItemView(
         kind=kind,
         subject=job.id,
@@ -100,7 +100,7 @@ def a_matter(job: JobView, kind: str, reason: str) -> AttentionItemView:
     )
 
 
-def a_note(
+def attention_item(
     kind: str, subject: str, reason: str, *actions: str, product: str | None = None
 ) -> AttentionItemView:
     return AttentionItemView(
@@ -115,12 +115,12 @@ def a_note(
 
 
 def an_engine(**fields: object) -> EngineView:
-    usual: dict[str, Any] = {"version": None, "cooling_until": None, "unavailable": None}
-    return EngineView(**(usual | fields))
+    defaults: dict[str, Any] = {"version": None, "cooling_until": None, "unavailable": None}
+    return EngineView(**(defaults | fields))
 
 
 def a_factory(name: str, **fields: object) -> FactoryView:
-    usual: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "id": name,
         "instance_id": "one",
         "cost_class": 1,
@@ -141,11 +141,11 @@ def a_factory(name: str, **fields: object) -> FactoryView:
         "repos": (),
         "version": "0.1.0",
     }
-    return FactoryView(**(usual | fields))
+    return FactoryView(**(defaults | fields))
 
 
 def a_budget(product: str, percent: int = 0, **fields: object) -> BudgetView:
-    usual: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "product_id": product,
         "ceiling_usd": "20",
         "period": "month",
@@ -164,15 +164,15 @@ def a_budget(product: str, percent: int = 0, **fields: object) -> BudgetView:
         "paused_by": None,
         "says": f"${percent / 5:g} of $20 this month",
     }
-    return BudgetView(**(usual | fields))
+    return BudgetView(**(defaults | fields))
 
 
 def a_fleet() -> DashboardSnapshot:
     """A small fleet with an example of every state."""
-    terms = a_job("terms", Stage.REVIEW, checkpoint=at_commit("0123456789abcdef"))
-    prices = a_job("prices", Stage.TESTING, checkpoint=at_commit("fedcba9876543210"))
-    asked = a_job("asked", Stage.TESTING)
-    survivor = a_job("survivor", Stage.BUILDING, lease=held("linux-2"), lease_epoch=2)
+    terms = a_job("terms", Stage.REVIEW, checkpoint=a_checkpoint("0123456789abcdef"))
+    prices = a_job("prices", Stage.TESTING, checkpoint=a_checkpoint("fedcba9876543210"))
+    call = a_job("asked", Stage.TESTING)
+    survivor = a_job("survivor", Stage.BUILDING, lease=lease_view("linux-2"), lease_epoch=2)
     flaky = a_job(
         "flaky",
         not_before=after(minutes=4, seconds=31),
@@ -190,7 +190,7 @@ def a_fleet() -> DashboardSnapshot:
     )
     over = a_job("over", Stage.CANCELLED, reason="not needed")
     done = a_job("done", Stage.SHIPPED, stage_since=before(hours=5))
-    jobs = (terms, prices, asked, survivor, flaky, logo, page, film, over, done)
+    jobs = (terms, prices, call, survivor, flaky, logo, page, film, over, done)
     return DashboardSnapshot(
         jobs=jobs,
         counts={stage: sum(job.stage is stage for job in jobs) for stage in Stage}
@@ -210,12 +210,12 @@ def a_fleet() -> DashboardSnapshot:
             a_factory("old-3", online=False, health=0.0, last_seen=before(hours=2), engines={}),
         ),
         attention=(
-            a_note("budget", "notes", "82 % is spent: $16.4 of $20", product="notes"),
-            a_matter(terms, "review", "waits for a review"),
-            a_matter(prices, "ship", "ready to ship"),
-            a_matter(film, "failed", film.reason or ""),
-            a_matter(logo, "unroutable", "no factory has ever advertised has:figma"),
-            a_note("factory_offline", "old-3", "was last seen then"),
+            attention_item("budget", "notes", "82 % is spent: $16.4 of $20", product="notes"),
+            job_attention(terms, "review", "waits for a review"),
+            job_attention(prices, "ship", "ready to ship"),
+            job_attention(film, "failed", film.reason or ""),
+            job_attention(logo, "unroutable", "no factory has ever advertised has:figma"),
+            attention_item("factory_offline", "old-3", "was last seen then"),
         ),
         budgets=(
             a_budget("notes", 82),
@@ -236,53 +236,53 @@ class ScriptedSource:
     hints = HINTS
 
     def __init__(
-        self, seen: DashboardSnapshot, *, supported_actions: frozenset[str] | None = None
+        self, snapshot: DashboardSnapshot, *, supported_actions: frozenset[str] | None = None
     ) -> None:
-        self.snapshot = seen
+        self.snapshot = snapshot
         self.supported_actions = (
             frozenset({"drain", "undrain", "pause", "halt"})
             if supported_actions is None
             else supported_actions
         )
-        self.away: Refused | None = None
-        self.refuses: Refused | None = None
-        self.asked: list[tuple[object, ...]] = []
-        self.looked: list[str] = []
+        self.outage: Refused | None = None
+        self.refusal: Refused | None = None
+        self.calls: list[tuple[object, ...]] = []
+        self.filters: list[str] = []
         self.closed = False
-        self.news = asyncio.Event()
-        self.printed: dict[str, asyncio.Queue[str | None]] = {}
+        self.changed = asyncio.Event()
+        self.log_queues: dict[str, asyncio.Queue[str | None]] = {}
         self.reasons: tuple[str, ...] = ()
 
-    def now_shows(self, change: Callable[[DashboardSnapshot], DashboardSnapshot]) -> None:
+    def update(self, change: Callable[[DashboardSnapshot], DashboardSnapshot]) -> None:
         """Change the snapshot and notify the dashboard."""
         self.snapshot = change(self.snapshot)
-        self.news.set()
+        self.changed.set()
 
-    def now_is(self, job: JobView) -> None:
+    def replace_job(self, job: JobView) -> None:
         """Replace one job."""
-        self.now_shows(
-            lambda seen: replace(
-                seen, jobs=tuple(job if each.id == job.id else each for each in seen.jobs)
+        self.update(
+            lambda snapshot: replace(
+                snapshot, jobs=tuple(job if each.id == job.id else each for each in snapshot.jobs)
             )
         )
 
-    def prints(self, job_id: str, text: str | None) -> None:
+    def append_log(self, job_id: str, text: str | None) -> None:
         """Append to the log of a job; None ends the run."""
-        self.printed.setdefault(job_id, asyncio.Queue()).put_nowait(text)
+        self.log_queues.setdefault(job_id, asyncio.Queue()).put_nowait(text)
 
     def _require(self) -> None:
-        if self.away is not None:
-            raise self.away
+        if self.outage is not None:
+            raise self.outage
 
     async def load(self, filter_text: str) -> DashboardSnapshot:
         self._require()
-        self.looked.append(filter_text)
+        self.filters.append(filter_text)
         return self.snapshot
 
     async def changes(self) -> AsyncGenerator[None, None]:
         while True:
-            await self.news.wait()
-            self.news.clear()
+            await self.changed.wait()
+            self.changed.clear()
             yield
 
     async def load_job(self, job_id: str) -> JobDetail:
@@ -321,20 +321,20 @@ class ScriptedSource:
         return JobDetail(job=job, why=why, reasons=self.reasons, runs=runs)
 
     async def follow_log(self, job_id: str, cursor: str | None) -> AsyncGenerator[LogChunk, None]:
-        pieces = self.printed.setdefault(job_id, asyncio.Queue())
+        pieces = self.log_queues.setdefault(job_id, asyncio.Queue())
         number = int(cursor or 0)
         while (text := await pieces.get()) is not None:
             number += 1
             yield LogChunk(text, str(number))
 
-    def _note(self, *asked: object) -> str:
-        self.asked.append(asked)
-        if self.refuses is not None:
-            raise self.refuses
-        return f"done: {' '.join(str(each) for each in asked if each)}"
+    def _note(self, *call: object) -> str:
+        self.calls.append(call)
+        if self.refusal is not None:
+            raise self.refusal
+        return f"done: {' '.join(str(each) for each in call if each)}"
 
-    async def act(self, job_id: str, action: str, given: ActionInput = NO_INPUT) -> str:
-        return self._note(action, job_id, given.reason, given.commit)
+    async def act(self, job_id: str, action: str, action_input: ActionInput = NO_INPUT) -> str:
+        return self._note(action, job_id, action_input.reason, action_input.commit)
 
     async def drain(self, factory_id: str, *, draining: bool) -> str:
         return self._note("drain", factory_id, draining)

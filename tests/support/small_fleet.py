@@ -1,4 +1,4 @@
-"""A small fleet for the scheduler's tests: factories that are heard of, and jobs that wait."""
+"""A small fleet for the scheduler's tests: online factories and waiting jobs."""
 
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
@@ -16,12 +16,12 @@ from gigafactory.domain.scheduler.decision import Pick
 from gigafactory.domain.scheduler.scheduler import NO_JOBS, pick_jobs
 from tests.support.builders import NOON, TTL, a_factory, a_job, after
 
-UNHURRIED = settings(deadline=None, phases=tuple(p for p in Phase if p is not Phase.explain))
-"""For properties over whole queues and fleets: a busy machine may be slow."""
+NO_DEADLINE = settings(deadline=None, phases=tuple(p for p in Phase if p is not Phase.explain))
+"""For properties over whole queues and fleets, which may be slow on a busy machine."""
 
 
 def a_fleet(*factories: Factory, now: datetime = NOON, **seats: int) -> FleetState:
-    """A view of these factories, all just heard of, with fleet-wide limits by engine."""
+    """Return the state of these factories, all online, with fleet-wide limits by engine."""
     fleet = FleetState(fleet_seats=seats)
     for factory in factories:
         fleet.put(factory)
@@ -30,21 +30,21 @@ def a_fleet(*factories: Factory, now: datetime = NOON, **seats: int) -> FleetSta
 
 
 def a_queue(*jobs: Job) -> ReadyQueue:
-    """A queue of these jobs."""
+    """Return a queue of these jobs."""
     queue = ReadyQueue()
     for job in jobs:
         queue.put(job)
     return queue
 
 
-def the_class(queue: ReadyQueue) -> ClassQueue:
-    """The only class of a queue."""
-    (group,) = queue.classes()
-    return group
+def only_class(queue: ReadyQueue) -> ClassQueue:
+    """Return the only class of a queue."""
+    (queue_class,) = queue.classes()
+    return queue_class
 
 
 def a_linux(factory_id: str = "linux-1", **fields: object) -> Factory:
-    """A plain machine with one slot and one seat of claude."""
+    """Return a factory with one slot and one claude seat."""
     plain = a_factory(
         id=factory_id,
         capabilities=("os:linux",),
@@ -54,19 +54,19 @@ def a_linux(factory_id: str = "linux-1", **fields: object) -> Factory:
     return replace(plain, **fields)
 
 
-def wanting(*needs: str, **fields: object) -> Ask:
-    """An ask for these capability tokens."""
+def ask_for(*needs: str, **fields: object) -> Ask:
+    """Return a request for these capabilities."""
     return replace(Ask(needs=tuple(sorted(needs))), **fields)
 
 
 def old_job(job_id: str, *, waited: timedelta = timedelta(), **fields: object) -> Job:
-    """A job that has waited for so long at noon."""
-    begun = NOON - waited
-    return a_job(id=job_id, **({"created_at": begun, "stage_since": begun} | fields))
+    """Return a job that has waited this long at noon."""
+    since = NOON - waited
+    return a_job(id=job_id, **({"created_at": since, "stage_since": since} | fields))
 
 
 def an_offer(factory_id: str = "mac-1", **fields: object) -> Offer:
-    """An offer of noon."""
+    """Return an offer made at noon."""
     offer = Offer(
         number=1, factory_id=factory_id, engine="claude", step=Step.RUN, expires_at=after(15)
     )
@@ -86,7 +86,7 @@ def pick_job(
 
 
 def granted(job: Job, pick: Pick, now: datetime) -> Job:
-    """The job as it is when the pick was granted."""
+    """Return the job after the grant of a pick."""
     return lease.grant(
         job, pick.factory_id, "instance", pick.engine, now=now, ttl=TTL, seats=pick.seats
     ).after

@@ -33,7 +33,7 @@ class Terminal:
 
     def style_of(self, words: str) -> str:
         """Return the style of the first text that contains these words."""
-        strips = self.app.screen._compositor.render_strips()  # noqa: SLF001 - the same
+        strips = self.app.screen._compositor.render_strips()  # noqa: SLF001 - there is no other way
         return next(str(part.style) for strip in strips for part in strip if words in part.text)
 
     async def press(self, *keys: str) -> None:
@@ -48,26 +48,26 @@ class Terminal:
     async def sees(self, *words: str, gone: str = "") -> None:
         """Wait until these words are on the screen and `gone` is not."""
 
-        def look() -> bool:
+        def condition() -> bool:
             text = f"{self.text}{' '.join(self.text.split())}"
             return all(word in text for word in words) and not (gone and gone in text)
 
-        await self.until(look)
+        await self.until(condition)
 
-    async def until(self, look: Callable[[], bool]) -> None:
+    async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until `look` returns true; the failure shows the screen."""
         try:
             async with asyncio.timeout(WITHIN_S):
-                while self.app.is_running and not look():
+                while self.app.is_running and not condition():
                     await self.pilot.pause()
         except TimeoutError:
             pytest.fail(f"not seen on\n{self.text}")
 
-    def matches(self, kept: Path) -> None:
+    def matches(self, stored: Path) -> None:
         """Compare the screen with the stored one; WRITE_SCREENS=1 stores this one."""
         if os.environ.get("WRITE_SCREENS"):
-            kept.write_text(self.text)
-        assert self.text == kept.read_text()
+            stored.write_text(self.text)
+        assert self.text == stored.read_text()
 
 
 @asynccontextmanager

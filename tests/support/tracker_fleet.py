@@ -1,4 +1,4 @@
-"""Coordinators with trackers, whose duties a test does by hand, at a time of its own."""
+"""Coordinators with trackers, whose duties the test runs step by step on its own clock."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -11,7 +11,7 @@ import httpx
 
 from gigafactory.api.app import create_app
 from gigafactory.blobs.files import FileBlobs
-from gigafactory.config.settings import ProductTrackerSettings as Told
+from gigafactory.config.settings import ProductTrackerSettings as TrackerProductSettings
 from gigafactory.config.settings import TrackerSettings
 from gigafactory.coordinator.coordinator import Coordinator, CoordinatorSettings
 from gigafactory.coordinator.core.ports import Store, TrackerBinding
@@ -30,42 +30,42 @@ SECRET = "secret-of-the-webhooks"
 ENVIRON = {"TRACKER_TOKEN": TOKEN, "TRACKER_SECRET": SECRET}
 
 
-class Ahead:
-    """The system's clock, and how much the test has put it ahead."""
+class OffsetClock:
+    """The system's clock with an offset."""
 
     def __init__(self) -> None:
         self._clock = SystemClock()
-        self.by = timedelta()
+        self.offset = timedelta()
 
     def now(self) -> datetime:
-        return self._clock.now() + self.by
+        return self._clock.now() + self.offset
 
 
 @dataclass
 class Fleet:
-    """A coordinator that answers over HTTP, whose duties of the tracker are done by hand."""
+    """A coordinator that serves HTTP and whose tracker duties run step by step."""
 
     server: Server
     items: Items
-    clock: Ahead
+    clock: OffsetClock
     store: Store
     folder: Path
-    places: dict[str, TrackerBinding]
+    trackers: dict[str, TrackerBinding]
 
     @property
     def coordinator(self) -> Coordinator:
         return self.server.coordinator
 
-    async def look(self) -> None:
-        """Look for tickets."""
+    async def import_tickets(self) -> None:
+        """Import tickets."""
         await self.coordinator.ticket_importer.step()
 
-    async def tell(self) -> None:
-        """Tell tickets what is to be told."""
+    async def update_tickets(self) -> None:
+        """Send updates to tickets."""
         await self.coordinator.ticket_updater.step()
 
     async def jobs(self) -> Sequence[dict[str, Any]]:
-        """All jobs of the product, oldest first."""
+        """Return all jobs of the product, oldest first."""
         async with self.client() as client:
             found = (await client.get("/jobs?sort=oldest")).json()
         jobs: list[dict[str, Any]] = found["jobs"]
@@ -85,12 +85,12 @@ class Fleet:
             yield worker
 
     def successor(self, name: str) -> Coordinator:
-        """Another coordinator on the same store, with the same trackers."""
-        return a_coordinator(self.store, self.folder, self.clock, self.places, name)
+        """Return another coordinator on the same store with the same trackers."""
+        return a_coordinator(self.store, self.folder, self.clock, self.trackers, name)
 
 
 def a_coordinator(
-    store: Store, folder: Path, clock: Ahead, places: dict[str, TrackerBinding], name: str
+    store: Store, folder: Path, clock: OffsetClock, trackers: dict[str, TrackerBinding], name: str
 ) -> Coordinator:
     return Coordinator(
         store,
@@ -98,7 +98,7 @@ def a_coordinator(
         FileBlobs(folder / "blobs"),
         clock,
         RandomIds(),
-        settings=CoordinatorSettings(coordinator_id=name, trackers=places, tracker_auto=False),
+        settings=CoordinatorSettings(coordinator_id=name, trackers=trackers, tracker_auto=False),
         builtin_profiles=shipped(),
     )
 
@@ -109,14 +109,16 @@ async def a_fleet(
     folder: Path,
     *,
     store: Store | None = None,
-    others: Mapping[str, Told] | None = None,
+    others: Mapping[str, TrackerProductSettings] | None = None,
 ) -> AsyncIterator[Fleet]:
-    """A fleet with the tickets of product `notes` there; `others` are further trackers."""
-    told = Told(url=items.url, token_env="TRACKER_TOKEN", secret_env="TRACKER_SECRET", repo="notes")
-    settings = TrackerSettings(products={"notes": told, **(others or {})})
-    clock, kept = Ahead(), store or MemoryStore()
-    async with open_trackers(settings, ENVIRON) as places:
-        coordinator = a_coordinator(kept, folder, clock, dict(places), "first")
+    """Start a fleet with the tickets of product `notes`; `others` are further trackers."""
+    notes_tracker = TrackerProductSettings(
+        url=items.url, token_env="TRACKER_TOKEN", secret_env="TRACKER_SECRET", repo="notes"
+    )
+    settings = TrackerSettings(products={"notes": notes_tracker, **(others or {})})
+    clock, used_store = OffsetClock(), store or MemoryStore()
+    async with open_trackers(settings, ENVIRON) as trackers:
+        coordinator = a_coordinator(used_store, folder, clock, dict(trackers), "first")
         async with coordinator.running():
             admin = await coordinator.tokens.issue(SYSTEM, "admin", Role.ADMIN, ("*",))
             app = create_app(coordinator)
@@ -129,4 +131,4 @@ async def a_fleet(
                     app=app,
                     blobs=folder / "blobs",
                 )
-                yield Fleet(server, items, clock, kept, folder, dict(places))
+                yield Fleet(server, items, clock, used_store, folder, dict(trackers))

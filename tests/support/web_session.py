@@ -1,4 +1,4 @@
-"""Browsers without a window: a cookie jar, and forms that are filled in as they came."""
+"""Headless browsers: a cookie jar, and forms with their CSRF token."""
 
 import re
 from collections.abc import AsyncIterator
@@ -18,26 +18,26 @@ class Visitor:
     def __init__(self, http: httpx.AsyncClient) -> None:
         self.http = http
 
-    async def page(self, place: str, status: int = 200) -> str:
-        """The text of a page."""
-        answer = await self.http.get(place, headers={"accept": "text/html"})
-        assert answer.status_code == status, answer.text
-        return answer.text
+    async def page(self, path: str, status: int = 200) -> str:
+        """Return the text of a page."""
+        response = await self.http.get(path, headers={"accept": "text/html"})
+        assert response.status_code == status, response.text
+        return response.text
 
     async def csrf(self) -> str:
-        """What the forms of this visitor carry."""
+        """Return the CSRF token of the user's forms."""
         found = CSRF.search(await self.page("/"))
         assert found is not None
         return found[1]
 
-    async def send(self, place: str, **fields: str) -> httpx.Response:
-        """Send a form of one of our pages."""
-        return await self.http.post(place, data={"csrf": await self.csrf(), **fields})
+    async def send(self, path: str, **fields: str) -> httpx.Response:
+        """Submit a form."""
+        return await self.http.post(path, data={"csrf": await self.csrf(), **fields})
 
 
 @asynccontextmanager
-async def a_stranger(server: Server) -> AsyncIterator[httpx.AsyncClient]:
-    """A browser without a session."""
+async def an_anonymous_browser(server: Server) -> AsyncIterator[httpx.AsyncClient]:
+    """Open a browser without a session."""
     async with server.browser() as http:
         yield http
 
@@ -46,9 +46,9 @@ async def a_stranger(server: Server) -> AsyncIterator[httpx.AsyncClient]:
 async def a_visitor(
     server: Server, user: str = "ann", role: Role = Role.ADMIN
 ) -> AsyncIterator[Visitor]:
-    """A user who signed in with a token."""
+    """Sign in a user with a token."""
     secret = await server.token(user, role)
-    async with a_stranger(server) as http:
-        answer = await http.post("/login", data={"token": secret})
-        assert answer.status_code == 303, answer.text
+    async with an_anonymous_browser(server) as http:
+        response = await http.post("/login", data={"token": secret})
+        assert response.status_code == 303, response.text
         yield Visitor(http)

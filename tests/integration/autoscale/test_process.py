@@ -12,7 +12,7 @@ import pytest_asyncio
 from gigafactory.factory.agent.membership import load_membership
 from gigafactory.factory.core.data_dir import DataDir
 from tests.services.aq import AQ, Shell, environment
-from tests.support.factory.local_fleet import YardHere, a_yard
+from tests.support.factory.local_fleet import LocalHarness, a_local_harness
 from tests.support.polling import until
 
 SETTINGS = """\
@@ -31,45 +31,45 @@ cool-down = 0
 
 
 @pytest_asyncio.fixture
-async def yard(tmp_path: Path) -> AsyncIterator[YardHere]:
-    async with a_yard(tmp_path) as made:
+async def harness(tmp_path: Path) -> AsyncIterator[LocalHarness]:
+    async with a_local_harness(tmp_path) as made:
         (tmp_path / "aq.toml").write_text(SETTINGS)
         yield made
 
 
-def shell(yard: YardHere) -> Shell:
-    server = yard.here
+def shell(harness: LocalHarness) -> Shell:
+    server = harness.api_server
     return Shell(
-        yard.folder,
+        harness.folder,
         {
             "AQ_FLEET_API": server.url,
             "AQ_FLEET_TOKEN": server.admin_token,
-            "AQ_DATA": str(yard.folder / "data"),
+            "AQ_DATA": str(harness.folder / "data"),
         },
     )
 
 
-def data_dir(yard: YardHere, name: str) -> DataDir:
-    return DataDir.under(yard.folder / "data" / "autoscale" / name)
+def data_dir(harness: LocalHarness, name: str) -> DataDir:
+    return DataDir.under(harness.folder / "data" / "autoscale" / name)
 
 
-async def factories(yard: YardHere) -> dict[str, bool]:
+async def factories(harness: LocalHarness) -> dict[str, bool]:
     """The factories, and whether they drain."""
-    told = (await yard.people.get("/factories")).json()["factories"]
+    told = (await harness.api.get("/factories")).json()["factories"]
     return {one["id"]: one["draining"] for one in told}
 
 
 class Autoscaler:
     """One life of `aq autoscale`."""
 
-    def __init__(self, yard: YardHere, number: int) -> None:
-        self._said = yard.folder / f"said-{number}"
-        typed = shell(yard)
+    def __init__(self, harness: LocalHarness, number: int) -> None:
+        self._said = harness.folder / f"said-{number}"
+        typed = shell(harness)
         with self._said.open("wb") as said:
             self.process = subprocess.Popen(
                 [AQ, "autoscale", "--json"],
-                cwd=yard.folder,
-                env=environment(yard.folder, **typed.environ),
+                cwd=harness.folder,
+                env=environment(harness.folder, **typed.environ),
                 stdout=said,
                 stderr=said,
             )
@@ -85,33 +85,33 @@ class Autoscaler:
 
 
 async def test_a_factory_comes_with_the_work_survives_its_autoscaler_and_goes_after_it(
-    yard: YardHere,
+    harness: LocalHarness,
 ) -> None:
-    sign = yard.folder / "sign"
-    first = Autoscaler(yard, 1)
+    sign = harness.folder / "sign"
+    first = Autoscaler(harness, 1)
     try:
         await until(lambda: len(first.decisions) == 1)
-        assert await factories(yard) == {}
-        job_id = await yard.submit(
+        assert await factories(harness) == {}
+        job_id = await harness.submit(
             f"echo begun; until [ -e {sign} ]; do sleep 0.05; done; echo hello > hello.txt"
         )
-        await yard.prints(job_id, "begun\n")
-        assert await factories(yard) == {"me.here.1": False}
+        await harness.wait_for_log(job_id, "begun\n")
+        assert await factories(harness) == {"me.here.1": False}
     finally:
         assert await first.ended(signal.SIGKILL) == -signal.SIGKILL
-    second = Autoscaler(yard, 2)
+    second = Autoscaler(harness, 2)
     try:
         await until(lambda: len(second.decisions) == 1)
         found = second.decisions[0]
         assert (found["wanted"], found["live"], "start" in found) == (1, 1, False)
-        assert (await yard.job(job_id))["stage"] == "building"
-        assert await factories(yard) == {"me.here.1": False}
+        assert (await harness.job(job_id))["stage"] == "building"
+        assert await factories(harness) == {"me.here.1": False}
         sign.touch()
-        done = await yard.rests(job_id)
-        assert (done["stage"], done["result"]) == ("testing", "ok"), await yard.log(job_id)
+        done = await harness.wait_until_idle(job_id)
+        assert (done["stage"], done["result"]) == ("testing", "ok"), await harness.log(job_id)
 
         async def gone() -> bool:
-            return await factories(yard) == {}
+            return await factories(harness) == {}
 
         await until(gone)
         await until(lambda: second.decisions[-1].get("live") == 0)
@@ -120,17 +120,17 @@ async def test_a_factory_comes_with_the_work_survives_its_autoscaler_and_goes_af
         assert not any("problem" in one for one in second.decisions), told
     finally:
         assert await second.ended(signal.SIGTERM) == 0
-    assert [run["factoryId"] for run in await yard.runs(job_id)] == ["me.here.1"]
-    assert load_membership(data_dir(yard, "me.here.1")) is None, "its token went with it"
-    log = (yard.folder / "data" / "autoscale" / "me.here.1" / "log").read_text()
+    assert [run["factoryId"] for run in await harness.runs(job_id)] == ["me.here.1"]
+    assert load_membership(data_dir(harness, "me.here.1")) is None, "its token went with it"
+    log = (harness.folder / "data" / "autoscale" / "me.here.1" / "log").read_text()
     assert "left the fleet" in log
 
 
 async def test_one_look_says_what_it_would_do_and_a_factory_that_cannot_start_is_told(
-    yard: YardHere,
+    harness: LocalHarness,
 ) -> None:
-    typed = shell(yard)
-    await yard.submit("true")
+    typed = shell(harness)
+    await harness.submit("true")
     dry = await asyncio.to_thread(typed.aq, "autoscale", "--once", "--dry-run")
     assert (dry.code, dry.out) == (
         0,
@@ -138,9 +138,9 @@ async def test_one_look_says_what_it_would_do_and_a_factory_that_cannot_start_is
     )
     shown = await asyncio.to_thread(typed.aq, "autoscale", "--show")
     assert "medium, command" in shown.out
-    assert await factories(yard) == {}
-    (yard.folder / "data" / "autoscale").mkdir(parents=True)
-    (yard.folder / "data" / "autoscale" / "me.here.1").touch()
+    assert await factories(harness) == {}
+    (harness.folder / "data" / "autoscale").mkdir(parents=True)
+    (harness.folder / "data" / "autoscale" / "me.here.1").touch()
     failed = await asyncio.to_thread(typed.aq, "autoscale", "--once")
     assert failed.code == 1
     assert "here: cannot start me.here.1" in failed.err

@@ -106,7 +106,7 @@ class World:
         assert (await self.people.post("/jobs", json={"jobs": jobs})).status_code == 201
 
     def pass_time(self, span: timedelta) -> None:
-        self.clock.leap(span + timedelta(seconds=1))
+        self.clock.advance(span + timedelta(seconds=1))
 
     async def fleet(self) -> dict[str, bool]:
         """The factories, and whether they drain."""

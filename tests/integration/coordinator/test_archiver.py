@@ -113,7 +113,7 @@ async def test_a_job_goes_into_the_archive_with_all_that_there_was_of_it(
     async with a_worker(server) as worker:
         job_id = await worked_on(admin, worker)
     story = (await admin.get(f"/jobs/{job_id}/events")).json()["events"]
-    clock.leap(91 * DAY)
+    clock.advance(91 * DAY)
     await server.coordinator.archiver.step()
     await server.coordinator.janitor.step()
     gone = await admin.get(f"/jobs/{job_id}")
@@ -149,7 +149,7 @@ async def test_the_archive_shows_nothing_of_a_product_to_callers_without_access(
 ) -> None:
     job_id = await submit(admin, "secret-plan")
     await cancel(admin, job_id)
-    clock.leap(91 * DAY)
+    clock.advance(91 * DAY)
     await server.coordinator.archiver.step()
     stranger = await server.token("eve", Role.OPERATOR, ("shop",))
     async with server.client(stranger, product="shop") as eve:
@@ -169,16 +169,16 @@ async def test_nothing_unfinished_is_touched_nor_what_it_depends_on_nor_what_is_
     for name in ("needed", "old", "reopened"):
         await cancel(admin, name)
     await admin.post("/jobs/reopened/actions/requeue", json={})
-    clock.leap(60 * DAY)
+    clock.advance(60 * DAY)
     await submit(admin, "young")
     await cancel(admin, "young")
-    clock.leap(31 * DAY)
+    clock.advance(31 * DAY)
     await server.coordinator.archiver.step()
     jobs = (await admin.get("/jobs")).json()["jobs"]
     kept = sorted(job["name"] for job in jobs)
     assert kept == ["needed", "open", "reopened", "waiting", "young"]
     await cancel(admin, "waiting")
-    clock.leap(31 * DAY)
+    clock.advance(31 * DAY)
     await server.coordinator.archiver.step()
     jobs = (await admin.get("/jobs")).json()["jobs"]
     assert sorted(job["name"] for job in jobs) == ["open", "reopened", "waiting", "young"]
@@ -189,7 +189,7 @@ async def test_wherever_the_store_goes_away_nothing_is_lost_and_the_next_round_e
 ) -> None:
     async with a_worker(server) as worker:
         job_id = await worked_on(admin, worker)
-    clock.leap(91 * DAY)
+    clock.advance(91 * DAY)
     archiver, janitor = server.coordinator.archiver, server.coordinator.janitor
     for commits in range(20):
         store.commits_left = commits
@@ -205,7 +205,7 @@ async def test_wherever_the_store_goes_away_nothing_is_lost_and_the_next_round_e
                 assert (await store.specs([job_id])) != {}
                 assert len(await store.events(job_id)) > 3
                 assert len(await store.records(Artifact)) == 1
-            clock.leap(timedelta(hours=2))
+            clock.advance(timedelta(hours=2))
             await janitor.step()
         else:
             break
@@ -224,7 +224,7 @@ async def test_a_round_is_bounded_and_the_next_goes_on(
     for number in range(JOBS_PER_STEP + 5):
         await submit(admin, f"job-{number}")
         await cancel(admin, f"job-{number}")
-    clock.leap(91 * DAY)
+    clock.advance(91 * DAY)
     await server.coordinator.archiver.step()
     assert len((await admin.get("/jobs")).json()["jobs"]) == 5
     await server.coordinator.archiver.step()
@@ -253,7 +253,7 @@ async def test_where_jobs_are_deleted_nothing_of_them_stays(
 ) -> None:
     async with a_worker(server) as worker:
         job_id = await worked_on(admin, worker)
-    clock.leap(2 * DAY)
+    clock.advance(2 * DAY)
     blobs = server.coordinator.archives._blobs  # noqa: SLF001 - the same home, for another
     other = a_coordinator(store, blobs, clock, retention=DAY, archive_finished=False)
     await other.archiver.step()
@@ -280,7 +280,7 @@ async def test_people_read_the_archive_with_aq(
     assert (empty.code, empty.err) == (0, "the archive is empty\n")
     job_id = await submit(admin, "report")
     await cancel(admin, job_id)
-    clock.leap(91 * DAY)
+    clock.advance(91 * DAY)
     await server.coordinator.archiver.step()
     listed = await asyncio.to_thread(shell.aq, "archive", "list")
     assert listed.out.splitlines()[1].split()[:2] == [job_id, "cancelled"]
@@ -299,7 +299,7 @@ async def test_the_archive_lies_on_s3_as_well(s3: str, tmp_path: Path, clock: Cl
     async with a_server(tmp_path, clock=clock, blobs=blobs) as server, server.client() as admin:
         async with a_worker(server) as worker:
             job_id = await worked_on(admin, worker)
-        clock.leap(91 * DAY)
+        clock.advance(91 * DAY)
         await server.coordinator.archiver.step()
         await server.coordinator.janitor.step()
         assert list(await blobs.sizes("")) == [f"archive/{job_id}/job.jsonl.gz"]

@@ -117,7 +117,7 @@ async def test_an_unroutable_job_and_a_lost_factory_are_notified(
     await desk.people.post("/jobs", json={"manifest": manifest, "body": "# Odd"})
     await desk.told()
     assert receiver.titles[0].endswith("can be run by no factory")
-    desk.clock.leap(timedelta(minutes=5))
+    desk.clock.advance(timedelta(minutes=5))
     await desk.told()
     await desk.told()
     assert receiver.titles[1:] == ["factory mac-1 is offline"]
@@ -132,7 +132,7 @@ async def test_a_budget_is_told_of_at_80_at_95_and_at_100_percent(
     grant = await desk.worker.granted()
     for usd in ("7", "8", "9", "9.6", "9.7", "10"):
         await desk.worker.report(grant, usage={"costUsd": usd})
-        desk.clock.leap(timedelta(days=2) if usd == "9" else timedelta(seconds=1))
+        desk.clock.advance(timedelta(days=2) if usd == "9" else timedelta(seconds=1))
         await desk.told()
     heard = [told["message"].split("\n")[1].strip() for told in receiver.heard]
     assert [line.partition(" %")[0] for line in heard] == ["80", "96", "100"]
@@ -150,7 +150,7 @@ async def test_a_job_that_waits_longer_than_its_product_wants_is_told(
     await desk.people.post("/jobs", json={"manifest": asked | {"name": "next"}, "body": "# Next"})
     await desk.told()
     assert receiver.titles == []
-    desk.clock.leap(timedelta(minutes=6))
+    desk.clock.advance(timedelta(minutes=6))
     await desk.told()
     await desk.told()
     (title,) = receiver.titles
@@ -182,7 +182,7 @@ async def test_within_the_quiet_period_matters_are_gathered(desk: Desk, receiver
         await desk.reviewable(name)
         await desk.told()
     assert len(receiver.heard) == 1
-    desk.clock.leap(timedelta(seconds=31))
+    desk.clock.advance(timedelta(seconds=31))
     await desk.told()
     assert receiver.titles[1:] == ["2 items need your attention"]
     assert all(f"Do {name} " in receiver.heard[1]["message"] for name in ("two", "three"))
@@ -197,7 +197,7 @@ async def test_what_is_settled_before_it_is_told_is_not_told(
     await desk.reviewable("two")
     await desk.told()
     await desk.people.post("/jobs/two/review", json=approval("two"))
-    desk.clock.leap(timedelta(seconds=31))
+    desk.clock.advance(timedelta(seconds=31))
     await desk.told()
     assert len(receiver.heard) == 1
 
@@ -212,7 +212,7 @@ async def test_a_message_that_is_lost_is_sent_again_a_few_times(
     await desk.told()
     assert len(receiver.heard) == 1, "not before its back-off"
     receiver.status = 200
-    desk.clock.leap(timedelta(minutes=1))
+    desk.clock.advance(timedelta(minutes=1))
     await desk.told()
     await desk.told()
     assert len(receiver.heard) == 2
@@ -220,7 +220,7 @@ async def test_a_message_that_is_lost_is_sent_again_a_few_times(
     await desk.reviewable("two")
     for _ in range(TRIES_MAX + 3):
         await desk.told()
-        desk.clock.leap(HOUR)
+        desk.clock.advance(HOUR)
     assert len(receiver.heard) == 2 + TRIES_MAX
     assert (await desk.people.get(f"/jobs/{job_id}")).json()["stage"] == "review"
 
@@ -244,7 +244,7 @@ async def test_a_coordinator_that_dies_while_it_tells_has_told_at_most_once(desk
     await desk.reviewable("one")
     with pytest.raises(asyncio.CancelledError):
         await desk.told()
-    desk.clock.leap(timedelta(minutes=10))
+    desk.clock.advance(timedelta(minutes=10))
     desk.listen(messenger, kinds=("review",))
     await desk.told()
     assert messenger.tries == 1
@@ -256,11 +256,11 @@ async def test_a_channel_hears_of_its_own_products_and_of_what_is_news(
     await desk.reviewable("one")
     desk.listen(through(receiver), products=("other",))
     await desk.told()
-    desk.clock.leap(timedelta(minutes=10))
+    desk.clock.advance(timedelta(minutes=10))
     await desk.told()
     assert receiver.heard == []
     desk.listen(through(receiver), products=("notes",))
-    desk.clock.leap(timedelta(days=2))
+    desk.clock.advance(timedelta(days=2))
     await desk.told()
     assert receiver.heard == [], "what has waited for days is no news to a new channel"
 

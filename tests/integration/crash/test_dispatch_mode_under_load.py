@@ -11,9 +11,19 @@ from gigafactory.domain.job.job import Event
 from gigafactory.factory.agent.work_source import DeliveryMode, PollIntervals, WorkItem, WorkSource
 from gigafactory.wire.workers import GrantView
 from tests.services.fork_server import ForkServer
-from tests.support.crash.history_checker import asked_in, everything, faults, opened
-from tests.support.crash.restarting_coordinator import Lives, living
-from tests.support.crash.retrying_client import Caller, Factory, calling, enrolled
+from tests.support.crash.history_checker import (
+    find_violations,
+    open_store,
+    read_requests,
+    read_store,
+)
+from tests.support.crash.restarting_coordinator import RestartingCoordinator, running_coordinator
+from tests.support.crash.retrying_client import (
+    Factory,
+    RetryingClient,
+    admin_client,
+    enroll_factory,
+)
 from tests.support.polling import until
 
 FACTORIES = 4
@@ -70,7 +80,7 @@ class Machine:
                 self._source.polling_requested.set()
 
 
-async def switch(admin: Caller, machines: Sequence[Machine]) -> list[str]:
+async def switch(admin: RetryingClient, machines: Sequence[Machine]) -> list[str]:
     """Hand in jobs while ways change, and come back when all are built; their ids."""
     handed_in: list[str] = []
     for number in range(ROUNDS):
@@ -84,31 +94,33 @@ async def switch(admin: Caller, machines: Sequence[Machine]) -> list[str]:
     return handed_in
 
 
-async def switched_under_load(coordinators: Sequence[Lives], where: str | Path) -> None:
+async def switched_under_load(
+    coordinators: Sequence[RestartingCoordinator], where: str | Path
+) -> None:
     async with AsyncExitStack() as stack:
-        for lives in coordinators:
-            await stack.enter_async_context(living(lives))
-        admin = await stack.enter_async_context(calling(coordinators[0]))
+        for coordinator in coordinators:
+            await stack.enter_async_context(running_coordinator(coordinator))
+        admin = await stack.enter_async_context(admin_client(coordinators[0]))
         machines = []
         for number in range(FACTORIES):
-            factory = await enrolled(admin, f"mac-{number}")
-            life = coordinators[number % len(coordinators)].life
-            token = factory.headers(life)["authorization"].removeprefix("Bearer ")
-            client = await stack.enter_async_context(AsyncClient(life.url, token))
+            factory = await enroll_factory(admin, f"mac-{number}")
+            process = coordinators[number % len(coordinators)].process
+            token = factory.headers(process)["authorization"].removeprefix("Bearer ")
+            client = await stack.enter_async_context(AsyncClient(process.url, token))
             machines.append(Machine(factory, client))
         async with asyncio.TaskGroup() as tasks:
             working = [tasks.create_task(machine.work()) for machine in machines]
             handed_in = await switch(admin, machines)
             for each in working:
                 each.cancel()
-        for lives in coordinators:
-            await lives.stop()
+        for coordinator in coordinators:
+            await coordinator.stop()
     built = sorted(job_id for machine in machines for job_id in machine.built)
     assert built == sorted(handed_in)
-    async with opened(where) as kept:
-        histories = (lives.history for lives in coordinators)
-        assert await faults(kept, asked_in(*histories), admin.notes) == []
-        events = [entry.event for entry in (await everything(kept))[0]]
+    async with open_store(where) as kept:
+        histories = (coordinator.history for coordinator in coordinators)
+        assert await find_violations(kept, read_requests(*histories), admin.responses) == []
+        events = [entry.event for entry in (await read_store(kept))[0]]
     assert [event.type for event in events].count("dispatch_changed") == 3 * ROUNDS
     assert _modes(events) == {"push", "pull"}, "jobs were offered, and asked for"
 
@@ -120,7 +132,9 @@ def _modes(events: Sequence[Event]) -> set[str]:
 async def test_switching_strands_nothing_on_the_embedded_store(
     forks: ForkServer, tmp_path: Path
 ) -> None:
-    await switched_under_load([Lives(forks, tmp_path)], tmp_path / "data" / "fleet.db")
+    await switched_under_load(
+        [RestartingCoordinator(forks, tmp_path)], tmp_path / "data" / "fleet.db"
+    )
 
 
 async def test_switching_strands_nothing_with_two_coordinators_on_postgresql(
@@ -129,4 +143,6 @@ async def test_switching_strands_nothing_with_two_coordinators_on_postgresql(
     folders = [tmp_path / name for name in ("one", "other")]
     for folder in folders:
         folder.mkdir()
-    await switched_under_load([Lives(forks, each, store=database) for each in folders], database)
+    await switched_under_load(
+        [RestartingCoordinator(forks, each, store=database) for each in folders], database
+    )

@@ -8,9 +8,24 @@ from typing import Any
 
 from gigafactory.domain.job.job import Event
 from tests.services.fork_server import ForkServer
-from tests.support.crash.history_checker import asked_in, everything, faults, opened
-from tests.support.crash.restarting_coordinator import Life, Lives, living
-from tests.support.crash.retrying_client import Caller, Factory, Note, calling, enrolled
+from tests.support.crash.history_checker import (
+    find_violations,
+    open_store,
+    read_requests,
+    read_store,
+)
+from tests.support.crash.restarting_coordinator import (
+    CoordinatorProcess,
+    RestartingCoordinator,
+    running_coordinator,
+)
+from tests.support.crash.retrying_client import (
+    Factory,
+    ReceivedResponse,
+    RetryingClient,
+    admin_client,
+    enroll_factory,
+)
 from tests.support.polling import until
 
 FACTORIES = 6
@@ -20,20 +35,20 @@ JOBS = 40
 PRODUCTS = ("notes", "shop")
 
 
-class Submitter(Caller):
+class Submitter(RetryingClient):
     """A person who submits jobs of one product."""
 
     product = "notes"
 
-    def headers(self, life: Life) -> dict[str, str]:
+    def headers(self, process: CoordinatorProcess) -> dict[str, str]:
         """Who asks, and about which product."""
-        return super().headers(life) | {"x-product-id": self.product}
+        return super().headers(process) | {"x-product-id": self.product}
 
 
 class Load:
     """Factories that claim and build without end, and people who hand in, until told to stop."""
 
-    def __init__(self, admin: Caller, places: Sequence[Lives]) -> None:
+    def __init__(self, admin: RetryingClient, places: Sequence[RestartingCoordinator]) -> None:
         self.admin = admin
         self._places = places
         self.claims: dict[str, int] = {}
@@ -46,7 +61,7 @@ class Load:
     async def work(self) -> None:
         """Do all of it at once."""
         names = [f"mac-{number}" for number in range(FACTORIES)]
-        found = await asyncio.gather(*(enrolled(self.admin, name) for name in names))
+        found = await asyncio.gather(*(enroll_factory(self.admin, name) for name in names))
         async with asyncio.TaskGroup() as tasks:
             for number, factory in enumerate(found):
                 place = self._places[number % len(self._places)]
@@ -55,14 +70,14 @@ class Load:
                 product = PRODUCTS[number % len(PRODUCTS)]
                 tasks.create_task(self.hand_in(product, JOBS // 2))
 
-    def _at(self, factory: Factory, place: Lives) -> Factory:
+    def _at(self, factory: Factory, place: RestartingCoordinator) -> Factory:
         """The same factory, which turns to this coordinator."""
-        token = factory.headers(self.admin.place.life)["authorization"].removeprefix("Bearer ")
-        return Factory(self.admin.http, place, self.admin.notes, factory.who, token)
+        token = factory.headers(self.admin.address.process)["authorization"].removeprefix("Bearer ")
+        return Factory(self.admin.http, place, self.admin.responses, factory.who, token)
 
     async def hand_in(self, product: str, jobs: int) -> None:
         """Hand in so many jobs of a product."""
-        person = Submitter(self.admin.http, self.admin.place, self.admin.notes)
+        person = Submitter(self.admin.http, self.admin.address, self.admin.responses)
         person.product = product
         for _ in range(jobs):
             await person.submit(f"{product}-{next(self._numbers)}")
@@ -71,7 +86,7 @@ class Load:
     async def _claim(self, factory: Factory) -> None:
         await factory.beat()
         while not self.over and factory.who not in self.gone:
-            answer = await factory.ask("POST", "/claim", factory.mine | {"wait": 0.05})
+            answer = await factory.ask("POST", "/claim", factory.identity | {"wait": 0.05})
             if not answer.ok:
                 assert await self._is_gone(factory, answer)
                 return
@@ -84,7 +99,7 @@ class Load:
             done = await factory.report(grant, stage="review")
             self.built += done.ok
 
-    async def _is_gone(self, factory: Factory, answer: Note) -> bool:
+    async def _is_gone(self, factory: Factory, answer: ReceivedResponse) -> bool:
         await until(lambda: factory.who in self.gone)
         return answer.status in {401, 404}
 
@@ -155,21 +170,23 @@ def between(events: Sequence[Event], start: str, end: str) -> list[Event]:
     return [e for e in events[first : kinds.index(end, first)] if e.type == "assigned"]
 
 
-async def halted_under_load(coordinators: Sequence[Lives], where: str | Path) -> None:
+async def halted_under_load(
+    coordinators: Sequence[RestartingCoordinator], where: str | Path
+) -> None:
     async with AsyncExitStack() as stack:
-        for lives in coordinators:
-            await stack.enter_async_context(living(lives))
-        admin = await stack.enter_async_context(calling(coordinators[0]))
+        for coordinator in coordinators:
+            await stack.enter_async_context(running_coordinator(coordinator))
+        admin = await stack.enter_async_context(admin_client(coordinators[0]))
         load = Load(admin, coordinators)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(load.work())
             tasks.create_task(meddle(load))
-        for lives in coordinators:
-            await lives.stop()
-    async with opened(where) as kept:
-        histories = (lives.history for lives in coordinators)
-        assert await faults(kept, asked_in(*histories), admin.notes) == []
-        events = [entry.event for entry in (await everything(kept))[0]]
+        for coordinator in coordinators:
+            await coordinator.stop()
+    async with open_store(where) as kept:
+        histories = (coordinator.history for coordinator in coordinators)
+        assert await find_violations(kept, read_requests(*histories), admin.responses) == []
+        events = [entry.event for entry in (await read_store(kept))[0]]
     kinds = [event.type for event in events]
     assert [kinds.count(kind) for kind in ("halted", "resumed")] == [2, 2]
     assert breaches(events) == []
@@ -181,7 +198,9 @@ async def halted_under_load(coordinators: Sequence[Lives], where: str | Path) ->
 async def test_nothing_is_granted_after_a_halt_or_a_drain_on_the_embedded_store(
     forks: ForkServer, tmp_path: Path
 ) -> None:
-    await halted_under_load([Lives(forks, tmp_path)], tmp_path / "data" / "fleet.db")
+    await halted_under_load(
+        [RestartingCoordinator(forks, tmp_path)], tmp_path / "data" / "fleet.db"
+    )
 
 
 async def test_nothing_is_granted_after_a_halt_or_a_drain_by_two_coordinators(
@@ -190,4 +209,6 @@ async def test_nothing_is_granted_after_a_halt_or_a_drain_by_two_coordinators(
     folders = [tmp_path / name for name in ("one", "other")]
     for folder in folders:
         folder.mkdir()
-    await halted_under_load([Lives(forks, each, store=database) for each in folders], database)
+    await halted_under_load(
+        [RestartingCoordinator(forks, each, store=database) for each in folders], database
+    )

@@ -11,10 +11,16 @@ import pytest_asyncio
 from gigafactory.domain.job.change import FeedEntry
 from gigafactory.domain.job.job import Event, Job
 from tests.services.fork_server import ForkServer
-from tests.support.crash.history_checker import Asked, Judge, asked_in, everything, opened
-from tests.support.crash.restarting_coordinator import Lives, living
-from tests.support.crash.retrying_client import Note, calling
-from tests.support.crash.scenarios import shipping
+from tests.support.crash.history_checker import (
+    HistoryChecker,
+    RecordedRequest,
+    open_store,
+    read_requests,
+    read_store,
+)
+from tests.support.crash.restarting_coordinator import RestartingCoordinator, running_coordinator
+from tests.support.crash.retrying_client import ReceivedResponse, admin_client
+from tests.support.crash.scenarios import ship_job
 
 changed = msgspec.structs.replace
 
@@ -25,11 +31,11 @@ class Evidence:
 
     entries: Sequence[FeedEntry]
     jobs: Sequence[Job]
-    asked: Sequence[Asked]
-    notes: Sequence[Note]
+    asked: Sequence[RecordedRequest]
+    notes: Sequence[ReceivedResponse]
 
     def found(self) -> list[str]:
-        return list(Judge(self.entries, self.jobs, self.asked, self.notes).findings())
+        return list(HistoryChecker(self.entries, self.jobs, self.asked, self.notes).findings())
 
     def with_events(self, change: Callable[[Event], Event]) -> "Evidence":
         entries = [FeedEntry(change(entry.event), entry.job) for entry in self.entries]
@@ -39,13 +45,13 @@ class Evidence:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def evidence(forks: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     folder: Path = tmp_path_factory.mktemp("judged")
-    lives = Lives(forks, folder)
-    async with living(lives), calling(lives) as admin:
-        await shipping(lives, admin)
-        await lives.stop()
-    async with opened(folder / "data" / "fleet.db") as kept:
-        entries, jobs = await everything(kept)
-    return Evidence(entries, jobs, asked_in(lives.history), admin.notes)
+    coordinator = RestartingCoordinator(forks, folder)
+    async with running_coordinator(coordinator), admin_client(coordinator) as admin:
+        await ship_job(coordinator, admin)
+        await coordinator.stop()
+    async with open_store(folder / "data" / "fleet.db") as kept:
+        entries, jobs = await read_store(kept)
+    return Evidence(entries, jobs, read_requests(coordinator.history), admin.responses)
 
 
 def last_is_lost(true: Evidence) -> Evidence:
@@ -97,7 +103,7 @@ def grant_is_given_to_two_requests(true: Evidence) -> Evidence:
 
 
 def stage_was_never_so(true: Evidence) -> Evidence:
-    def told(note: Note) -> Note:
+    def told(note: ReceivedResponse) -> ReceivedResponse:
         wrong = isinstance(note.body, dict) and note.body.get("stage") == "shipped"
         return changed(note, body=note.body | {"stage": "review"}) if wrong else note
 
@@ -129,15 +135,15 @@ async def test_nothing_is_wrong_with_what_has_happened(evidence: Evidence) -> No
         (last_is_lost, "is lost"),
         (one_is_lost, "has gaps"),
         (another_is_there, "is lost"),
-        (job_is_lost, "what is lost"),
-        (job_went_back, "what is lost"),
+        (job_is_lost, "returned a lost job"),
+        (job_went_back, "returned a lost job"),
         (epoch_is_given_twice, "was granted epoch 1 after 1"),
-        (lease_has_no_end, "had it"),
-        (grant_is_told_to_two, "which mac-1 has"),
+        (lease_has_no_end, "held it"),
+        (grant_is_told_to_two, " of mac-1"),
         (grant_is_given_to_two_requests, "two requests"),
-        (stage_was_never_so, "what is not"),
-        (one_place_is_acknowledged_twice, "has the place of another"),
-        (offer_stands_twice, "offered twice at a time"),
+        (stage_was_never_so, "returned an uncommitted job"),
+        (one_place_is_acknowledged_twice, "has a position that is taken"),
+        (offer_stands_twice, "two offers at a time"),
     ],
 )
 async def test_whatever_is_tampered_with_is_found(

@@ -10,10 +10,10 @@ import pytest
 
 from tests.services.fork_server import ForkServer
 from tests.services.postgres import Server
-from tests.support.crash.history_checker import asked_in, faults, opened
-from tests.support.crash.load import Crowd
-from tests.support.crash.restarting_coordinator import Lives, living
-from tests.support.crash.retrying_client import calling
+from tests.support.crash.history_checker import find_violations, open_store, read_requests
+from tests.support.crash.load import Load
+from tests.support.crash.restarting_coordinator import RestartingCoordinator, running_coordinator
+from tests.support.crash.retrying_client import admin_client
 from tests.support.polling import until
 
 JOBS = 150
@@ -27,39 +27,41 @@ def answered(notes: Sequence[object], count: int) -> bool:
     return len(notes) >= count
 
 
-async def strike(lives: Lives, notes: Sequence[object], seed: int) -> None:
+async def strike(coordinator: RestartingCoordinator, notes: Sequence[object], seed: int) -> None:
     """Kill the coordinator at moments of the work that the seed chooses."""
     chosen = random.Random(seed)
     for moment in sorted(chosen.sample(range(50, ANSWERS), KILLS)):
         await until(partial(answered, notes, moment))
         # Anywhere between two answers.
         await asyncio.sleep(chosen.random() * 0.02)
-        await lives.murder()
+        await coordinator.restart()
 
 
-async def endure(lives: Lives, where: str | Path, seed: int) -> None:
-    async with living(lives), calling(lives) as admin:
-        crowd = Crowd(admin, jobs=JOBS, factories=WORKERS)
-        await crowd.gather()
+async def endure(coordinator: RestartingCoordinator, where: str | Path, seed: int) -> None:
+    async with running_coordinator(coordinator), admin_client(coordinator) as admin:
+        load = Load(admin, jobs=JOBS, factories=WORKERS)
+        await load.enroll_factories()
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(crowd.work())
-            tasks.create_task(strike(lives, admin.notes, seed))
-        await lives.stop()
-    assert lives.deaths == KILLS
-    async with opened(where) as kept:
-        assert await faults(kept, asked_in(lives.history), admin.notes) == []
-        assert await crowd.faults(kept) == []
+            tasks.create_task(load.work())
+            tasks.create_task(strike(coordinator, admin.responses, seed))
+        await coordinator.stop()
+    assert coordinator.kills == KILLS
+    async with open_store(where) as kept:
+        assert (
+            await find_violations(kept, read_requests(coordinator.history), admin.responses) == []
+        )
+        assert await load.violations(kept) == []
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_nothing_is_lost_or_done_twice_on_the_embedded_store(
     seed: int, forks: ForkServer, tmp_path: Path
 ) -> None:
-    await endure(Lives(forks, tmp_path), tmp_path / "data" / "fleet.db", seed)
+    await endure(RestartingCoordinator(forks, tmp_path), tmp_path / "data" / "fleet.db", seed)
 
 
 async def test_nothing_is_lost_or_done_twice_on_postgresql(
     forks: ForkServer, private_postgres: Server, tmp_path: Path
 ) -> None:
     where = private_postgres.dsn()
-    await endure(Lives(forks, tmp_path, store=where), where, seed=3)
+    await endure(RestartingCoordinator(forks, tmp_path, store=where), where, seed=3)

@@ -9,10 +9,15 @@ from pathlib import Path
 
 from tests.services.fork_server import ForkServer
 from tests.services.postgres import Server
-from tests.support.crash.history_checker import asked_in, everything, faults, opened
-from tests.support.crash.load import Crowd
-from tests.support.crash.restarting_coordinator import Lives, living
-from tests.support.crash.retrying_client import Note, calling, enrolled
+from tests.support.crash.history_checker import (
+    find_violations,
+    open_store,
+    read_requests,
+    read_store,
+)
+from tests.support.crash.load import Load
+from tests.support.crash.restarting_coordinator import RestartingCoordinator, running_coordinator
+from tests.support.crash.retrying_client import ReceivedResponse, admin_client, enroll_factory
 from tests.support.polling import until
 
 JOBS = 80
@@ -26,15 +31,15 @@ TTL_S = 17
 """A little longer than the shortest silence that counts as a gap."""
 
 
-def refused(notes: list[Note]) -> list[Note]:
+def refused(notes: list[ReceivedResponse]) -> list[ReceivedResponse]:
     return [note for note in notes if note.status >= HTTPStatus.INTERNAL_SERVER_ERROR]
 
 
-def enough(seen: Callable[[], list[Note]], count: int) -> bool:
+def enough(seen: Callable[[], list[ReceivedResponse]], count: int) -> bool:
     return len(seen()) >= count
 
 
-async def crash_twice(postgres: Server, notes: list[Note]) -> None:
+async def crash_twice(postgres: Server, notes: list[ReceivedResponse]) -> None:
     """Crash the database and start it again, each time when clients have noticed."""
 
     for number, moment in enumerate(BEGINS_AT, 1):
@@ -48,21 +53,23 @@ async def test_while_the_database_is_away_clients_are_told_so_and_then_go_on(
     forks: ForkServer, private_postgres: Server, tmp_path: Path
 ) -> None:
     where = private_postgres.dsn()
-    lives = Lives(forks, tmp_path, store=where)
-    async with living(lives), calling(lives) as admin:
-        crowd = Crowd(admin, jobs=JOBS, factories=WORKERS)
-        await crowd.gather()
+    coordinator = RestartingCoordinator(forks, tmp_path, store=where)
+    async with running_coordinator(coordinator), admin_client(coordinator) as admin:
+        load = Load(admin, jobs=JOBS, factories=WORKERS)
+        await load.enroll_factories()
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(crowd.work())
-            tasks.create_task(crash_twice(private_postgres, admin.notes))
-        await lives.stop()
-    told = refused(admin.notes)
+            tasks.create_task(load.work())
+            tasks.create_task(crash_twice(private_postgres, admin.responses))
+        await coordinator.stop()
+    told = refused(admin.responses)
     assert len(told) >= REFUSALS * len(BEGINS_AT)
     assert {(note.status, note.body["code"]) for note in told} == {(503, "unavailable")}
     assert all(note.body["type"].startswith("urn:gigafactory:problem:") for note in told)
-    async with opened(where) as kept:
-        assert await faults(kept, asked_in(lives.history), admin.notes) == []
-        assert await crowd.faults(kept) == []
+    async with open_store(where) as kept:
+        assert (
+            await find_violations(kept, read_requests(coordinator.history), admin.responses) == []
+        )
+        assert await load.violations(kept) == []
 
 
 async def test_a_lease_that_ran_out_while_the_database_was_away_is_not_taken(
@@ -70,9 +77,9 @@ async def test_a_lease_that_ran_out_while_the_database_was_away_is_not_taken(
 ) -> None:
     where = private_postgres.dsn()
     short = {"AQ_LEASE_TTL": str(TTL_S), "AQ_FLEET_LEASE_RENEW_SEC": "5"}
-    lives = Lives(forks, tmp_path, store=where, settings=short)
-    async with living(lives), calling(lives) as admin:
-        factory = await enrolled(admin, "mac-1")
+    coordinator = RestartingCoordinator(forks, tmp_path, store=where, settings=short)
+    async with running_coordinator(coordinator), admin_client(coordinator) as admin:
+        factory = await enroll_factory(admin, "mac-1")
         job_id = await admin.submit("kept")
         grant = await factory.granted()
         ends = datetime.fromisoformat(grant["expiresAt"])
@@ -83,7 +90,8 @@ async def test_a_lease_that_ran_out_while_the_database_was_away_is_not_taken(
 
         def reaper_came_by() -> bool:
             return any(
-                asked.what == "extend" and asked.accepted for asked in asked_in(lives.history)
+                asked.what == "extend" and asked.accepted
+                for asked in read_requests(coordinator.history)
             )
 
         await until(ran_out)
@@ -92,9 +100,11 @@ async def test_a_lease_that_ran_out_while_the_database_was_away_is_not_taken(
         renewed = await factory.ask("POST", f"/jobs/{job_id}/lease/renew", {"leaseEpoch": 1})
         assert datetime.fromisoformat(renewed.require()["expiresAt"]) > ends
         await factory.build(grant)
-        await lives.stop()
-    async with opened(where) as kept:
-        assert await faults(kept, asked_in(lives.history), admin.notes) == []
-        entries, _ = await everything(kept)
+        await coordinator.stop()
+    async with open_store(where) as kept:
+        assert (
+            await find_violations(kept, read_requests(coordinator.history), admin.responses) == []
+        )
+        entries, _ = await read_store(kept)
     kinds = [entry.event.type for entry in entries if entry.event.job_id]
     assert kinds == ["submitted", "assigned", "started", "checkpoint", "review_requested"]

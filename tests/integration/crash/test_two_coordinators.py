@@ -15,10 +15,19 @@ from gigafactory.domain.fleet.factory import Factory as FactoryRecord
 from gigafactory.domain.tenancy.leader import Leader
 from gigafactory.store.postgres.store import PostgresStore
 from tests.services.fork_server import ForkServer
-from tests.support.crash.history_checker import asked_in, faults
-from tests.support.crash.load import Crowd
-from tests.support.crash.restarting_coordinator import Life, Lives, living
-from tests.support.crash.retrying_client import Caller, Factory, calling, enrolled
+from tests.support.crash.history_checker import find_violations, read_requests
+from tests.support.crash.load import Load
+from tests.support.crash.restarting_coordinator import (
+    CoordinatorProcess,
+    RestartingCoordinator,
+    running_coordinator,
+)
+from tests.support.crash.retrying_client import (
+    Factory,
+    RetryingClient,
+    admin_client,
+    enroll_factory,
+)
 from tests.support.crash.scenarios import offer_of
 from tests.support.polling import until
 
@@ -28,67 +37,75 @@ KILLED_AFTER = 30
 SWITCH_AFTER_S = 0.05
 
 
-class Either:
+class EitherCoordinator:
     """Two coordinators, of which one is asked until it does not answer."""
 
-    def __init__(self, first: Lives, second: Lives) -> None:
+    def __init__(self, first: RestartingCoordinator, second: RestartingCoordinator) -> None:
         self._now, self._other = first, second
 
     @property
-    def life(self) -> Life:
-        return self._now.life
+    def process(self) -> CoordinatorProcess:
+        return self._now.process
 
-    async def after(self, life: Life) -> None:
+    async def wait_for_restart(self, process: CoordinatorProcess) -> None:
         await asyncio.sleep(SWITCH_AFTER_S)
-        if self.life is life:
+        if self.process is process:
             self._now, self._other = self._other, self._now
 
 
-def with_(factory: Factory, caller: Caller, place: Either) -> Factory:
+def with_(factory: Factory, caller: RetryingClient, place: EitherCoordinator) -> Factory:
     """The same factory, which turns to these coordinators."""
-    token = factory.headers(caller.place.life)["authorization"].removeprefix("Bearer ")
-    return Factory(caller.http, place, caller.notes, factory.who, token)
+    token = factory.headers(caller.address.process)["authorization"].removeprefix("Bearer ")
+    return Factory(caller.http, place, caller.responses, factory.who, token)
 
 
 class Pair:
     """The two, and who of them leads."""
 
-    def __init__(self, store: Store, one: Lives, other: Lives) -> None:
+    def __init__(
+        self, store: Store, one: RestartingCoordinator, other: RestartingCoordinator
+    ) -> None:
         self.store = store
-        self.lives = (one, other)
-        self._names = {lives.folder: _name(lives) for lives in self.lives}
+        self.coordinator = (one, other)
+        self._names = {coordinator.folder: _name(coordinator) for coordinator in self.coordinator}
 
-    def name(self, lives: Lives) -> str:
+    def name(self, coordinator: RestartingCoordinator) -> str:
         """What a coordinator calls itself in the store."""
-        return self._names[lives.folder]
+        return self._names[coordinator.folder]
 
-    async def leader(self) -> tuple[Lives, Lives]:
+    async def leader(self) -> tuple[RestartingCoordinator, RestartingCoordinator]:
         """Who leads, and who does not."""
         record = await self.store.record(Leader, "dispatcher")
         assert record is not None
-        one, other = self.lives
+        one, other = self.coordinator
         return (one, other) if record.holder == self.name(one) else (other, one)
 
-    async def leads(self, lives: Lives) -> bool:
+    async def leads(self, coordinator: RestartingCoordinator) -> bool:
         """Whether it has the duty by what the store says."""
         record = await self.store.record(Leader, "dispatcher")
-        return record is not None and record.holder == self.name(lives)
+        return record is not None and record.holder == self.name(coordinator)
 
-    async def faults(self, caller: Caller) -> list[str]:
+    async def find_violations(self, caller: RetryingClient) -> list[str]:
         """What is wrong by what both have noted."""
-        histories = (lives.history for lives in self.lives)
-        return await faults(self.store, asked_in(*histories), caller.notes)
+        histories = (coordinator.history for coordinator in self.coordinator)
+        return await find_violations(self.store, read_requests(*histories), caller.responses)
 
 
-def _name(lives: Lives) -> str:
-    name: str = json.loads(lives.history.read_text().splitlines()[0])["by"]
+def _name(coordinator: RestartingCoordinator) -> str:
+    name: str = json.loads(coordinator.history.read_text().splitlines()[0])["by"]
     return name
 
 
 @asynccontextmanager
-async def both(one: Lives, other: Lives, database: str) -> AsyncIterator[Pair]:
+async def both(
+    one: RestartingCoordinator, other: RestartingCoordinator, database: str
+) -> AsyncIterator[Pair]:
     """Two coordinators that serve."""
-    async with living(one), living(other), PostgresStore.open(database) as store:
+    async with (
+        running_coordinator(one),
+        running_coordinator(other),
+        PostgresStore.open(database) as store,
+    ):
         await until(lambda: _has_a_leader(store))
         yield Pair(store, one, other)
 
@@ -105,13 +122,13 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
     return one, other
 
 
-async def listen(crowd: Crowd, factory: Factory) -> None:
+async def listen(load: Load, factory: Factory) -> None:
     """Take what is offered, and do it, for ever."""
     async for message in factory.messages():
         if message.event == "offer":
             answer = await factory.accept(message.data)
             if answer.ok:
-                await crowd.do(factory, answer.body)
+                await load.run_job(factory, answer.body)
             else:
                 assert answer.body["code"] == "offer_gone", answer
 
@@ -119,45 +136,50 @@ async def listen(crowd: Crowd, factory: Factory) -> None:
 async def test_when_the_dispatcher_is_killed_the_other_goes_on(
     forks: ForkServer, database: str, folders: tuple[Path, Path]
 ) -> None:
-    one, other = (Lives(forks, folder, store=database) for folder in folders)
-    async with both(one, other, database) as pair, calling(Either(one, other)) as admin:
-        crowd = Crowd(admin, jobs=JOBS, factories=FACTORIES)
-        await crowd.gather()
-        ways = [(one, other), (other, one)]
+    one, other = (RestartingCoordinator(forks, folder, store=database) for folder in folders)
+    async with (
+        both(one, other, database) as pair,
+        admin_client(EitherCoordinator(one, other)) as admin,
+    ):
+        load = Load(admin, jobs=JOBS, factories=FACTORIES)
+        await load.enroll_factories()
+        orders = [(one, other), (other, one)]
         split = [
-            with_(factory, admin, Either(*ways[number % 2]))
-            for number, factory in enumerate(crowd.factories)
+            with_(factory, admin, EitherCoordinator(*orders[number % 2]))
+            for number, factory in enumerate(load.factories)
         ]
-        listening = [asyncio.create_task(listen(crowd, factory)) for factory in split]
-        handing_in = [asyncio.create_task(crowd.hand_in()) for _ in range(4)]
+        listening = [asyncio.create_task(listen(load, factory)) for factory in split]
+        submitting = [asyncio.create_task(load.submit_jobs()) for _ in range(4)]
 
         async def done(count: int) -> bool:
             assert not [task.result() for task in listening if task.done()]
-            return len(crowd.done) >= count
+            return len(load.done) >= count
 
         await until(lambda: done(KILLED_AFTER))
-        leader, heir = await pair.leader()
+        leader, successor = await pair.leader()
         await leader.end()
-        await until(lambda: pair.leads(heir))
+        await until(lambda: pair.leads(successor))
         await until(lambda: done(JOBS))
-        await asyncio.gather(*handing_in)
+        await asyncio.gather(*submitting)
         factories = await pair.store.records(FactoryRecord)
-        assert {factory.streaming for factory in factories} == {pair.name(heir)}
+        assert {factory.streaming for factory in factories} == {pair.name(successor)}
         for task in listening:
             task.cancel()
         await asyncio.gather(*listening, return_exceptions=True)
-        assert await pair.faults(admin) == []
-        assert await crowd.faults(pair.store) == []
+        assert await pair.find_violations(admin) == []
+        assert await load.violations(pair.store) == []
 
 
 async def test_a_dispatcher_that_was_stopped_past_its_reign_offers_nothing_any_more(
     forks: ForkServer, database: str, folders: tuple[Path, Path]
 ) -> None:
-    stopped = Lives(forks, folders[0], store=database, dooms=["asked:offer:1:STOP"])
-    heir = Lives(forks, folders[1], store=database)
-    async with both(stopped, heir, database) as pair, calling(heir) as admin:
+    stopped = RestartingCoordinator(
+        forks, folders[0], store=database, kill_points=["asked:offer:1:STOP"]
+    )
+    successor = RestartingCoordinator(forks, folders[1], store=database)
+    async with both(stopped, successor, database) as pair, admin_client(successor) as admin:
         assert await pair.leads(stopped)
-        factory = await enrolled(admin, "mac-1")
+        factory = await enroll_factory(admin, "mac-1")
         factory.slots = 1
         messages = factory.messages()
         await anext(messages)
@@ -168,25 +190,25 @@ async def test_a_dispatcher_that_was_stopped_past_its_reign_offers_nothing_any_m
         await admin.submit("urgent", priority="critical")
         grant = await factory.granted()
         assert grant["job"]["name"] == "urgent"
-        await until(lambda: pair.leads(heir))
+        await until(lambda: pair.leads(successor))
         before = await admin.job(late)
-        os.kill(stopped.life.pid, signal.SIGCONT)
+        os.kill(stopped.process.pid, signal.SIGCONT)
         await until(lambda: _refused(stopped, "offer"))
         assert await admin.job(late) == before
         await factory.build(grant)
         offer = await offer_of(messages, late)
         await factory.build((await factory.accept(offer)).require())
         await messages.aclose()
-        assert await pair.faults(admin) == []
+        assert await pair.find_violations(admin) == []
         assert not await pair.leads(stopped)
 
 
-async def _asked(lives: Lives, verb: str) -> bool:
-    return any(asked.what == verb for asked in asked_in(lives.history))
+async def _asked(coordinator: RestartingCoordinator, verb: str) -> bool:
+    return any(asked.what == verb for asked in read_requests(coordinator.history))
 
 
-async def _refused(lives: Lives, verb: str) -> bool:
-    offers = [asked for asked in asked_in(lives.history) if asked.what == verb]
+async def _refused(coordinator: RestartingCoordinator, verb: str) -> bool:
+    offers = [asked for asked in read_requests(coordinator.history) if asked.what == verb]
     assert not any(asked.accepted for asked in offers)
     return any(asked.accepted is False for asked in offers)
 
@@ -194,21 +216,24 @@ async def _refused(lives: Lives, verb: str) -> bool:
 async def test_a_stream_that_moved_to_another_coordinator_is_not_closed_by_the_first(
     forks: ForkServer, database: str, folders: tuple[Path, Path]
 ) -> None:
-    first, second = (Lives(forks, folder, store=database) for folder in folders)
-    async with both(first, second, database) as pair, calling(second) as admin:
-        factory, another = await enrolled(admin, "mac-1"), await enrolled(admin, "mac-2")
-        there = with_(factory, admin, Either(first, second)).messages()
+    first, second = (RestartingCoordinator(forks, folder, store=database) for folder in folders)
+    async with both(first, second, database) as pair, admin_client(second) as admin:
+        factory, another = (
+            await enroll_factory(admin, "mac-1"),
+            await enroll_factory(admin, "mac-2"),
+        )
+        there = with_(factory, admin, EitherCoordinator(first, second)).messages()
         await anext(there)
         await until(lambda: _streams(pair, factory, first))
-        os.kill(first.life.pid, signal.SIGSTOP)
+        os.kill(first.process.pid, signal.SIGSTOP)
         await there.aclose()
         here = factory.messages()
         await anext(here)
         await until(lambda: _streams(pair, factory, second))
-        os.kill(first.life.pid, signal.SIGCONT)
+        os.kill(first.process.pid, signal.SIGCONT)
         # It hears of the end of its own stream, and must not take it for the end of the other. When
         # it has dealt with a stream that came after that, it has dealt with this one.
-        after = with_(another, admin, Either(first, second)).messages()
+        after = with_(another, admin, EitherCoordinator(first, second)).messages()
         await anext(after)
         await until(lambda: _streams(pair, another, first))
         await after.aclose()
@@ -220,7 +245,7 @@ async def test_a_stream_that_moved_to_another_coordinator_is_not_closed_by_the_f
         await here.aclose()
 
 
-async def _streams(pair: Pair, factory: Factory, lives: Lives | None) -> bool:
+async def _streams(pair: Pair, factory: Factory, coordinator: RestartingCoordinator | None) -> bool:
     record = await pair.store.record(FactoryRecord, factory.who)
     assert record is not None
-    return record.streaming == (pair.name(lives) if lives else None)
+    return record.streaming == (pair.name(coordinator) if coordinator else None)

@@ -15,9 +15,14 @@ import pytest
 
 from tests.services.fork_server import ROOT, ForkServer
 from tests.support.api_server import API
-from tests.support.crash.history_checker import asked_in, faults, opened
-from tests.support.crash.restarting_coordinator import Lives, living
-from tests.support.crash.retrying_client import Caller, Factory, calling, enrolled
+from tests.support.crash.history_checker import find_violations, open_store, read_requests
+from tests.support.crash.restarting_coordinator import RestartingCoordinator, running_coordinator
+from tests.support.crash.retrying_client import (
+    Factory,
+    RetryingClient,
+    admin_client,
+    enroll_factory,
+)
 
 SHORT = {"AQ_LEASE_TTL": "3", "AQ_FLEET_LEASE_RENEW_SEC": "1"}
 RENEW_EVERY_S = 0.5
@@ -58,23 +63,23 @@ async def keep(factory: Factory, job_id: str, epoch: int) -> None:
         await asyncio.sleep(RENEW_EVERY_S)
 
 
-async def log_of(admin: Caller, job_id: str, epoch: int) -> str:
-    life = admin.place.life
-    url = f"{life.url}{API}/jobs/{job_id}/logs?run={job_id}.{epoch}"
-    return (await admin.http.get(url, headers=admin.headers(life))).text
+async def log_of(admin: RetryingClient, job_id: str, epoch: int) -> str:
+    process = admin.address.process
+    url = f"{process.url}{API}/jobs/{job_id}/logs?run={job_id}.{epoch}"
+    return (await admin.http.get(url, headers=admin.headers(process))).text
 
 
 @pytest.mark.parametrize("taker", ["mac-2", "mac-1"], ids=["another", "the same factory again"])
 async def test_a_worker_stopped_past_its_lease_is_fenced_when_it_wakes_up(
     taker: str, forks: ForkServer, tmp_path: Path
 ) -> None:
-    lives = Lives(forks, tmp_path, settings=SHORT)
-    async with living(lives), calling(lives) as admin:
-        sleepy = await enrolled(admin, "mac-1")
-        other = sleepy if taker == sleepy.who else await enrolled(admin, taker)
-        token = sleepy.headers(lives.life)["authorization"].removeprefix("Bearer ")
+    coordinator = RestartingCoordinator(forks, tmp_path, settings=SHORT)
+    async with running_coordinator(coordinator), admin_client(coordinator) as admin:
+        sleepy = await enroll_factory(admin, "mac-1")
+        other = sleepy if taker == sleepy.who else await enroll_factory(admin, taker)
+        token = sleepy.headers(coordinator.process)["authorization"].removeprefix("Bearer ")
         job_id = await admin.submit("shared")
-        async with working(lives.life.url, sleepy, token) as worker:
+        async with working(coordinator.process.url, sleepy, token) as worker:
             assert await said(worker) == {"what": "building", "job": job_id, "epoch": 1}
             worker.send_signal(signal.SIGSTOP)
             grant = await other.granted()
@@ -93,6 +98,8 @@ async def test_a_worker_stopped_past_its_lease_is_fenced_when_it_wakes_up(
         assert [event["type"] for event in told].count("lease_expired") == 1
         assert await log_of(admin, job_id, 1) == "in time\n"
         assert await log_of(admin, job_id, epoch) == ""
-        await lives.stop()
-    async with opened(tmp_path / "data" / "fleet.db") as kept:
-        assert await faults(kept, asked_in(lives.history), admin.notes) == []
+        await coordinator.stop()
+    async with open_store(tmp_path / "data" / "fleet.db") as kept:
+        assert (
+            await find_violations(kept, read_requests(coordinator.history), admin.responses) == []
+        )

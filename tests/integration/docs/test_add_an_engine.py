@@ -12,7 +12,7 @@ import pytest_asyncio
 from gigafactory.factory.agent.membership import FleetMembership, save_membership
 from tests.services.aq import AQ, Shell, environment
 from tests.support.factory.fake_tools import program
-from tests.support.factory.local_fleet import Yard, a_yard
+from tests.support.factory.local_fleet import FactoryHarness, a_local_harness
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "howto" / "add-an-engine.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -27,8 +27,8 @@ echo '{"type": "done"}'"""
 
 
 @pytest_asyncio.fixture
-async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
-    async with a_yard(tmp_path) as made:
+async def harness(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
+    async with a_local_harness(tmp_path) as made:
         made.remote.commit({"Makefile": "test:\n\tgrep Hello README.md\n"})
         yield made
 
@@ -45,30 +45,31 @@ def install(site: Path, source: str, project: str) -> None:
     (info / "entry_points.txt").write_text(f"[{group}]\n{named}\n")
 
 
-async def test_an_engine_that_is_added_as_the_page_says_does_a_job(yard: Yard) -> None:
+async def test_an_engine_that_is_added_as_the_page_says_does_a_job(harness: FactoryHarness) -> None:
     blocks = dict(BLOCK.findall(PAGE.read_text()))
-    site, tools = yard.folder / "site", yard.folder / "tools"
+    site, tools = harness.folder / "site", harness.folder / "tools"
     install(site, blocks["python"], blocks["toml"])
     program(tools, "mine", AGENT)
     save_membership(
-        yard.data_dir(), FleetMembership(yard.server.url, "mac-1", await yard.token("mac-1"))
+        harness.data_dir(),
+        FleetMembership(harness.server.url, "mac-1", await harness.token("mac-1")),
     )
     path = f"{tools}:{Path(AQ).parent}:/usr/local/bin:/usr/bin:/bin"
     factory = Shell(
-        yard.folder,
+        harness.folder,
         {
-            "AQ_DATA": str(yard.folder / "disk-mac-1"),
-            "AQ_FACTORY_REPOS": str(yard.folder),
+            "AQ_DATA": str(harness.folder / "disk-mac-1"),
+            "AQ_FACTORY_REPOS": str(harness.folder),
             "AQ_FACTORY_SANDBOX": "none",
             "PYTHONPATH": str(site),
             "PATH": path,
             "MINE_API_KEY": "0123456789abcdef",
         },
     )
-    token = yard.people.headers["authorization"].removeprefix("Bearer ")
-    typed = blocks["sh"].replace("/home/me/notes", str(yard.remote.path))
+    token = harness.api.headers["authorization"].removeprefix("Bearer ")
+    typed = blocks["sh"].replace("/home/me/notes", str(harness.remote.path))
     known = {
-        "AQ_FLEET_API": yard.server.url,
+        "AQ_FLEET_API": harness.server.url,
         "AQ_FLEET_TOKEN": token,
         "AQ_PRODUCT_ID": "notes",
         "PATH": path,
@@ -78,8 +79,8 @@ async def test_an_engine_that_is_added_as_the_page_says_does_a_job(yard: Yard) -
         asyncio.to_thread(
             subprocess.run,
             ["bash", "-eu", "-c", typed],
-            cwd=yard.folder,
-            env=environment(yard.folder, **known),
+            cwd=harness.folder,
+            env=environment(harness.folder, **known),
             capture_output=True,
             text=True,
             timeout=60,
@@ -88,10 +89,10 @@ async def test_an_engine_that_is_added_as_the_page_says_does_a_job(yard: Yard) -
     )
     assert (ran.code, tried.returncode) == (0, 0), ran.err + tried.stderr
     assert "Hello, README.\n" in tried.stdout
-    job = await yard.job("say-hello-in-the-readme")
+    job = await harness.job("say-hello-in-the-readme")
     assert (job["stage"], job["result"]) == ("testing", "ok"), job["reason"]
-    [run] = await yard.runs(job["id"])
+    [run] = await harness.runs(job["id"])
     assert (run["engine"], run["versions"]["mine"]) == ("mine", "1.2.3")
-    asked = yard.remote.text(job["checkpoint"]["commit"], "asked")
+    asked = harness.remote.text(job["checkpoint"]["commit"], "asked")
     assert "a key of 16\n" in asked
     assert "Say hello in the README" in asked

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.folder_queue import Place
+from tests.support.folder_queue import FolderHarness
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> FolderHarness:
     """An empty queue."""
-    return Place(tmp_path)
+    return FolderHarness(tmp_path)

@@ -3,10 +3,10 @@
 from datetime import timedelta
 
 from gigafactory.folder.queue.clean import remove_ended
-from tests.support.folder_queue import Place
+from tests.support.folder_queue import FolderHarness
 
 
-async def test_files_that_a_job_leaves_lie_in_the_folder(place: Place) -> None:
+async def test_files_that_a_job_leaves_lie_in_the_folder(place: FolderHarness) -> None:
     place.drop(
         "report", "mkdir out; echo one > out/one.txt; touch other", ship="none", artifacts="[out]"
     )
@@ -14,7 +14,7 @@ async def test_files_that_a_job_leaves_lie_in_the_folder(place: Place) -> None:
     root = place.board.artifacts("report")
     assert (root / "out" / "one.txt").read_text() == "one\n"
     assert [path.name for path in root.rglob("*") if path.is_file()] == ["one.txt"]
-    story = place.story("report")
+    story = place.event_types("report")
     assert story.index("artifact_added") < story.index("review_requested")
     listed = place.shell.aq("artifacts", "report")
     assert str(root / "out" / "one.txt") in listed.out
@@ -24,17 +24,19 @@ async def test_files_that_a_job_leaves_lie_in_the_folder(place: Place) -> None:
     assert place.shell.aq("artifacts", "report", "--get", "out/one.txt").code == 2
 
 
-async def test_a_failed_job_leaves_its_report_and_a_later_run_replaces_it(place: Place) -> None:
+async def test_a_failed_job_leaves_its_report_and_a_later_run_replaces_it(
+    place: FolderHarness,
+) -> None:
     place.drop(
         "report", "date +%N > report.txt; exit 1", retry="{max: 1, backoff: 0s}", artifacts="[r*]"
     )
     await place.run()
-    assert place.story("report").count("artifact_added") == 2
+    assert place.event_types("report").count("artifact_added") == 2
     (file,) = place.board.artifacts("report").iterdir()
     assert file.name == "report.txt"
 
 
-async def test_they_are_cleaned_away_with_their_job(place: Place) -> None:
+async def test_they_are_cleaned_away_with_their_job(place: FolderHarness) -> None:
     place.drop("report", "echo one > one; exit 1", artifacts="[one]")
     await place.run()
     assert place.board.artifacts("report").exists()
@@ -42,15 +44,15 @@ async def test_they_are_cleaned_away_with_their_job(place: Place) -> None:
     assert not place.board.artifacts("report").exists()
 
 
-async def test_what_a_job_of_a_folder_has_changed_can_be_looked_at(place: Place) -> None:
-    place.drop_work("page", "echo line >> page.txt")
+async def test_what_a_job_of_a_folder_has_changed_can_be_looked_at(place: FolderHarness) -> None:
+    place.drop_repo_job("page", "echo line >> page.txt")
     place.drop("idle", "true", ship="none")
     await place.run()
     ran = place.shell.aq("diff", "page")
     assert ran.code == 0, ran.err
     assert "+line\n" in ran.out
     assert f"commit {place.job('page').head}" in ran.err
-    assert "artifact_added" not in place.story("page")
+    assert "artifact_added" not in place.event_types("page")
     none = place.shell.aq("diff", "idle")
     assert (none.code, "none of its runs has changed a repo" in none.err) == (3, True)
     place.act("page", "reject", reason="no")
@@ -58,7 +60,9 @@ async def test_what_a_job_of_a_folder_has_changed_can_be_looked_at(place: Place)
     assert not place.board.diff("page").exists()
 
 
-async def test_a_log_is_made_harmless_also_for_a_pipe_unless_it_is_wanted_raw(place: Place) -> None:
+async def test_a_log_is_made_harmless_also_for_a_pipe_unless_it_is_wanted_raw(
+    place: FolderHarness,
+) -> None:
     place.drop("noisy", "printf 'a\\033[2Jb\\033]0;title\\007c\\n'", ship="none")
     await place.run()
     assert "\nabc\n" in place.shell.aq("logs", "noisy").out

@@ -4,22 +4,22 @@ from itertools import pairwise
 
 import pytest
 
-from tests.support.folder_queue import Place
+from tests.support.folder_queue import FolderHarness
 
 
-async def test_a_job_goes_through_all_folders_into_the_repo(place: Place) -> None:
-    place.drop_work("hello", "echo hello > hello.txt", verify="grep -q hello hello.txt")
+async def test_a_job_goes_through_all_folders_into_the_repo(place: FolderHarness) -> None:
+    place.drop_repo_job("hello", "echo hello > hello.txt", verify="grep -q hello hello.txt")
     done = await place.run()
     assert not done.failed
-    assert place.where("hello") == ["testing"]
+    assert place.columns_of("hello") == ["testing"]
     job = place.job("hello")
     assert (job.stage, job.result, job.lease) == ("testing", "ok", None)
     assert job.head == place.remote.commit_of(f"aq/job/{job.id}")
     place.act("hello", "ship")
     await place.run()
-    assert place.where("hello") == ["shipped"]
+    assert place.columns_of("hello") == ["shipped"]
     assert place.remote.text("main", "hello.txt") == "hello"
-    assert place.story("hello") == [
+    assert place.event_types("hello") == [
         *("submitted", "assigned", "started", "checkpoint"),
         *("diff_added", "checkpoint", "usage", "verify_passed", "diff", "tested"),
         *("ship_requested", "assigned", "ship_intent", "shipped"),
@@ -27,10 +27,10 @@ async def test_a_job_goes_through_all_folders_into_the_repo(place: Place) -> Non
     assert "aq: ended: ok\n" in place.log("hello")
 
 
-async def test_what_a_run_used_and_how_long_it_took_is_kept(place: Place) -> None:
+async def test_what_a_run_used_and_how_long_it_took_is_kept(place: FolderHarness) -> None:
     place.drop("count", """echo '{"usage": {"tokensIn": 7, "costUsd": 0.5}}'""", verify="true")
     await place.run()
-    (run,) = place.kept("count").runs
+    (run,) = place.record("count").runs
     assert (run.result, run.number, run.engine) == ("ok", 1, "command")
     assert run.started_at is not None
     assert run.ended_at is not None
@@ -38,42 +38,42 @@ async def test_what_a_run_used_and_how_long_it_took_is_kept(place: Place) -> Non
     assert (run.usage.tokens_in, run.usage.cost_nano_usd) == (7, 500_000_000)
 
 
-async def test_without_a_verify_a_person_looks_first(place: Place) -> None:
-    place.drop_work("page", "echo x > page")
+async def test_without_a_verify_a_person_looks_first(place: FolderHarness) -> None:
+    place.drop_repo_job("page", "echo x > page")
     assert not (await place.run()).failed
-    assert place.where("page") == ["review"]
+    assert place.columns_of("page") == ["review"]
     place.act("page", "approve")
-    assert place.where("page") == ["testing"]
+    assert place.columns_of("page") == ["testing"]
     place.act("page", "ship")
     await place.run()
-    assert place.where("page") == ["shipped"]
+    assert place.columns_of("page") == ["shipped"]
     assert place.remote.text("main", "page") == "x"
 
 
-async def test_changes_that_were_asked_for_go_on_from_the_work(place: Place) -> None:
-    place.drop_work("page", "echo line >> page")
+async def test_changes_that_were_asked_for_go_on_from_the_work(place: FolderHarness) -> None:
+    place.drop_repo_job("page", "echo line >> page")
     await place.run()
     place.act("page", "request-changes", reason="once more")
-    assert place.where("page") == ["inbox"]
+    assert place.columns_of("page") == ["inbox"]
     await place.run()
     job = place.job("page")
     assert place.remote.text(job.head or "", "page") == "line\nline"
 
 
-async def test_rejected_work_ends(place: Place) -> None:
-    place.drop_work("page", "echo x > page")
+async def test_rejected_work_ends(place: FolderHarness) -> None:
+    place.drop_repo_job("page", "echo x > page")
     await place.run()
     place.act("page", "reject", reason="no")
-    assert place.where("page") == ["failed"]
+    assert place.columns_of("page") == ["failed"]
     assert place.job("page").result == "rejected"
     place.act("page", "requeue", fresh=True)
-    assert place.where("page") == ["inbox"]
+    assert place.columns_of("page") == ["inbox"]
 
 
-async def test_a_policy_ships_by_itself_before_the_runner_ends(place: Place) -> None:
-    place.drop_work("auto", "echo x > x", verify="true", ship_policy="auto")
+async def test_a_policy_ships_by_itself_before_the_runner_ends(place: FolderHarness) -> None:
+    place.drop_repo_job("auto", "echo x > x", verify="true", ship_policy="auto")
     await place.run()
-    assert place.where("auto") == ["shipped"]
+    assert place.columns_of("auto") == ["shipped"]
     assert place.remote.text("main", "x") == "x"
 
 
@@ -89,17 +89,17 @@ async def test_a_policy_ships_by_itself_before_the_runner_ends(place: Place) -> 
     ],
 )
 async def test_a_run_that_fails_ends_in_one_class_with_a_reason(
-    place: Place, body: str, manifest: dict[str, str], result: str
+    place: FolderHarness, body: str, manifest: dict[str, str], result: str
 ) -> None:
-    place.drop_work("bad", body, **manifest)
+    place.drop_repo_job("bad", body, **manifest)
     assert (await place.run()).failed
     job = place.job("bad")
     assert (job.stage, job.result) == ("failed", result), job.reason
     assert job.reason
-    assert place.where("bad") == ["failed"]
+    assert place.columns_of("bad") == ["failed"]
 
 
-async def test_a_machine_that_lacks_something_never_starts_the_engine(place: Place) -> None:
+async def test_a_machine_that_lacks_something_never_starts_the_engine(place: FolderHarness) -> None:
     trace = place.folder / "was-run"
     place.drop("special", f"touch {trace}", capabilities="[has:warp-drive]", retry="{max: 3}")
     place.drop("elsewhere", f"touch {trace}", engine="no-such-engine")
@@ -111,24 +111,24 @@ async def test_a_machine_that_lacks_something_never_starts_the_engine(place: Pla
     assert not trace.exists()
 
 
-async def test_a_failure_is_tried_again_and_not_before_its_time(place: Place) -> None:
+async def test_a_failure_is_tried_again_and_not_before_its_time(place: FolderHarness) -> None:
     counter = place.folder / "tries"
     script = f'echo x >> {counter}; [ "$(wc -l < {counter})" -ge 3 ]'
     place.drop("flaky", script, retry="{max: 2, backoff: 1s}", verify="true")
     assert not (await place.run()).failed
     assert place.job("flaky").attempts == 2
-    story = place.story("flaky")
+    story = place.event_types("flaky")
     assert story.count("retry_scheduled") == 2
-    runs = place.kept("flaky").runs
+    runs = place.record("flaky").runs
     assert [run.result for run in runs] == ["crash", "crash", "ok"]
     waited = [b.granted_at - a.ended_at for a, b in pairwise(runs) if a.ended_at]
     assert waited[0].total_seconds() >= 1
     assert waited[1].total_seconds() >= 2
 
 
-async def test_retries_that_run_out_are_a_dead_letter(place: Place) -> None:
+async def test_retries_that_run_out_are_a_dead_letter(place: FolderHarness) -> None:
     place.drop("broken", "exit 1", retry="{max: 1, backoff: 0s}")
     assert (await place.run()).failed
     job = place.job("broken")
     assert (job.stage, job.result) == ("dead_letter", "retries_exhausted")
-    assert place.where("broken") == ["failed"]
+    assert place.columns_of("broken") == ["failed"]

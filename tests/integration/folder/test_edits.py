@@ -2,10 +2,10 @@
 
 import os
 
-from tests.support.folder_queue import Place
+from tests.support.folder_queue import FolderHarness
 
 
-async def test_an_edit_before_the_first_run_counts(place: Place) -> None:
+async def test_an_edit_before_the_first_run_counts(place: FolderHarness) -> None:
     place.drop("page", "echo old", not_before="1d")
     place.drop("after", "true", deps="[page]", deps_mode="soft")
     await place.run()
@@ -16,23 +16,25 @@ async def test_an_edit_before_the_first_run_counts(place: Place) -> None:
     assert (after.id, after.created_at) == (before.id, before.created_at)
     assert (after.stage, place.job("after").stage) == ("testing", "review")
     assert "new\n" in place.log("page")
-    assert place.story("page")[:3] == ["submitted", "edited", "assigned"]
-    assert place.where("page") == ["testing"]
+    assert place.event_types("page")[:3] == ["submitted", "edited", "assigned"]
+    assert place.columns_of("page") == ["testing"]
 
 
-async def test_a_job_may_come_to_wait_for_another_by_an_edit(place: Place) -> None:
+async def test_a_job_may_come_to_wait_for_another_by_an_edit(place: FolderHarness) -> None:
     place.drop("page", "true", not_before="1d", verify="true")
     await place.run()
     place.drop("page", "true", deps="[first]", verify="true")
     await place.run()
     assert (place.job("page").stage, place.job("page").flags) == ("blocked", ("dep_missing",))
-    assert place.story("page") == ["submitted", "edited", "blocked"]
+    assert place.event_types("page") == ["submitted", "edited", "blocked"]
     place.drop("page", "true", verify="true")
     await place.run()
     assert (place.job("page").stage, place.job("page").flags) == ("testing", ())
 
 
-async def test_what_becomes_no_job_by_an_edit_is_put_away_with_its_errors(place: Place) -> None:
+async def test_what_becomes_no_job_by_an_edit_is_put_away_with_its_errors(
+    place: FolderHarness,
+) -> None:
     place.drop("soon", "true", not_before="1d")
     await place.run()
     place.drop("soon", "true", not_before="whenever")
@@ -41,15 +43,17 @@ async def test_what_becomes_no_job_by_an_edit_is_put_away_with_its_errors(place:
     assert "not-before" in place.board.errors("soon.md").read_text()
 
 
-async def test_an_edit_after_the_first_run_began_is_told_and_changes_nothing(place: Place) -> None:
+async def test_an_edit_after_the_first_run_began_is_told_and_changes_nothing(
+    place: FolderHarness,
+) -> None:
     place.drop("page", "echo old")
     await place.run()
-    assert place.where("page") == ["review"]
+    assert place.columns_of("page") == ["review"]
     file = place.board.column("review") / "page.md"
     text = file.read_text()
     file.write_text(text.replace("old", "another one"))
     await place.run()
-    assert place.kept("page").edited
+    assert place.record("page").edited
     assert "review/page.md was changed after its first run" in place.shell.aq("status").err
     place.act("page", "request-changes", reason="again")
     await place.run()
@@ -58,13 +62,13 @@ async def test_an_edit_after_the_first_run_began_is_told_and_changes_nothing(pla
     assert (place.board.column("review") / "page.md").read_text() != text, "nothing of it is lost"
     (place.board.column("review") / "page.md").write_text(text)
     await place.run()
-    assert not place.kept("page").edited
+    assert not place.record("page").edited
 
 
-async def test_a_file_that_only_looks_new_is_the_same_job(place: Place) -> None:
+async def test_a_file_that_only_looks_new_is_the_same_job(place: FolderHarness) -> None:
     path = place.drop("page", "true", not_before="1d")
     await place.run()
     os.utime(path, (1, 1))
     await place.run()
-    assert place.story("page") == ["submitted"]
-    assert not place.kept("page").edited
+    assert place.event_types("page") == ["submitted"]
+    assert not place.record("page").edited

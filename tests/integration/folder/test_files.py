@@ -9,10 +9,10 @@ from gigafactory.domain.manifest.job_file import parse_job_file
 from gigafactory.domain.manifest.manifest import JobFile
 from gigafactory.folder.queue import intake
 from gigafactory.folder.queue.board import Board
-from tests.support.folder_queue import Place
+from tests.support.folder_queue import FolderHarness
 
 
-async def test_a_file_that_is_no_job_is_put_away_with_all_its_errors(place: Place) -> None:
+async def test_a_file_that_is_no_job_is_put_away_with_all_its_errors(place: FolderHarness) -> None:
     bad = place.drop("bad", "body", prioritty="high", timeout="soon")
     text = bad.read_text()
     done = await place.run()
@@ -27,10 +27,12 @@ async def test_a_file_that_is_no_job_is_put_away_with_all_its_errors(place: Plac
     fixed.write_text("---\nengine: command\nverify: 'true'\n---\ntrue\n")
     assert place.shell.aq("requeue", "bad").code == 0
     await place.run()
-    assert place.where("bad") == ["testing"]
+    assert place.columns_of("bad") == ["testing"]
 
 
-async def test_an_unknown_profile_and_bytes_that_are_no_text_are_errors_too(place: Place) -> None:
+async def test_an_unknown_profile_and_bytes_that_are_no_text_are_errors_too(
+    place: FolderHarness,
+) -> None:
     place.drop("who", "body", profile="wizard")
     (place.board.column("inbox") / "noise.md").write_bytes(b"\xff\xfe\x00")
     await place.run()
@@ -38,13 +40,13 @@ async def test_an_unknown_profile_and_bytes_that_are_no_text_are_errors_too(plac
     assert place.board.errors("noise.md").read_text()
 
 
-async def test_dependencies_may_be_dropped_in_any_order(place: Place) -> None:
+async def test_dependencies_may_be_dropped_in_any_order(place: FolderHarness) -> None:
     trace = place.folder / "trace"
     place.drop("third", f"echo third >> {trace}", deps="[second]", verify="true")
     await place.run()
     job = place.job("third")
     assert (job.stage, job.flags) == ("blocked", ("dep_missing",))
-    assert place.where("third") == ["inbox"]
+    assert place.columns_of("third") == ["inbox"]
     options = {"verify": "true", "ship": "none", "ship_policy": "auto"}
     place.drop("second", f"echo second >> {trace}", deps="[first]", **options)
     place.drop("first", f"echo first >> {trace}", **options)
@@ -53,7 +55,9 @@ async def test_dependencies_may_be_dropped_in_any_order(place: Place) -> None:
     assert place.job("third").flags == ()
 
 
-async def test_a_dependency_that_ended_badly_is_waited_for_and_flagged(place: Place) -> None:
+async def test_a_dependency_that_ended_badly_is_waited_for_and_flagged(
+    place: FolderHarness,
+) -> None:
     place.drop("base", "exit 1")
     place.drop("waits", "true", deps="[base]")
     place.drop("gives-up", "true", deps="[base]", on_dep_failure="fail")
@@ -62,7 +66,7 @@ async def test_a_dependency_that_ended_badly_is_waited_for_and_flagged(place: Pl
     assert (place.job("gives-up").stage, place.job("gives-up").result) == ("failed", "dep_failed")
 
 
-async def test_the_file_that_closes_a_dependency_cycle_is_refused(place: Place) -> None:
+async def test_the_file_that_closes_a_dependency_cycle_is_refused(place: FolderHarness) -> None:
     place.drop("one", "true", deps="[two]")
     await place.run()
     place.drop("two", "true", deps="[one]")
@@ -71,31 +75,31 @@ async def test_the_file_that_closes_a_dependency_cycle_is_refused(place: Place) 
     assert place.job("one").stage == "blocked"
 
 
-async def test_the_same_name_again_is_another_job(place: Place) -> None:
+async def test_the_same_name_again_is_another_job(place: FolderHarness) -> None:
     place.drop("page", "echo one", verify="true")
     await place.run()
     place.drop("page", "echo two", verify="true")
     await place.run()
-    assert place.where("page") == ["testing"]
-    assert place.where("page-2") == ["testing"]
+    assert place.columns_of("page") == ["testing"]
+    assert place.columns_of("page-2") == ["testing"]
     assert place.job("page").id != place.job("page-2").id
     assert "two" in place.log("page-2")
 
 
-async def test_a_key_that_was_used_counts_once(place: Place) -> None:
+async def test_a_key_that_was_used_counts_once(place: FolderHarness) -> None:
     trace = place.folder / "trace"
     place.drop("nightly", f"echo x >> {trace}", idempotency_key="n-1", verify="true")
     await place.run()
     place.drop("nightly", f"echo x >> {trace}", idempotency_key="n-1", verify="true")
     await place.run()
     assert trace.read_text() == "x\n"
-    assert place.where("nightly") == ["testing"]
+    assert place.columns_of("nightly") == ["testing"]
     place.drop("nightly", "echo other", idempotency_key="n-1", verify="true")
     await place.run()
     assert "same idempotency key" in place.board.errors("nightly.md").read_text()
 
 
-async def test_a_waiting_job_gives_way_to_a_newer_one_with_its_key(place: Place) -> None:
+async def test_a_waiting_job_gives_way_to_a_newer_one_with_its_key(place: FolderHarness) -> None:
     trace = place.folder / "trace"
     place.drop("nightly", f"echo old >> {trace}", idempotency_key="n-1", not_before="1d")
     await place.run()
@@ -107,10 +111,10 @@ async def test_a_waiting_job_gives_way_to_a_newer_one_with_its_key(place: Place)
     assert place.job("newer").stage == "testing"
     first = place.job("nightly")
     assert (first.stage, first.result) == ("cancelled", "superseded")
-    assert place.where("nightly") == ["failed"]
+    assert place.columns_of("nightly") == ["failed"]
 
 
-async def test_a_file_that_is_taken_out_again_is_a_job_no_more(place: Place) -> None:
+async def test_a_file_that_is_taken_out_again_is_a_job_no_more(place: FolderHarness) -> None:
     place.drop("later", "true", not_before="1d")
     await place.run()
     (place.board.column("inbox") / "later.md").unlink()
@@ -118,7 +122,7 @@ async def test_a_file_that_is_taken_out_again_is_a_job_no_more(place: Place) -> 
     assert place.job("later").stage == "cancelled"
 
 
-async def test_the_most_urgent_goes_first_then_the_oldest(place: Place) -> None:
+async def test_the_most_urgent_goes_first_then_the_oldest(place: FolderHarness) -> None:
     trace = place.folder / "trace"
     for name, priority in (("a", "low"), ("b", "medium"), ("c", "medium"), ("d", "critical")):
         place.drop(name, f"echo {name} >> {trace}", priority=priority, verify="true")
@@ -127,7 +131,7 @@ async def test_the_most_urgent_goes_first_then_the_oldest(place: Place) -> None:
     assert trace.read_text().split() == ["d", "b", "c", "a"]
 
 
-async def test_a_promoted_job_goes_before_others_of_its_priority(place: Place) -> None:
+async def test_a_promoted_job_goes_before_others_of_its_priority(place: FolderHarness) -> None:
     trace = place.folder / "trace"
     for name in ("a", "b", "c"):
         place.drop(name, f"echo {name} >> {trace}", verify="true")
@@ -138,7 +142,7 @@ async def test_a_promoted_job_goes_before_others_of_its_priority(place: Place) -
     assert trace.read_text().split() == ["c", "a", "b"]
 
 
-async def test_jobs_with_one_lock_run_one_at_a_time(place: Place) -> None:
+async def test_jobs_with_one_lock_run_one_at_a_time(place: FolderHarness) -> None:
     inside, trace = place.folder / "inside", place.folder / "trace"
     script = f"mkdir {inside} || exit 1; sleep 0.2; rmdir {inside}; echo x >> {trace}"
     for name in ("a", "b", "c"):
@@ -147,7 +151,7 @@ async def test_jobs_with_one_lock_run_one_at_a_time(place: Place) -> None:
     assert trace.read_text() == "x\n" * 3
 
 
-async def test_jobs_without_a_lock_run_side_by_side(place: Place) -> None:
+async def test_jobs_without_a_lock_run_side_by_side(place: FolderHarness) -> None:
     wait = "for i in 1 2 3 4 5 6 7 8 9; do [ -e {} ] && exit 0; sleep 0.2; done; exit 1"
     meet = place.folder
     place.drop("one", f"touch {meet}/one; " + wait.format(meet / "two"), verify="true")
@@ -155,10 +159,10 @@ async def test_jobs_without_a_lock_run_side_by_side(place: Place) -> None:
     assert not (await place.run()).failed
 
 
-async def test_the_records_are_rebuilt_from_the_folders(place: Place) -> None:
+async def test_the_records_are_rebuilt_from_the_folders(place: FolderHarness) -> None:
     place.drop("shipped", "true", verify="true", ship="none", ship_policy="auto")
     place.drop("review", "true")
-    place.drop_work("testing", "echo x > x", verify="true")
+    place.drop_repo_job("testing", "echo x > x", verify="true")
     place.drop("failed", "exit 1")
     place.drop("wrong", "true", prioritty="high")
     place.drop("later", "true", not_before="1d")
@@ -167,7 +171,7 @@ async def test_the_records_are_rebuilt_from_the_folders(place: Place) -> None:
     (place.board.column("building") / "lost.md").write_text(
         "---\nengine: command\nverify: 'true'\n---\ntrue\n"
     )
-    place.queue = place.opened()
+    place.queue = place.reopen()
     await place.run()
     stages = {kept.key: str(kept.job.stage) for kept in place.queue.look().values()}
     assert stages == {
@@ -178,7 +182,7 @@ async def test_the_records_are_rebuilt_from_the_folders(place: Place) -> None:
         "later": "queued",
         "lost": "testing",
     }
-    assert place.story("review") == ["submitted", "rebuilt"]
+    assert place.event_types("review") == ["submitted", "rebuilt"]
     place.act("review", "approve")
     place.act("review", "ship")
     place.act("failed", "requeue")
@@ -186,10 +190,10 @@ async def test_the_records_are_rebuilt_from_the_folders(place: Place) -> None:
     assert told.code == 4
     assert "its commit is not known" in told.err
     await place.run()
-    assert place.where("review") == ["shipped"]
+    assert place.columns_of("review") == ["shipped"]
 
 
-async def test_an_unreadable_record_is_rebuilt(place: Place) -> None:
+async def test_an_unreadable_record_is_rebuilt(place: FolderHarness) -> None:
     place.drop("review", "true")
     await place.run()
     place.board.record("review").write_text("{")
@@ -197,39 +201,41 @@ async def test_an_unreadable_record_is_rebuilt(place: Place) -> None:
     assert place.job("review").stage == "review"
 
 
-async def test_what_a_process_wrote_before_it_died_does_not_count(place: Place) -> None:
+async def test_what_a_process_wrote_before_it_died_does_not_count(place: FolderHarness) -> None:
     place.drop("review", "true")
     await place.run()
-    before = place.story("review")
+    before = place.event_types("review")
     with place.board.events("review").open("a") as events:
         events.write('{"type": "half')
-    assert place.story("review") == before
+    assert place.event_types("review") == before
     place.act("review", "approve")
-    assert place.story("review") == [*before, "review_submitted", "approved"]
+    assert place.event_types("review") == [*before, "review_submitted", "approved"]
 
 
-async def test_a_move_that_a_process_did_not_live_to_make_is_made_up_for(place: Place) -> None:
+async def test_a_move_that_a_process_did_not_live_to_make_is_made_up_for(
+    place: FolderHarness,
+) -> None:
     place.drop("review", "true")
     await place.run()
     place.act("review", "approve")
     (place.board.column("testing") / "review.md").rename(place.board.column("review") / "review.md")
     await place.run()
-    assert place.where("review") == ["testing"]
+    assert place.columns_of("review") == ["testing"]
 
 
-def test_a_folder_is_a_queue_when_it_has_an_inbox_and_its_state(place: Place) -> None:
+def test_a_folder_is_a_queue_when_it_has_an_inbox_and_its_state(place: FolderHarness) -> None:
     assert place.board.exists
     assert not Board(place.folder).exists
 
 
-async def test_one_hostile_file_never_stops_the_others(place: Place) -> None:
+async def test_one_hostile_file_never_stops_the_others(place: FolderHarness) -> None:
     inbox = place.board.column("inbox")
     (inbox / "yaml.md").write_bytes(b'---\nx: "\r\r\r" y: [\n---\nb')
     (inbox / os.fsdecode(b"caf\xe9.md")).write_text("not in UTF-8")
     (inbox / "osc\x1b]52;c;aGk=\x07.md").write_text("---\npriority: [\n---\nx")
     place.drop("good", "true", verify="true")
     done = await place.run()
-    assert place.where("good") == ["testing"]
+    assert place.columns_of("good") == ["testing"]
     assert len(done.invalid) == 3
     assert "not readable as YAML" in place.board.errors("yaml.md").read_text()
     assert "not in UTF-8" in place.board.errors("caf\ufffd.md").read_text()
@@ -241,7 +247,7 @@ async def test_one_hostile_file_never_stops_the_others(place: Place) -> None:
 
 
 async def test_an_error_that_nobody_expected_concerns_one_file(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: FolderHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(data: bytes, *, stem: str | None = None) -> JobFile:
         if stem == "odd":
@@ -252,6 +258,6 @@ async def test_an_error_that_nobody_expected_concerns_one_file(
     place.drop("odd", "true")
     place.drop("good", "true", verify="true")
     await place.run()
-    assert place.where("odd") == ["failed"]
+    assert place.columns_of("odd") == ["failed"]
     assert "IndexError: list index" in place.board.errors("odd.md").read_text()
-    assert place.where("good") == ["testing"]
+    assert place.columns_of("good") == ["testing"]

@@ -3,18 +3,18 @@
 import asyncio
 
 from gigafactory.folder.queue.store import leases_of
-from tests.support.folder_queue import Place
+from tests.support.folder_queue import FolderHarness
 from tests.support.polling import until
 
 
-def ours(place: Place) -> list[str]:
+def ours(place: FolderHarness) -> list[str]:
     return [name for name in place.remote.branches() if name.startswith("aq/")]
 
 
-async def test_branches_of_shipped_jobs_go_and_those_of_others_stay(place: Place) -> None:
-    place.drop_work("done", "echo a > a", verify="true")
-    place.drop_work("waits", "echo b > b", verify="true")
-    place.drop_work("fails", "echo c > c; exit 1")
+async def test_branches_of_shipped_jobs_go_and_those_of_others_stay(place: FolderHarness) -> None:
+    place.drop_repo_job("done", "echo a > a", verify="true")
+    place.drop_repo_job("waits", "echo b > b", verify="true")
+    place.drop_repo_job("fails", "echo c > c; exit 1")
     await place.run()
     place.act("done", "ship")
     await place.run()
@@ -33,8 +33,8 @@ async def test_branches_of_shipped_jobs_go_and_those_of_others_stay(place: Place
     assert (again.out, again.err) == ("", "nothing to remove\n")
 
 
-async def test_a_run_that_goes_on_is_left_alone(place: Place) -> None:
-    place.drop_work("busy", "echo x > x; echo under way; sleep 600")
+async def test_a_run_that_goes_on_is_left_alone(place: FolderHarness) -> None:
+    place.drop_repo_job("busy", "echo x > x; echo under way; sleep 600")
     runner = await place.runner()
     working = asyncio.create_task(runner.run())
     try:
@@ -49,11 +49,11 @@ async def test_a_run_that_goes_on_is_left_alone(place: Place) -> None:
         await working
 
 
-def test_a_folder_that_is_no_queue_is_refused(place: Place) -> None:
+def test_a_folder_that_is_no_queue_is_refused(place: FolderHarness) -> None:
     told = place.shell.aq("gc", "--folder", str(place.folder))
     assert told.code == 3
 
 
-async def test_a_folder_without_work_has_nothing_to_remove(place: Place) -> None:
+async def test_a_folder_without_work_has_nothing_to_remove(place: FolderHarness) -> None:
     told = await asyncio.to_thread(place.shell.aq, "gc", "--json")
     assert told.json() == {"dryRun": False, "swept": [], "notes": [], "bytes": 0}

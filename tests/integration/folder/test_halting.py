@@ -4,11 +4,11 @@ from pathlib import Path
 
 from gigafactory.domain.job.job import Stage
 from gigafactory.folder.queue.halt import halt, halted, lift
-from tests.support.folder_queue import Place
+from tests.support.folder_queue import FolderHarness
 from tests.support.polling import until
 
 
-async def test_nothing_begins_while_a_folder_is_halted(place: Place) -> None:
+async def test_nothing_begins_while_a_folder_is_halted(place: FolderHarness) -> None:
     place.drop("greet", "true")
     halt(place.queue, "user:ada", "bad release")
     assert (await place.run()).taken == ()
@@ -22,15 +22,15 @@ async def test_nothing_begins_while_a_folder_is_halted(place: Place) -> None:
     assert [kept.job.name for kept in (await place.run()).taken] == ["greet"]
 
 
-async def test_a_runner_at_work_goes_on_or_hands_back(place: Place) -> None:
+async def test_a_runner_at_work_goes_on_or_hands_back(place: FolderHarness) -> None:
     place.drop("first", "sleep 60")
     place.drop("second", "true", priority="low")
     with place.shell.start("run") as running:
-        await until(lambda: place.where("first") == ["building"] and bool(place.log("first")))
-        await until(lambda: place.where("second") == ["review"])
+        await until(lambda: place.columns_of("first") == ["building"] and bool(place.log("first")))
+        await until(lambda: place.columns_of("second") == ["review"])
         assert place.shell.aq("halt", "--stop", "-m", "bad release").code == 0
         place.drop("third", "true")
-        await until(lambda: place.where("first") == ["inbox"])
+        await until(lambda: place.columns_of("first") == ["inbox"])
         await until(lambda: place.job("first").lease is None)
         # It is taken in, by a look that could have begun with it.
         await until(place.board.record("third").exists)
@@ -38,7 +38,7 @@ async def test_a_runner_at_work_goes_on_or_hands_back(place: Place) -> None:
     assert place.job("third").stage is Stage.QUEUED
 
 
-def test_people_halt_a_folder_and_see_that_it_is(place: Place, tmp_path: Path) -> None:
+def test_people_halt_a_folder_and_see_that_it_is(place: FolderHarness, tmp_path: Path) -> None:
     shell = place.shell
     said = shell.aq("halt", "-m", "bad release")
     assert (said.code, "is halted" in said.out) == (0, True)

@@ -1,23 +1,25 @@
 """A queue that lies in a git repo: people may commit it, and nothing of ours is in the way."""
 
 from tests.support.factory.git_repo import plain_git
-from tests.support.folder_queue import Place
+from tests.support.folder_queue import FolderHarness
 
 
-def changed(place: Place) -> set[str]:
+def changed(place: FolderHarness) -> set[str]:
     """What git sees as new or changed, file by file."""
     told = plain_git(place.board.root, "status", "--porcelain", "--untracked-files=all")
     return {line[2:].strip() for line in told.splitlines()}
 
 
-def commit(place: Place) -> None:
+def commit(place: FolderHarness) -> None:
     plain_git(place.board.root, "add", "--all")
     plain_git(place.board.root, "-c", "user.name=a", "-c", "user.email=a", "commit", "-m", "so")
 
 
-async def test_git_sees_the_board_and_its_story_and_nothing_that_passes(place: Place) -> None:
+async def test_git_sees_the_board_and_its_story_and_nothing_that_passes(
+    place: FolderHarness,
+) -> None:
     plain_git(place.board.root, "init")
-    place.drop_work("page", "echo x > page", verify="true")
+    place.drop_repo_job("page", "echo x > page", verify="true")
     place.drop("bad", "true", prioritty="high")
     await place.run()
     assert changed(place) == {
@@ -33,9 +35,9 @@ async def test_git_sees_the_board_and_its_story_and_nothing_that_passes(place: P
 
 
 async def test_commits_of_people_need_another_decision_and_are_counted_in_the_run(
-    place: Place,
+    place: FolderHarness,
 ) -> None:
-    place.drop_work("page", "echo x > page", verify="true")
+    place.drop_repo_job("page", "echo x > page", verify="true")
     await place.run()
     checkpoint = place.job("page").checkpoint
     assert checkpoint is not None
@@ -43,11 +45,15 @@ async def test_commits_of_people_need_another_decision_and_are_counted_in_the_ru
     place.act("page", "ship")
     await place.run()
     job = place.job("page")
-    assert (job.stage, job.head, "ship_failed" in place.story("page")) == ("testing", newer, True)
+    assert (job.stage, job.head, "ship_failed" in place.event_types("page")) == (
+        "testing",
+        newer,
+        True,
+    )
     place.act("page", "ship")
     await place.run()
     assert place.remote.text("main", "page") == "y"
-    runs = place.kept("page").runs
+    runs = place.record("page").runs
     assert [(run.step, run.edited_lines) for run in runs] == [
         ("run", 2),
         ("ship", None),
@@ -55,7 +61,7 @@ async def test_commits_of_people_need_another_decision_and_are_counted_in_the_ru
     ]
 
 
-async def test_a_checkout_brings_the_board_back_as_it_was(place: Place) -> None:
+async def test_a_checkout_brings_the_board_back_as_it_was(place: FolderHarness) -> None:
     plain_git(place.board.root, "init")
     place.drop("page", "true", not_before="1d")
     await place.run()
@@ -64,17 +70,17 @@ async def test_a_checkout_brings_the_board_back_as_it_was(place: Place) -> None:
     place.board.record("page").unlink()
     plain_git(place.board.root, "checkout", "--", ".")
     await place.run()
-    assert (place.job("page").stage, place.story("page")) == ("queued", ["submitted"])
+    assert (place.job("page").stage, place.event_types("page")) == ("queued", ["submitted"])
 
 
-async def test_a_job_does_not_see_the_repo_that_its_queue_is_in(place: Place) -> None:
+async def test_a_job_does_not_see_the_repo_that_its_queue_is_in(place: FolderHarness) -> None:
     plain_git(place.board.root, "init")
     place.drop("nosy", "git rev-parse --show-toplevel && exit 1; true", verify="true")
     await place.run()
     assert place.job("nosy").stage == "testing", place.log("nosy")
 
 
-async def test_what_people_ignore_stays_theirs(place: Place) -> None:
+async def test_what_people_ignore_stays_theirs(place: FolderHarness) -> None:
     (place.board.root / ".state" / ".gitignore").write_text("*\n")
     await place.run()
     assert (place.board.root / ".state" / ".gitignore").read_text() == "*\n"

@@ -8,9 +8,9 @@ from typing import Any
 from gigafactory.factory.agent.agent import ExitCondition
 from tests.services.aq import Shell
 from tests.services.fork_server import ForkServer
-from tests.support.factory.fleet_processes import a_far_yard
-from tests.support.factory.local_fleet import Yard, a_yard
-from tests.support.folder_queue import Place
+from tests.support.factory.fleet_processes import a_process_harness
+from tests.support.factory.local_fleet import FactoryHarness, a_local_harness
+from tests.support.folder_queue import FolderHarness
 from tests.support.polling import until
 
 
@@ -19,11 +19,11 @@ def waits_for(sign: Path) -> str:
     return f"until [ -e {sign} ]; do sleep 0.05; done"
 
 
-def a_place(tmp_path: Path) -> Place:
-    return Place(tmp_path / "local")
+def a_place(tmp_path: Path) -> FolderHarness:
+    return FolderHarness(tmp_path / "local")
 
 
-async def comes(place: Place, name: str, stage: str = "testing") -> None:
+async def comes(place: FolderHarness, name: str, stage: str = "testing") -> None:
     """Come back when a local job has come to a stage."""
 
     def there() -> bool:
@@ -33,59 +33,62 @@ async def comes(place: Place, name: str, stage: str = "testing") -> None:
     await until(there)
 
 
-async def the_factory(yard: Yard) -> dict[str, Any]:
-    told: dict[str, Any] = (await yard.people.get("/factories/mac-1")).json()
+async def the_factory(harness: FactoryHarness) -> dict[str, Any]:
+    told: dict[str, Any] = (await harness.api.get("/factories/mac-1")).json()
     return told
 
 
 async def test_a_factory_works_on_its_inbox_beside_the_fleet_s_jobs(tmp_path: Path) -> None:
     place = a_place(tmp_path)
-    async with a_yard(tmp_path) as yard, yard.factory(inbox=place.board.root):
-        place.drop_work("local", "echo here > here.txt", verify="true", ship_policy="auto")
-        job_id = await yard.submit("echo hello > hello.txt")
-        assert (await yard.rests(job_id))["stage"] == "testing"
+    async with a_local_harness(tmp_path) as harness, harness.factory(inbox=place.board.root):
+        place.drop_repo_job("local", "echo here > here.txt", verify="true", ship_policy="auto")
+        job_id = await harness.submit("echo hello > hello.txt")
+        assert (await harness.wait_until_idle(job_id))["stage"] == "testing"
         await comes(place, "local", "shipped")
         assert place.remote.text("main", "here.txt") == "here"
-        assert place.where("local") == ["shipped"]
-        assert {run.factory_id for run in place.kept("local").runs} == {"mac-1"}
+        assert place.columns_of("local") == ["shipped"]
+        assert {run.factory_id for run in place.record("local").runs} == {"mac-1"}
 
 
 async def test_one_machine_has_one_pool_of_seats(tmp_path: Path) -> None:
     place, sign, trace = a_place(tmp_path), tmp_path / "sign", tmp_path / "trace"
-    async with a_yard(tmp_path) as yard, yard.factory(slots=1, inbox=place.board.root):
+    async with (
+        a_local_harness(tmp_path) as harness,
+        harness.factory(slots=1, inbox=place.board.root),
+    ):
         place.drop("local", f"echo local >> {trace}; {waits_for(sign)}", verify="true")
         await until(trace.exists)
 
         async def no_slots() -> bool:
-            return bool((await the_factory(yard))["slots"] == 0)
+            return bool((await the_factory(harness))["slots"] == 0)
 
         await until(no_slots)
-        fleet = await yard.submit(f"echo fleet >> {trace}", repo=None, ship="none")
+        fleet = await harness.submit(f"echo fleet >> {trace}", repo=None, ship="none")
         place.drop("second", f"echo second >> {trace}", verify="true")
         sign.touch()
         await comes(place, "local")
-        assert (await yard.rests(fleet))["stage"] == "testing"
+        assert (await harness.wait_until_idle(fleet))["stage"] == "testing"
         await comes(place, "second")
-        story = await yard.story(fleet)
+        story = await harness.event_types(fleet)
         assert story.count("assigned") == 1
         assert trace.read_text().split() == ["local", "fleet", "second"]
 
         async def one_slot() -> bool:
-            return bool((await the_factory(yard))["slots"] == 1)
+            return bool((await the_factory(harness))["slots"] == 1)
 
         await until(one_slot)
 
 
 async def test_neither_side_starves_the_other(tmp_path: Path) -> None:
     place, trace = a_place(tmp_path), tmp_path / "trace"
-    async with a_yard(tmp_path) as yard:
+    async with a_local_harness(tmp_path) as harness:
         options = {"repo": None, "ship": "none"}
-        ids = [await yard.submit(f"echo fleet >> {trace}", **options) for _ in range(4)]
+        ids = [await harness.submit(f"echo fleet >> {trace}", **options) for _ in range(4)]
         for number in range(4):
             place.drop(f"local-{number}", f"echo local >> {trace}", verify="true")
-        async with yard.factory(slots=1, inbox=place.board.root):
+        async with harness.factory(slots=1, inbox=place.board.root):
             for job_id in ids:
-                await yard.rests(job_id)
+                await harness.wait_until_idle(job_id)
             for number in range(4):
                 await comes(place, f"local-{number}")
     order = trace.read_text().split()
@@ -99,24 +102,24 @@ async def test_cut_off_it_goes_on_with_the_inbox_and_tells_the_rest_afterwards(
 ) -> None:
     place, sign = a_place(tmp_path), tmp_path / "sign"
     async with (
-        a_far_yard(forks, tmp_path, settings={}) as yard,
-        yard.factory(slots=2, inbox=place.board.root),
+        a_process_harness(forks, tmp_path, settings={}) as harness,
+        harness.factory(slots=2, inbox=place.board.root),
     ):
-        told = await yard.submit(f"echo begun; {waits_for(sign)}", repo=None, ship="none")
-        await yard.prints(told, "begun\n")
-        async with yard.lives.dead():
+        told = await harness.submit(f"echo begun; {waits_for(sign)}", repo=None, ship="none")
+        await harness.wait_for_log(told, "begun\n")
+        async with harness.coordinator.killed():
             sign.touch()
             for name in ("one", "two", "three"):
-                place.drop_work(name, f"echo x > {name}.txt", verify="true")
+                place.drop_repo_job(name, f"echo x > {name}.txt", verify="true")
             for name in ("one", "two", "three"):
                 await comes(place, name)
             place.act("one", "ship")
             await comes(place, "one", "shipped")
-        assert (await yard.rests(told))["stage"] == "testing"
-        assert [run["result"] for run in await yard.runs(told)] == ["ok"]
-        later = await yard.submit("echo hello > hello.txt")
-        assert (await yard.rests(later))["stage"] == "testing"
-        assert (await the_factory(yard))["slots"] == 2
+        assert (await harness.wait_until_idle(told))["stage"] == "testing"
+        assert [run["result"] for run in await harness.runs(told)] == ["ok"]
+        later = await harness.submit("echo hello > hello.txt")
+        assert (await harness.wait_until_idle(later))["stage"] == "testing"
+        assert (await the_factory(harness))["slots"] == 2
         assert place.remote.text("main", "one.txt") == "x"
 
 
@@ -124,26 +127,26 @@ async def test_a_factory_that_cannot_join_yet_begins_with_its_inbox(
     forks: ForkServer, tmp_path: Path
 ) -> None:
     place = a_place(tmp_path)
-    async with a_far_yard(forks, tmp_path, settings={}) as yard:
-        await yard.token("mac-1")
-        waiting = await yard.submit("echo hello > hello.txt")
+    async with a_process_harness(forks, tmp_path, settings={}) as harness:
+        await harness.token("mac-1")
+        waiting = await harness.submit("echo hello > hello.txt")
         async with AsyncExitStack() as stack:
-            async with yard.lives.dead():
-                await stack.enter_async_context(yard.factory(inbox=place.board.root))
+            async with harness.coordinator.killed():
+                await stack.enter_async_context(harness.factory(inbox=place.board.root))
                 place.drop("local", "true", verify="true")
                 await comes(place, "local")
-            assert (await yard.rests(waiting))["stage"] == "testing"
-            assert (await the_factory(yard))["online"]
+            assert (await harness.wait_until_idle(waiting))["stage"] == "testing"
+            assert (await the_factory(harness))["online"]
 
 
 async def test_a_signal_ends_a_factory_that_never_could_join(
     forks: ForkServer, tmp_path: Path
 ) -> None:
     place = a_place(tmp_path)
-    async with a_far_yard(forks, tmp_path, settings={}) as yard:
-        data = await yard.enrolled("mac-1")
+    async with a_process_harness(forks, tmp_path, settings={}) as harness:
+        data = await harness.enroll("mac-1")
         settings = {"AQ_DATA": str(data), "AQ_FACTORY_SANDBOX": "none"}
-        async with yard.lives.dead():
+        async with harness.coordinator.killed():
             shell = Shell(place.folder, settings)
             with shell.start("factory", "run", "--inbox", "queue") as process:
                 place.drop("local", "true", verify="true")
@@ -158,15 +161,15 @@ async def test_the_runner_of_a_folder_is_a_factory_when_it_is_told_to(
     forks: ForkServer, tmp_path: Path
 ) -> None:
     place = a_place(tmp_path)
-    async with a_far_yard(forks, tmp_path, settings={}) as yard:
-        data = await yard.enrolled("mac-1")
+    async with a_process_harness(forks, tmp_path, settings={}) as harness:
+        data = await harness.enroll("mac-1")
         settings = {"AQ_DATA": str(data), "AQ_FACTORY_SANDBOX": "none", "AQ_FLEET": "1"}
-        shell = Shell(place.folder, settings | {"AQ_FLEET_REPO_BASE": str(yard.folder)})
+        shell = Shell(place.folder, settings | {"AQ_FLEET_REPO_BASE": str(harness.folder)})
         place.drop("local", "true", verify="true")
-        distant = await yard.submit("echo hello > hello.txt")
+        distant = await harness.submit("echo hello > hello.txt")
         with shell.start("run", "queue") as process:
             await comes(place, "local")
-            assert (await yard.rests(distant))["stage"] == "testing"
+            assert (await harness.wait_until_idle(distant))["stage"] == "testing"
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=30)
             assert process.returncode == 0
@@ -174,19 +177,24 @@ async def test_the_runner_of_a_folder_is_a_factory_when_it_is_told_to(
 
 async def test_draining_ends_both_and_asked_again_hands_both_back(tmp_path: Path) -> None:
     place, sign = a_place(tmp_path), tmp_path / "sign"
-    async with a_yard(tmp_path) as yard, yard.factory(slots=2, inbox=place.board.root) as agent:
-        place.drop_work("local", f"echo half > half; echo begun; {waits_for(sign)}", verify="true")
-        fleet = await yard.submit(f"echo begun; {waits_for(sign)}")
-        await yard.prints(fleet, "begun\n")
+    async with (
+        a_local_harness(tmp_path) as harness,
+        harness.factory(slots=2, inbox=place.board.root) as agent,
+    ):
+        place.drop_repo_job(
+            "local", f"echo half > half; echo begun; {waits_for(sign)}", verify="true"
+        )
+        fleet = await harness.submit(f"echo begun; {waits_for(sign)}")
+        await harness.wait_for_log(fleet, "begun\n")
         await until(lambda: bool(place.queue.look()) and "begun\n" in place.log("local"))
         agent.drain()
         place.drop("late", "true", verify="true")
         agent.drain()
         await comes(place, "local", "queued")
-        await yard.rests(fleet, at="queued")
+        await harness.wait_until_idle(fleet, at="queued")
         assert place.job("local").result == "released"
         assert place.job("local").checkpoint is not None
-        assert place.where("late") == ["inbox"]
+        assert place.columns_of("late") == ["inbox"]
 
 
 async def test_the_job_limit_also_counts_jobs_from_the_inbox(tmp_path: Path) -> None:
@@ -194,8 +202,8 @@ async def test_the_job_limit_also_counts_jobs_from_the_inbox(tmp_path: Path) -> 
     for name in ("one", "two", "three"):
         place.drop(name, "true", verify="true")
     async with (
-        a_yard(tmp_path) as yard,
-        yard.factory(ends=ExitCondition(jobs_max=2), inbox=place.board.root) as agent,
+        a_local_harness(tmp_path) as harness,
+        harness.factory(ends=ExitCondition(jobs_max=2), inbox=place.board.root) as agent,
     ):
         await until(lambda: agent.job_limit_reached)
         await comes(place, "one")

@@ -5,7 +5,7 @@ import json
 import os
 import signal
 
-from tests.support.folder_queue import Place
+from tests.support.folder_queue import FolderHarness
 from tests.support.polling import until
 
 JOBS = 20
@@ -19,7 +19,7 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-async def test_two_runners_on_one_folder_take_every_job_once(place: Place) -> None:
+async def test_two_runners_on_one_folder_take_every_job_once(place: FolderHarness) -> None:
     trace = place.folder / "trace"
     for number in range(JOBS):
         place.drop(f"job-{number}", f"echo {number} >> {trace}", verify="true")
@@ -39,9 +39,11 @@ async def test_two_runners_on_one_folder_take_every_job_once(place: Place) -> No
     assert [p.name for p in place.board.column("building").iterdir()] == [".gitignore"]
 
 
-async def test_what_a_killed_runner_left_goes_on_from_its_checkpoint_once(place: Place) -> None:
+async def test_what_a_killed_runner_left_goes_on_from_its_checkpoint_once(
+    place: FolderHarness,
+) -> None:
     going = place.folder / "going"
-    place.drop_work(
+    place.drop_repo_job(
         "long",
         "if [ ! -e half ]; then echo x > half; echo half; sleep 600; fi\n"
         f"if [ ! -e {going} ]; then echo $$ > {going}.new; mv {going}.new {going}; sleep 600; fi\n"
@@ -63,22 +65,24 @@ async def test_what_a_killed_runner_left_goes_on_from_its_checkpoint_once(place:
         second.send_signal(signal.SIGKILL)
         second.wait(timeout=30)
     script = int(going.read_text())
-    assert place.where("long") == ["building"]
+    assert place.columns_of("long") == ["building"]
     assert is_alive(script), "it was not stopped"
     recovered = [shell.aq("recover", "--json").json() for _ in range(2)]
     assert [len(told["recovered"]) for told in recovered] == [1, 0]  # type: ignore[index]
     # It may take a moment until the process is reaped.
     await until(lambda: not is_alive(script))
-    assert place.where("long") == ["inbox"]
+    assert place.columns_of("long") == ["inbox"]
     assert shell.aq("run", "--once").code == 0
     job = place.job("long")
     assert (job.stage, job.result, job.attempts, job.runs) == ("testing", "ok", 0, 3)
     assert place.remote.text(job.head or "", "half") == "x"
     assert place.remote.text(job.head or "", "whole") == "done"
-    assert place.story("long").count("lease_expired") == 1
+    assert place.event_types("long").count("lease_expired") == 1
 
 
-async def test_a_pid_that_now_belongs_to_another_process_counts_as_dead(place: Place) -> None:
+async def test_a_pid_that_now_belongs_to_another_process_counts_as_dead(
+    place: FolderHarness,
+) -> None:
     place.drop("orphan", f"[ -e {place.folder}/go ] || sleep 600", verify="true")
     with place.shell.start("run") as runner:
         await until(lambda: bool(place.queue.look()) and place.job("orphan").stage == "building")
@@ -96,10 +100,10 @@ async def test_a_pid_that_now_belongs_to_another_process_counts_as_dead(place: P
         await other.wait()
     job = place.job("orphan")
     assert (job.stage, job.runs) == ("testing", 2)
-    assert place.story("orphan").count("lease_expired") == 1
+    assert place.event_types("orphan").count("lease_expired") == 1
 
 
-async def test_a_job_that_kills_its_runner_again_and_again_is_poison(place: Place) -> None:
+async def test_a_job_that_kills_its_runner_again_and_again_is_poison(place: FolderHarness) -> None:
     place.drop("poison", "sleep 600")
     for _ in range(3):
         with place.shell.start("run") as runner:
@@ -107,7 +111,7 @@ async def test_a_job_that_kills_its_runner_again_and_again_is_poison(place: Plac
                 lambda: (
                     bool(place.queue.look())
                     and place.job("poison").stage == "building"
-                    and place.job("poison").lost == len(place.kept("poison").runs) - 1
+                    and place.job("poison").lost == len(place.record("poison").runs) - 1
                 )
             )
             runner.send_signal(signal.SIGKILL)
@@ -115,16 +119,16 @@ async def test_a_job_that_kills_its_runner_again_and_again_is_poison(place: Plac
         assert place.shell.aq("recover").code == 0
     job = place.job("poison")
     assert (job.stage, job.result) == ("dead_letter", "poison")
-    assert place.where("poison") == ["failed"]
+    assert place.columns_of("poison") == ["failed"]
 
 
-async def test_a_cancelled_run_stops(place: Place) -> None:
+async def test_a_cancelled_run_stops(place: FolderHarness) -> None:
     place.drop("long", "echo under way; sleep 600", lock="one")
     place.drop("next", "true", lock="one", verify="true")
     with place.shell.start("run") as runner:
         await until(lambda: bool(place.queue.look()) and "under way\n" in place.log("long"))
         assert place.shell.aq("cancel", "long").code == 0
-        assert place.where("long") == ["failed"]
+        assert place.columns_of("long") == ["failed"]
         await until(lambda: place.job("next").stage == "testing")
         runner.send_signal(signal.SIGTERM)
         runner.communicate(timeout=30)

@@ -12,8 +12,8 @@ from gigafactory.wiring.folder_process import open_runner
 from tests.services import shared
 from tests.services.aq import Shell
 from tests.services.emulate import OWNER, TOKEN
-from tests.support.factory.github_repo import HOST, Hub
-from tests.support.folder_queue import ENVIRON, Place
+from tests.support.factory.github_repo import HOST, GitHubRepo
+from tests.support.folder_queue import ENVIRON, FolderHarness
 
 PROFILE = """\
 ---
@@ -24,14 +24,14 @@ You are careful.
 """
 
 
-def a_profile(place: Place, name: str, verify: str) -> Path:
+def a_profile(place: FolderHarness, name: str, verify: str) -> Path:
     place.board.profiles.mkdir(exist_ok=True)
     file = place.board.profiles / f"{name}.md"
     file.write_text(PROFILE.format(name=name, verify=verify))
     return file
 
 
-async def test_a_folder_has_profiles_of_its_own_over_the_shipped_ones(place: Place) -> None:
+async def test_a_folder_has_profiles_of_its_own_over_the_shipped_ones(place: FolderHarness) -> None:
     a_profile(place, "qa", "echo ours")
     a_profile(place, "cook", "echo soup")
     place.drop("one", "true", profile="qa")
@@ -41,11 +41,11 @@ async def test_a_folder_has_profiles_of_its_own_over_the_shipped_ones(place: Pla
     assert "ours\n" in place.log("one")
     assert "soup\n" in place.log("two")
     assert [place.job(n).profile for n in ("one", "two", "three")] == ["qa@2", "cook@1", "qa@1"]
-    assert b"You are careful." in bytes(place.kept("one").manifest)
-    assert b"You are careful." not in bytes(place.kept("three").manifest)
+    assert b"You are careful." in bytes(place.record("one").manifest)
+    assert b"You are careful." not in bytes(place.record("three").manifest)
 
 
-async def test_a_changed_profile_is_a_new_version_and_changes_no_job(place: Place) -> None:
+async def test_a_changed_profile_is_a_new_version_and_changes_no_job(place: FolderHarness) -> None:
     a_profile(place, "cook", "echo soup")
     place.drop("early", "true", profile="cook", not_before="1d")
     await place.run()
@@ -60,7 +60,7 @@ async def test_a_changed_profile_is_a_new_version_and_changes_no_job(place: Plac
     assert "soup\n" in place.log("old")
 
 
-async def test_a_profile_that_is_none_refuses_the_jobs_that_name_it(place: Place) -> None:
+async def test_a_profile_that_is_none_refuses_the_jobs_that_name_it(place: FolderHarness) -> None:
     a_profile(place, "cook", "echo soup").write_text("---\nname: cook\nsmell: good\n---\n")
     place.drop("one", "true", profile="cook")
     place.drop("two", "true", profile="qa", verify="true")
@@ -76,12 +76,12 @@ async def test_a_profile_that_is_none_refuses_the_jobs_that_name_it(place: Place
 
 
 async def test_what_changes_a_protected_path_is_looked_at_and_shipped_by_people(
-    place: Place,
+    place: FolderHarness,
 ) -> None:
     place.settings = FolderSettings(protected_paths=("ci/**",))
     options = {"verify": "true", "ship_policy": "auto"}
-    place.drop_work("guarded", "mkdir ci; echo x > ci/build", **options)
-    place.drop_work("free", "echo x > free", **options)
+    place.drop_repo_job("guarded", "mkdir ci; echo x > ci/build", **options)
+    place.drop_repo_job("free", "echo x > free", **options)
     await place.run()
     job = place.job("guarded")
     assert (job.stage, job.flags) == ("review", ("protected_path",))
@@ -94,13 +94,13 @@ async def test_what_changes_a_protected_path_is_looked_at_and_shipped_by_people(
     assert place.remote.text("main", "ci/build") == "x"
 
 
-def test_a_folder_s_settings_count_wherever_they_are_asked_for(place: Place) -> None:
+def test_a_folder_s_settings_count_wherever_they_are_asked_for(place: FolderHarness) -> None:
     (place.board.root / "aq.toml").write_text('[folder]\nprotected-paths = ["*.lock"]\n')
-    place.drop_work("guarded", "echo x > uv.lock", verify="true")
+    place.drop_repo_job("guarded", "echo x > uv.lock", verify="true")
     elsewhere = Shell(place.folder, place.shell.environ)
     told = elsewhere.aq("run", "--once", "queue")
     assert told.code == 0, told.err
-    assert place.where("guarded") == ["review"]
+    assert place.columns_of("guarded") == ["review"]
     (place.board.root / "aq.toml").write_text("[folder]\nprotectted-paths = []\n")
     wrong = elsewhere.aq("run", "--once", "queue")
     assert wrong.code == 1
@@ -108,16 +108,16 @@ def test_a_folder_s_settings_count_wherever_they_are_asked_for(place: Place) -> 
 
 
 async def test_a_job_of_a_folder_ships_through_the_forge_of_its_repo(
-    place: Place, services: Path
+    place: FolderHarness, services: Path
 ) -> None:
     headers = {"Authorization": f"Bearer {TOKEN}"}
     address = shared.address(services, "emulate")
     async with httpx.AsyncClient(base_url=address, headers=headers) as http:
-        hub = Hub(http)
+        hub = GitHubRepo(http)
         await hub.create()
         place.drop("hello", "true", repo="notes", verify="true")
         await (await place.runner(wanted=lambda _: False)).run(once=True)
-        kept = place.kept("hello")
+        kept = place.record("hello")
         branch = f"aq/job/{kept.job.id}"
         commit = await hub.push(branch, await hub.commit_of("main"))
         work = Checkpoint(branch=branch, commit=commit, factory_id="this")
@@ -131,7 +131,7 @@ async def test_a_job_of_a_folder_ships_through_the_forge_of_its_repo(
             forges={HOST: ForgeSettings(token_env="HUB_TOKEN", api=hub.api)},
         )
         environ = ENVIRON | {"HUB_TOKEN": TOKEN}
-        runner = await open_runner(settings, place.opened(), environ=environ)
+        runner = await open_runner(settings, place.reopen(), environ=environ)
         await runner.run(once=True)
-        assert place.where("hello") == ["shipped"], place.job("hello").reason
+        assert place.columns_of("hello") == ["shipped"], place.job("hello").reason
         assert [pull["merged_at"] is not None for pull in await hub.pulls()] == [True]

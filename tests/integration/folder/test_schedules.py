@@ -4,19 +4,19 @@ import shutil
 from datetime import timedelta
 
 from gigafactory.folder.queue.record import JobRecord
-from tests.support.folder_queue import Place
+from tests.support.folder_queue import FolderHarness
 
 DAY = timedelta(days=1)
 REPORT = {"schedule": "0 3 * * *", "verify": "true", "ship": "none"}
 
 
-def copies(place: Place) -> list[JobRecord]:
+def copies(place: FolderHarness) -> list[JobRecord]:
     """The copies of the template, the oldest first."""
     made = [k for k in place.queue.look().values() if k.key.startswith("nightly-")]
     return sorted(made, key=lambda kept: kept.job.id)
 
 
-async def test_a_template_waits_and_submits_a_copy_at_each_tick(place: Place) -> None:
+async def test_a_template_waits_and_submits_a_copy_at_each_tick(place: FolderHarness) -> None:
     place.drop("nightly", "echo words", **REPORT, ship_policy="auto")
     await place.run()
     template = place.job("nightly")
@@ -24,24 +24,24 @@ async def test_a_template_waits_and_submits_a_copy_at_each_tick(place: Place) ->
     assert "runs a copy at" in place.shell.aq("status").out
     due = template.not_before
     assert due is not None
-    place.clock.leap(due - place.clock.now())
+    place.clock.advance(due - place.clock.now())
     await place.run()
     (copy,) = copies(place)
     assert copy.job.name == f"nightly-{due:%Y%m%d}-0300"
     assert (copy.job.stage, copy.job.terms.schedule) == ("shipped", None)
-    assert place.where(copy.key) == ["shipped"]
+    assert place.columns_of(copy.key) == ["shipped"]
     assert "words\n" in place.log(copy.key)
     assert place.job("nightly").not_before == due + DAY
-    assert place.story("nightly") == ["submitted", "ticked"]
-    place.clock.leap(DAY)
+    assert place.event_types("nightly") == ["submitted", "ticked"]
+    place.clock.advance(DAY)
     await place.run()
     assert len(copies(place)) == 2
 
 
-async def test_what_was_missed_is_made_up_for_once(place: Place) -> None:
+async def test_what_was_missed_is_made_up_for_once(place: FolderHarness) -> None:
     place.drop("nightly", "true", **REPORT, ship_policy="auto")
     await place.run()
-    place.clock.leap(5 * DAY)
+    place.clock.advance(5 * DAY)
     await place.run()
     assert len(copies(place)) == 1
     due = place.job("nightly").not_before
@@ -49,41 +49,43 @@ async def test_what_was_missed_is_made_up_for_once(place: Place) -> None:
     assert place.clock.now() < due <= place.clock.now() + DAY
 
 
-async def test_a_tick_is_skipped_while_the_last_copy_is_not_done(place: Place) -> None:
+async def test_a_tick_is_skipped_while_the_last_copy_is_not_done(place: FolderHarness) -> None:
     place.drop("nightly", "true", **REPORT)
     await place.run()
     for _ in range(2):
-        place.clock.leap(DAY)
+        place.clock.advance(DAY)
         await place.run()
     (copy,) = copies(place)
     assert copy.job.stage == "testing"
-    assert place.story("nightly") == ["submitted", "ticked", "tick_skipped"]
+    assert place.event_types("nightly") == ["submitted", "ticked", "tick_skipped"]
     # An edit of the template forgets nothing of it.
     place.drop("nightly", "echo other", **REPORT)
-    place.clock.leap(DAY)
+    place.clock.advance(DAY)
     await place.run()
     assert len(copies(place)) == 1
 
 
-async def test_a_template_ends_when_its_file_is_taken_away(place: Place) -> None:
+async def test_a_template_ends_when_its_file_is_taken_away(place: FolderHarness) -> None:
     place.drop("nightly", "true", **REPORT)
     await place.run()
     (place.board.column("inbox") / "nightly.md").unlink()
-    place.clock.leap(DAY)
+    place.clock.advance(DAY)
     await place.run()
     assert place.job("nightly").stage == "cancelled"
     assert copies(place) == []
 
 
-async def test_a_copy_is_a_job_like_any_other_when_what_was_known_is_lost(place: Place) -> None:
+async def test_a_copy_is_a_job_like_any_other_when_what_was_known_is_lost(
+    place: FolderHarness,
+) -> None:
     place.drop("nightly", "echo words", **REPORT)
     await place.run()
-    place.clock.leap(DAY)
+    place.clock.advance(DAY)
     await (await place.runner(wanted=lambda _: False)).run(once=True)
     (copy,) = copies(place)
-    assert place.where(copy.key) == ["inbox"]
+    assert place.columns_of(copy.key) == ["inbox"]
     shutil.rmtree(place.board.state)
-    place.queue = place.opened()
+    place.queue = place.reopen()
     await place.run()
     assert place.job(copy.key).stage == "testing"
     assert place.job("nightly").stage == "blocked"

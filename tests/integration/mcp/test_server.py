@@ -13,7 +13,7 @@ from mcp import MCPError
 from gigafactory.domain.tenancy.access import Role
 from tests.integration.api.workers.test_job_tokens import token_for
 from tests.support.api_server import Server, Worker, a_server
-from tests.support.jobs_api import a_child, a_roadmap, submitted
+from tests.support.jobs_api import a_child, a_roadmap, submit_job
 from tests.support.mcp_client import Tools, an_agent, an_agent_with_aq
 
 URL = "http://127.0.0.1:1"
@@ -77,21 +77,21 @@ async def test_a_job_is_submitted_and_followed_to_its_review(
 ) -> None:
     async with a_person(server, product) as ann:
         entry = {"name": "greet", "engine": "claude", "body": "# Say hello\nWrite hello.txt."}
-        taken = (await ann.told("submit_job", job=entry))["job"]
+        taken = (await ann.call_ok("submit_job", job=entry))["job"]
         assert (taken["name"], taken["title"]) == ("greet", "Say hello")
         grant = await worker.granted()
         assert grant["bodyMd"] == entry["body"]
         chunk = f"/jobs/{grant['job']['id']}/logs?leaseEpoch={grant['leaseEpoch']}&offset=0"
         await worker.http.post(chunk, content="at work — \x1b]52;c;x\x07here\n".encode())
         await worker.report(grant, stage="building")
-        told = await ann.told("job_status", job="greet")
+        told = await ann.call_ok("job_status", job="greet")
         assert (told["job"]["stage"], told["newestRun"]["number"]) == ("building", 1)
-        log = await ann.told("read_log", job="greet")
+        log = await ann.call_ok("read_log", job="greet")
         assert log["text"] == "at work — here\n"
         await worker.report(
             grant, stage="review", result="ok", verify={"passed": True, "output": "x" * 50_000}
         )
-        told = await ann.told("job_status", job=taken["id"], waitSeconds=1)
+        told = await ann.call_ok("job_status", job=taken["id"], waitSeconds=1)
         assert (told["job"]["stage"], told["job"]["result"]) == ("review", "ok")
         assert told["newestRun"]["verify"]["passed"] is True
         assert len(told["newestRun"]["verify"]["output"]) == 2_000
@@ -101,15 +101,15 @@ async def test_a_waiting_caller_learns_of_the_next_stage(
     server: Server, worker: Worker, product: str, tmp_path: Path
 ) -> None:
     async with a_person(server, product) as ann:
-        await ann.told("submit_job", job={"name": "greet", "body": "x", "notBefore": "1h"})
-        waits = await ann.told("job_status", job="greet")
+        await ann.call_ok("submit_job", job={"name": "greet", "body": "x", "notBefore": "1h"})
+        waits = await ann.call_ok("job_status", job="greet")
         assert waits["waitsFor"]
-        other = await ann.told("submit_job", job={"name": "other", "body": "x"})
+        other = await ann.call_ok("submit_job", job={"name": "other", "body": "x"})
         grant = await worker.granted()
         assert grant["job"]["id"] == other["job"]["id"]
         await worker.report(grant, stage="building")
         await worker.report(grant, stage="review", result="ok")
-        told = await ann.told("job_status", job="other", waitSeconds=1)
+        told = await ann.call_ok("job_status", job="other", waitSeconds=1)
         assert told["job"]["stage"] == "review"
 
 
@@ -119,11 +119,11 @@ async def test_a_request_that_is_sent_again_under_its_key_makes_nothing_twice(
     async with a_person(server, product) as ann:
         entry = {"body": "# Say hello"}
         first, second = [
-            (await ann.told("submit_job", job=entry, key="greeting-1"))["job"]["id"]
+            (await ann.call_ok("submit_job", job=entry, key="greeting-1"))["job"]["id"]
             for _ in range(2)
         ]
         assert first == second
-        listed = await ann.told("list_jobs")
+        listed = await ann.call_ok("list_jobs")
         assert [job["id"] for job in listed["jobs"]] == [first]
 
 
@@ -131,20 +131,20 @@ async def test_a_list_and_a_plan_come_a_page_at_a_time(
     server: Server, admin: httpx.AsyncClient, product: str, tmp_path: Path
 ) -> None:
     async with a_person(server, product) as ann:
-        roadmap = await submitted(admin, a_roadmap(a_child("first")))
+        roadmap = await submit_job(admin, a_roadmap(a_child("first")))
         children = [{"name": f"step-{n:03}", "body": "x", "deps": ["first"]} for n in range(60)]
-        taken = await ann.told("hand_in_plan", parent="roadmap", children=children)
+        taken = await ann.call_ok("hand_in_plan", parent="roadmap", children=children)
         assert (taken["taken"], len(taken["jobs"]), taken["more"]) == (60, 50, True)
-        page = await ann.told("plan_status", composite=roadmap["id"])
-        rest = await ann.told("plan_status", composite="roadmap", after=page["nextAfter"])
+        page = await ann.call_ok("plan_status", composite=roadmap["id"])
+        rest = await ann.call_ok("plan_status", composite="roadmap", after=page["nextAfter"])
         names = [job["name"] for job in (*page["jobs"], *rest["jobs"])]
         assert names == ["roadmap", "first", *(child["name"] for child in children)]
         assert (len(page["jobs"]), rest["nextAfter"]) == (50, None)
         assert page["rollup"]["total"] == 61
-        blocked = await ann.told("plan_status", composite="roadmap", stage="blocked", limit=200)
+        blocked = await ann.call_ok("plan_status", composite="roadmap", stage="blocked", limit=200)
         assert len(blocked["jobs"]) == 60
-        few = await ann.told("list_jobs", limit=2)
-        more = await ann.told("list_jobs", limit=100, cursor=None)
+        few = await ann.call_ok("list_jobs", limit=2)
+        more = await ann.call_ok("list_jobs", limit=100, cursor=None)
         assert few["nextCursor"]
         assert len(more["jobs"]) == 62
 
@@ -153,19 +153,19 @@ async def test_a_log_is_read_in_parts_that_cut_no_letter(
     server: Server, worker: Worker, product: str, tmp_path: Path
 ) -> None:
     async with a_person(server, product) as ann:
-        await ann.told("submit_job", job={"name": "greet", "body": "x"})
+        await ann.call_ok("submit_job", job={"name": "greet", "body": "x"})
         grant = await worker.granted()
         text = "grüße, 世界 🙂\n" * 20
         chunk = f"/jobs/{grant['job']['id']}/logs?leaseEpoch={grant['leaseEpoch']}&offset=0"
         await worker.http.post(chunk, content=text.encode())
         found, offset = "", 0
         while offset < len(text.encode()):
-            part = await ann.told("read_log", job="greet", offset=offset, limit=47)
+            part = await ann.call_ok("read_log", job="greet", offset=offset, limit=47)
             assert part["offset"] == offset
             found, offset = found + part["text"], part["nextOffset"]
         assert found == text
         for limit in range(5, 10):
-            tail = await ann.told("read_log", job="greet", limit=limit)
+            tail = await ann.call_ok("read_log", job="greet", limit=limit)
             assert tail["text"]
             assert text.endswith(tail["text"])
             assert tail["nextOffset"] == len(text.encode())
@@ -208,38 +208,38 @@ async def test_bad_input_is_answered_with_what_is_wrong_and_nothing_is_stored(
 ) -> None:
     async with a_person(server, product) as ann:
         for tool, arguments, code, words in BAD:
-            found, said = await ann.refused(tool, **arguments)
+            found, said = await ann.call_refused(tool, **arguments)
             assert found == code, (tool, arguments, said)
             assert words in said, (tool, arguments)
         with pytest.raises(MCPError, match="unknown tool 'ship_it'; available: submit_job"):
             await ann.call("ship_it")
-        assert (await ann.told("list_jobs"))["jobs"] == []
+        assert (await ann.call_ok("list_jobs"))["jobs"] == []
     assert (await admin.get("/jobs")).json()["jobs"] == []
 
 
 async def test_a_plan_with_a_cycle_is_refused_whole(
     server: Server, admin: httpx.AsyncClient, product: str, tmp_path: Path
 ) -> None:
-    await submitted(admin, a_roadmap(a_child("first")))
+    await submit_job(admin, a_roadmap(a_child("first")))
     async with a_person(server, product) as ann:
         circle = [
             {"name": "hen", "body": "x", "deps": ["egg"]},
             {"name": "egg", "body": "x", "deps": ["hen"]},
         ]
-        code, said = await ann.refused("hand_in_plan", parent="roadmap", children=circle)
+        code, said = await ann.call_refused("hand_in_plan", parent="roadmap", children=circle)
         assert code == "cycle"
         assert "hen" in said
-        assert len((await ann.told("plan_status", composite="roadmap"))["jobs"]) == 2
+        assert len((await ann.call_ok("plan_status", composite="roadmap"))["jobs"]) == 2
 
 
 async def test_a_token_does_what_its_role_may(server: Server, product: str, tmp_path: Path) -> None:
     async with a_person(server, product, Role.VIEWER) as eve:
-        code, said = await eve.refused("submit_job", job={"body": "x"})
+        code, said = await eve.call_refused("submit_job", job={"body": "x"})
         assert code == "forbidden"
         assert "user:ann has role viewer; submit needs one of" in said
-        assert (await eve.told("list_jobs"))["jobs"] == []
+        assert (await eve.call_ok("list_jobs"))["jobs"] == []
     async with an_agent(server.url, "gfo_guessed-secret") as anonymous:
-        code, said = await anonymous.refused("list_jobs")
+        code, said = await anonymous.call_refused("list_jobs")
         assert code == "unauthenticated"
         assert "guessed" not in said
 
@@ -247,29 +247,29 @@ async def test_a_token_does_what_its_role_may(server: Server, product: str, tmp_
 async def test_the_agent_of_a_job_plans_for_its_own_composite_alone(
     server: Server, admin: httpx.AsyncClient, worker: Worker, tmp_path: Path
 ) -> None:
-    roadmap = await submitted(admin, a_roadmap(a_child("first")))
+    roadmap = await submit_job(admin, a_roadmap(a_child("first")))
     async with at_work(server, worker, tmp_path) as (agent, grant):
         listed = [tool.name for tool in (await agent.client.list_tools()).tools]
         assert "list_jobs" not in listed
-        child = (await agent.told("submit_job", job={"name": "second", "body": "x"}))["job"]
+        child = (await agent.call_ok("submit_job", job={"name": "second", "body": "x"}))["job"]
         assert child["parentId"] == roadmap["id"]
         plan = [{"name": "third", "body": "x", "deps": ["second"]}]
-        taken = await agent.told("hand_in_plan", children=plan)
+        taken = await agent.call_ok("hand_in_plan", children=plan)
         assert [job["stage"] for job in taken["jobs"]] == ["blocked"]
-        told = await agent.told("plan_status")
+        told = await agent.call_ok("plan_status")
         assert [job["name"] for job in told["jobs"]] == ["roadmap", "first", "second", "third"]
-        assert (await agent.told("job_status", job="third"))["job"]["stage"] == "blocked"
-        await submitted(admin, a_roadmap(a_child("theirs"), name="other"))
+        assert (await agent.call_ok("job_status", job="third"))["job"]["stage"] == "blocked"
+        await submit_job(admin, a_roadmap(a_child("theirs"), name="other"))
         for refused in (
-            await agent.refused("submit_job", job={"body": "x"}, parent="other"),
-            await agent.refused("job_status", job="theirs"),
-            await agent.refused("read_log", job="theirs"),
-            await agent.refused("plan_status", composite="other"),
+            await agent.call_refused("submit_job", job={"body": "x"}, parent="other"),
+            await agent.call_refused("job_status", job="theirs"),
+            await agent.call_refused("read_log", job="theirs"),
+            await agent.call_refused("plan_status", composite="other"),
         ):
             assert refused[0] == "not_found"
         await worker.report(grant, stage="building")
         await worker.report(grant, stage="review", result="ok")
-        code, said = await agent.refused("submit_job", job={"name": "late", "body": "x"})
+        code, said = await agent.call_refused("submit_job", job={"name": "late", "body": "x"})
         assert code == "unauthenticated"
         assert "which has ended" in said
 
@@ -277,9 +277,9 @@ async def test_the_agent_of_a_job_plans_for_its_own_composite_alone(
 async def test_the_agent_of_a_job_without_a_composite_has_nothing_to_add_to(
     server: Server, admin: httpx.AsyncClient, worker: Worker, tmp_path: Path
 ) -> None:
-    await submitted(admin, {"manifest": {"name": "alone"}, "body": "x"})
+    await submit_job(admin, {"manifest": {"name": "alone"}, "body": "x"})
     async with at_work(server, worker, tmp_path) as (agent, _):
-        code, said = await agent.refused("submit_job", job={"body": "x"})
+        code, said = await agent.call_refused("submit_job", job={"body": "x"})
         assert code == "forbidden"
         assert "its job is part of no composite" in said
 
@@ -288,7 +288,7 @@ async def test_a_coordinator_that_is_away_is_said_so_and_asked_again(tmp_path: P
     token = "gfo_a-secret-of-somebody"
     async with an_agent_with_aq(tmp_path, "--url", URL, AQ_FLEET_TOKEN=token) as agent:
         for _ in range(2):
-            code, said = await agent.refused("job_status", job="greet")
+            code, said = await agent.call_refused("job_status", job="greet")
             assert code == "unreachable"
             assert f"cannot reach {URL}" in said
             assert "try again later" in said
@@ -300,11 +300,11 @@ async def test_many_calls_at_once_do_not_wait_for_each_other(
     server: Server, product: str, tmp_path: Path
 ) -> None:
     async with a_person(server, product) as ann:
-        await ann.told("submit_job", job={"name": "greet", "body": "x"})
-        patient = asyncio.create_task(ann.told("job_status", job="greet", waitSeconds=50))
-        quick = await asyncio.gather(*(ann.told("list_jobs") for _ in range(20)))
+        await ann.call_ok("submit_job", job={"name": "greet", "body": "x"})
+        patient = asyncio.create_task(ann.call_ok("job_status", job="greet", waitSeconds=50))
+        quick = await asyncio.gather(*(ann.call_ok("list_jobs") for _ in range(20)))
         assert {len(page["jobs"]) for page in quick} == {1}
         assert not patient.done()
         patient.cancel()
         await asyncio.wait([patient])
-        assert (await ann.told("job_status", job="greet"))["job"]["name"] == "greet"
+        assert (await ann.call_ok("job_status", job="greet"))["job"]["name"] == "greet"

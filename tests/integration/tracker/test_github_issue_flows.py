@@ -81,23 +81,23 @@ async def test_an_issue_becomes_a_job_and_is_closed_when_that_is_shipped(
 ) -> None:
     number = await repo.file("Say hello", "agent:run", "priority:high", body="In French.")
     await repo.file("Leave me alone", "bug")
-    await hub.look()
+    await hub.import_tickets()
     [job] = await jobs(hub)
     assert (job["title"], job["priority"]) == ("Say hello", "high")
     assert job["repo"] == repo.slug.partition("/")[2]
-    await hub.tell()
+    await hub.update_tickets()
     assert await repo.issue(number) == ("open", {"agent:run", "priority:high", "fleet:queued"})
     async with hub.server.client(product="web") as client:
         body = {"manifest": {"name": "x"}, "body": "x"}
         assert (await client.post("/jobs", json=body)).status_code == 201
         await client.post(f"/jobs/{job['id']}/actions/cancel", json={"reason": "not now"})
-        await hub.tell()
+        await hub.update_tickets()
         assert await repo.issue(number) == (
             "open",
             {"agent:run", "priority:high", "fleet:cancelled", "needs-triage"},
         )
         await client.post(f"/jobs/{job['id']}/actions/requeue", json={})
-        await hub.tell()
+        await hub.update_tickets()
         assert await repo.issue(number) == ("open", {"agent:run", "priority:high", "fleet:queued"})
     assert await repo.openings(number) == ["Cancelled"]
 
@@ -106,7 +106,7 @@ async def test_shipped_work_closes_its_issue_as_completed(hub: Fleet, repo: Repo
     from tests.support.api_server import a_worker
 
     number = await repo.file("Say hello", "agent:run")
-    await hub.look()
+    await hub.import_tickets()
     [job] = await jobs(hub)
     async with (
         a_worker(hub.server, "mac-2", products=["web"]) as worker,
@@ -120,8 +120,8 @@ async def test_shipped_work_closes_its_issue_as_completed(hub: Fleet, repo: Repo
         for action in ("approve", "ship"):
             await client.post(f"/jobs/{job['id']}/actions/{action}", json={"commit": "abc"})
         assert (await worker.report(await worker.granted(), stage="shipped")).status_code == 200
-    await hub.tell()
-    await hub.tell()
+    await hub.update_tickets()
+    await hub.update_tickets()
     assert await repo.openings(number) == [
         "Started on factory mac-2 with claude",
         "Done, and waiting for a review",

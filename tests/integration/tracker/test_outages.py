@@ -28,37 +28,37 @@ async def test_a_tracker_that_is_away_for_an_hour_delays_echoes_and_nothing_else
     fleet: Fleet, items: Items
 ) -> None:
     item = items.file("Say hello")
-    await fleet.look()
+    await fleet.import_tickets()
     items.away = True
     await at_work(fleet)
     for _ in range(13):
-        await fleet.look()
-        await fleet.tell()
-        fleet.clock.by += timedelta(minutes=5)
+        await fleet.import_tickets()
+        await fleet.update_tickets()
+        fleet.clock.offset += timedelta(minutes=5)
     assert [job["stage"] for job in await fleet.jobs()] == ["review"]
     assert items.comments[item] == []
     items.away = False
-    await fleet.tell()
+    await fleet.update_tickets()
     assert items.openings(item) == [
         "Started on factory mac-1 with claude",
         "Done, and waiting for a review",
     ]
-    fleet.clock.by += timedelta(hours=1)
-    await fleet.tell()
+    fleet.clock.offset += timedelta(hours=1)
+    await fleet.update_tickets()
     assert len(items.comments[item]) == 2
 
 
 async def test_a_tracker_that_is_away_is_asked_less_and_less(fleet: Fleet, items: Items) -> None:
     items.file("Say hello")
-    await fleet.look()
+    await fleet.import_tickets()
     items.away = True
-    await fleet.tell()
+    await fleet.update_tickets()
     before = len(items.asked)
     for _ in range(20):
-        await fleet.tell()
+        await fleet.update_tickets()
     assert len(items.asked) == before, "not before its pause is over"
-    fleet.clock.by += timedelta(seconds=6)
-    await fleet.tell()
+    fleet.clock.offset += timedelta(seconds=6)
+    await fleet.update_tickets()
     assert len(items.asked) == before + 1
 
 
@@ -69,9 +69,9 @@ async def test_other_trackers_do_not_wait_for_one_that_is_away(
         theirs = Told(url=others.url, token_env="TRACKER_TOKEN")
         async with a_fleet(items, tmp_path, others={"web": theirs}) as fleet:
             away, fine = items.file("Say hello"), others.file("Say goodbye")
-            await fleet.look()
+            await fleet.import_tickets()
             items.away = True
-            await fleet.tell()
+            await fleet.update_tickets()
             assert others.stages(fine) == ["fleet:queued"]
             assert items.stages(away) == []
 
@@ -81,14 +81,14 @@ async def test_a_lost_answer_leaves_nothing_twice(
     fleet: Fleet, items: Items, lost: set[str]
 ) -> None:
     item = items.file("Say hello")
-    await fleet.look()
+    await fleet.import_tickets()
     await at_work(fleet)
     items.loses = lost
     for _ in range(3):
-        await fleet.tell()
-        fleet.clock.by += timedelta(minutes=5)
+        await fleet.update_tickets()
+        fleet.clock.offset += timedelta(minutes=5)
     items.loses = set()
-    await fleet.tell()
+    await fleet.update_tickets()
     assert items.openings(item) == [
         "Started on factory mac-1 with claude",
         "Done, and waiting for a review",
@@ -100,11 +100,11 @@ async def test_a_successor_looks_before_it_repeats_what_another_was_about_to_say
     fleet: Fleet, items: Items
 ) -> None:
     item = items.file("Say hello")
-    await fleet.look()
-    await fleet.tell()
+    await fleet.import_tickets()
+    await fleet.update_tickets()
     await at_work(fleet)
     items.loses = {"POST"}
-    await fleet.tell()
+    await fleet.update_tickets()
     assert len(items.comments[item]) == 1
     items.loses = set()
     [trail] = await fleet.store.records(TicketCursor)
@@ -114,28 +114,28 @@ async def test_a_successor_looks_before_it_repeats_what_another_was_about_to_say
     await successor.load()
     await successor.ticket_updater.step()
     assert len(items.comments[item]) == 1, "the first may still be speaking"
-    fleet.clock.by += INTENT_TTL
+    fleet.clock.offset += INTENT_TTL
     await successor.ticket_updater.step()
     assert items.openings(item) == [
         "Started on factory mac-1 with claude",
         "Done, and waiting for a review",
     ]
-    await fleet.tell()
+    await fleet.update_tickets()
     assert len(items.comments[item]) == 2
 
 
 async def test_two_who_tell_at_once_say_it_once(fleet: Fleet, items: Items) -> None:
     item = items.file("Say hello")
-    await fleet.look()
+    await fleet.import_tickets()
     await at_work(fleet)
     [job] = await fleet.jobs()
     second = fleet.successor("second")
     await second.load()
     async with fleet.client() as client:
         asked = [client.post("/tracker/echo", json={"jobId": job["id"]}) for _ in range(4)]
-        await asyncio.gather(*asked, fleet.tell(), second.ticket_updater.step())
-    fleet.clock.by += INTENT_TTL
-    await fleet.tell()
+        await asyncio.gather(*asked, fleet.update_tickets(), second.ticket_updater.step())
+    fleet.clock.offset += INTENT_TTL
+    await fleet.update_tickets()
     openings = items.openings(item)
     assert len(openings) == len(set(openings))
     assert openings[-1] == "Done, and waiting for a review"
@@ -145,11 +145,11 @@ async def test_updates_during_downtime_are_sent_afterwards(items: Items, tmp_pat
     item = items.file("Say hello")
     async with SqliteStore.open(tmp_path / "fleet.db") as store:
         async with a_fleet(items, tmp_path, store=store) as first:
-            await first.look()
-            await first.tell()
+            await first.import_tickets()
+            await first.update_tickets()
             await at_work(first)
         async with a_fleet(items, tmp_path, store=store) as second:
-            await second.tell()
+            await second.update_tickets()
             assert items.openings(item) == [
                 "Started on factory mac-1 with claude",
                 "Done, and waiting for a review",
@@ -160,9 +160,9 @@ async def test_a_ticket_that_is_gone_is_given_up_and_the_job_goes_on(
     fleet: Fleet, items: Items
 ) -> None:
     item = items.file("Say hello")
-    await fleet.look()
+    await fleet.import_tickets()
     del items.items[item]
-    await fleet.tell()
+    await fleet.update_tickets()
     [job] = await fleet.jobs()
     events = await fleet.store.events(job["id"])
     assert "refused" in events[-1].data
@@ -171,7 +171,7 @@ async def test_a_ticket_that_is_gone_is_given_up_and_the_job_goes_on(
 
 async def test_an_echo_by_hand_says_when_the_tracker_is_away(fleet: Fleet, items: Items) -> None:
     items.file("Say hello")
-    await fleet.look()
+    await fleet.import_tickets()
     [job] = await fleet.jobs()
     items.away = True
     async with fleet.client() as client:

@@ -37,12 +37,12 @@ async def test_a_tracker_for_all_gives_each_product_its_own(items: Items, tmp_pa
                     assert hidden.status_code == 404, "an item of another product"
             assert [job["title"] for job in asked.json()["jobs"]] == ["For web"]
             assert foreign.status_code == 422
-            await fleet.look()
+            await fleet.import_tickets()
             assert await titles(fleet, "web") == ["For web"]
             assert await titles(fleet, "default") == ["For anybody"]
             assert await titles(fleet, "notes") == []
             assert shared.comments[other] == shared.comments[strange] == []
-            await fleet.tell()
+            await fleet.update_tickets()
             assert shared.stages(web) == ["fleet:queued"]
 
 
@@ -59,9 +59,9 @@ async def test_a_token_of_another_product_reads_and_writes_no_tickets(
                 refused = await client.post("/tracker/ingest", json=body)
                 assert refused.status_code in {403, 404}, refused.text
     assert len(items.asked) == asked
-    await fleet.look()
+    await fleet.import_tickets()
     items.items[item]["labels"] = ["agent:run"]
-    await fleet.look()
+    await fleet.import_tickets()
     [job] = await fleet.jobs()
     async with fleet.server.client(token, product=None) as client:
         assert (await client.post("/tracker/echo", json={"jobId": job["id"]})).status_code == 404
@@ -71,17 +71,17 @@ async def test_a_change_that_came_too_late_counts_when_the_job_has_ended(
     fleet: Fleet, items: Items
 ) -> None:
     item = items.file("Say hello")
-    await fleet.look()
+    await fleet.import_tickets()
     async with fleet.worker() as worker:
         await worker.beat(capabilities=["os:mac", "repo:notes"])
         grant = await worker.granted()
         items.items[item]["description"] = "In French."
-        await fleet.look()
+        await fleet.import_tickets()
         await worker.report(grant, stage="failed", result="scope_violation", reason="left it")
-    await fleet.tell()
+    await fleet.update_tickets()
     labels = items.items[item]["labels"]
     items.items[item]["labels"] = [label for label in labels if label != "needs-triage"]
-    await fleet.look()
+    await fleet.import_tickets()
     assert [job["stage"] for job in await fleet.jobs()] == ["failed", "queued"]
     assert items.openings(item)[0].startswith("No job was created")
 

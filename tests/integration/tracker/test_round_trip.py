@@ -30,17 +30,17 @@ async def test_a_ticket_becomes_a_job_and_hears_how_it_comes_along(
         priority="high",
         labels=["agent:run", "urgent", "profile:qa"],
     )
-    await fleet.look()
+    await fleet.import_tickets()
     [job] = await fleet.jobs()
     assert (job["title"], job["priority"], job["repo"]) == ("Fix the login", "high", "notes")
     assert job["profile"].startswith("qa@")
-    await fleet.tell()
+    await fleet.update_tickets()
     assert items.items[item]["status"] == "in_progress"
     assert items.stages(item) == ["fleet:queued"]
     async with fleet.worker() as worker, fleet.client() as admin:
         await worker.beat(capabilities=["os:mac", "repo:notes"])
         await built(worker)
-        await fleet.tell()
+        await fleet.update_tickets()
         assert items.openings(item) == [
             "Started on factory mac-1 with claude",
             "Done, and waiting for a review",
@@ -53,7 +53,7 @@ async def test_a_ticket_becomes_a_job_and_hears_how_it_comes_along(
         note = "merges https://git.example.com/me/notes/pull/7 at 0123 into main"
         await worker.report(shipping, note=note)
         assert (await worker.report(shipping, stage="shipped")).status_code == 200
-    await fleet.tell()
+    await fleet.update_tickets()
     told = items.comments[item][-1]
     assert told.startswith("Shipped.\n- commit `0123456789ab`")
     assert "pull request https://git.example.com/me/notes/pull/7" in told
@@ -68,14 +68,14 @@ async def test_a_ticket_becomes_a_job_and_hears_how_it_comes_along(
         "testing",
         "shipped",
     ]
-    await fleet.tell()
+    await fleet.update_tickets()
     assert len(items.comments[item]) == 4
 
 
 async def test_the_same_ticket_twice_is_one_job(fleet: Fleet, items: Items) -> None:
     item = items.file("Say hello")
-    await fleet.look()
-    await fleet.look()
+    await fleet.import_tickets()
+    await fleet.import_tickets()
     async with fleet.client() as client:
         again = await client.post("/tracker/ingest", json={"itemId": item})
         everything = await client.post("/tracker/ingest")
@@ -88,13 +88,13 @@ async def test_a_changed_ticket_takes_the_place_of_its_job_while_that_waits(
     fleet: Fleet, items: Items
 ) -> None:
     item = items.file("Say hello")
-    await fleet.look()
-    await fleet.tell()
+    await fleet.import_tickets()
+    await fleet.update_tickets()
     items.items[item]["description"] = "In French."
-    await fleet.look()
+    await fleet.import_tickets()
     old, new = await fleet.jobs()
     assert (old["stage"], old["result"], new["stage"]) == ("cancelled", "superseded", "queued")
-    await fleet.tell()
+    await fleet.update_tickets()
     assert items.stages(item) == ["fleet:queued"]
     assert items.comments[item] == [], "a replaced job needs no attention"
 
@@ -103,13 +103,13 @@ async def test_a_ticket_that_is_changed_too_late_is_told_so_once(
     fleet: Fleet, items: Items
 ) -> None:
     item = items.file("Say hello")
-    await fleet.look()
+    await fleet.import_tickets()
     async with fleet.worker() as worker:
         await worker.beat(capabilities=["os:mac", "repo:notes"])
         await worker.granted()
         items.items[item]["title"] = "Say goodbye"
-        await fleet.look()
-        await fleet.look()
+        await fleet.import_tickets()
+        await fleet.import_tickets()
         async with fleet.client() as client:
             refused = await client.post("/tracker/ingest", json={"itemId": item})
     assert (refused.status_code, refused.json()["code"]) == (409, "idempotency_conflict")
@@ -127,33 +127,33 @@ async def test_a_failed_ticket_that_people_changed_gets_another_job(
     fleet: Fleet, items: Items
 ) -> None:
     item = items.file("Say hello")
-    await fleet.look()
+    await fleet.import_tickets()
     async with fleet.worker() as worker:
         await worker.beat(capabilities=["os:mac", "repo:notes"])
         grant = await worker.granted()
         await worker.report(grant, stage="failed", result="scope_violation", reason="secret words")
-    await fleet.tell()
+    await fleet.update_tickets()
     found = items.items[item]
     assert (found["status"], items.stages(item)) == ("in_progress", ["fleet:failed"])
     assert "needs-triage" in found["labels"]
     assert items.openings(item) == ["Failed (scope_violation)"]
     assert "secret words" not in items.comments[item][0]
     found["description"] = "Only in greet.txt."
-    await fleet.look()
+    await fleet.import_tickets()
     assert len(await fleet.jobs()) == 1, "it waits for a person"
     found["labels"] = ["agent:run", "fleet:failed"]
-    await fleet.look()
-    await fleet.look()
+    await fleet.import_tickets()
+    await fleet.import_tickets()
     assert [job["stage"] for job in await fleet.jobs()] == ["failed", "queued"]
 
 
 async def test_a_cancelled_job_leaves_its_ticket_to_people(fleet: Fleet, items: Items) -> None:
     item = items.file("Say hello")
-    await fleet.look()
+    await fleet.import_tickets()
     [job] = await fleet.jobs()
     async with fleet.client() as client:
         await client.post(f"/jobs/{job['id']}/actions/cancel", json={"reason": "not now"})
-    await fleet.tell()
+    await fleet.update_tickets()
     assert items.items[item]["status"] == "open"
     assert "needs-triage" in items.items[item]["labels"]
     assert items.openings(item) == ["Cancelled"]
@@ -161,9 +161,9 @@ async def test_a_cancelled_job_leaves_its_ticket_to_people(fleet: Fleet, items: 
 
 async def test_what_people_have_closed_is_never_opened_again(fleet: Fleet, items: Items) -> None:
     item = items.file("Say hello")
-    await fleet.look()
+    await fleet.import_tickets()
     items.items[item]["status"] = "wont_fix"
-    await fleet.tell()
+    await fleet.update_tickets()
     assert (items.items[item]["status"], items.stages(item)) == ("wont_fix", ["fleet:queued"])
 
 
@@ -172,15 +172,15 @@ async def test_a_ticket_that_cannot_be_a_job_is_told_why_and_left_to_people(
 ) -> None:
     item = items.file("Say hello", labels=["agent:run", "priority:soon", "profile:qa"])
     fine = items.file("Say goodbye")
-    await fleet.look()
-    await fleet.look()
+    await fleet.import_tickets()
+    await fleet.import_tickets()
     assert [job["title"] for job in await fleet.jobs()] == ["Say goodbye"]
     [text] = items.comments[item]
     assert "priority" in text
     assert "needs-triage" in items.items[item]["labels"]
     assert items.comments[fine] == []
     items.items[item]["labels"] = ["agent:run", "profile:qa"]
-    await fleet.look()
+    await fleet.import_tickets()
     assert len(await fleet.jobs()) == 2
 
 
@@ -190,7 +190,7 @@ async def test_a_ticket_is_taken_by_its_assignee_too_and_others_are_left_alone(
     items.file("Mine", labels=[], assignee="agent")
     items.file("Yours", labels=[], assignee="ann")
     items.file("Done", status="done")
-    await fleet.look()
+    await fleet.import_tickets()
     assert [job["title"] for job in await fleet.jobs()] == ["Mine"]
 
 

@@ -68,7 +68,7 @@ async def test_a_bug_that_names_a_shipped_job_is_a_defect_of_it(fleet: Fleet, it
     for number, item in enumerate((asked, bug, handed, bug)):
         body = told_of(items.items[item] | {"again": number})
         assert (await deliver(fleet, body, delivery=str(number))).status_code == 202
-    await fleet.look()
+    await fleet.import_tickets()
     assert (await fleet.job(job_id)).defects == (f"ticket:{bug}", f"ticket:{handed}")
 
 
@@ -122,7 +122,7 @@ async def test_a_replay_is_refused_also_under_another_id(fleet: Fleet, items: It
 async def test_a_replay_is_refused_after_years(fleet: Fleet, items: Items) -> None:
     body = told_of(items.items[items.file("Say hello")])
     assert (await deliver(fleet, body)).status_code == 202
-    fleet.clock.by = timedelta(days=1000)
+    fleet.clock.offset = timedelta(days=1000)
     await fleet.server.coordinator.janitor.step()
     assert (await deliver(fleet, body, delivery="2")).status_code == 409
 
@@ -162,7 +162,7 @@ async def test_a_tracker_that_only_sends_is_taken_at_its_word_and_told_nothing(
         answer = await deliver(fleet, body, product="web")
         assert answer.status_code == 202, answer.text
         [job] = answer.json()["jobs"]
-        await fleet.tell()
+        await fleet.update_tickets()
         async with fleet.server.client(product="web") as client:
             told = await client.post("/tracker/echo", json={"jobId": job["id"]})
             read = await client.post("/tracker/ingest", json={"itemId": "W-1"})

@@ -10,7 +10,7 @@ import pytest
 from gigafactory.config.settings import FactorySettings, FolderSettings
 from gigafactory.tui.app import RefreshIntervals
 from gigafactory.tui.folder_source.source import FolderSource
-from tests.support.folder_queue import Place
+from tests.support.folder_queue import FolderHarness
 from tests.support.terminal import Terminal, watching
 
 # Polling is off: only changed files cause a reload.
@@ -18,20 +18,20 @@ BY_FILES = RefreshIntervals(debounce=0.0, poll=600.0, retry=0.05)
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> FolderHarness:
     """An empty queue."""
-    return Place(tmp_path)
+    return FolderHarness(tmp_path)
 
 
 @asynccontextmanager
-async def dashboard(place: Place) -> AsyncIterator[Terminal]:
+async def dashboard(place: FolderHarness) -> AsyncIterator[Terminal]:
     settings = FactorySettings(id="this", repos=place.folder, sandbox="none")
-    source = FolderSource(place.opened(), settings, FolderSettings(), by="user:ada")
+    source = FolderSource(place.reopen(), settings, FolderSettings(), by="user:ada")
     async with watching(source, now=place.clock.now, intervals=BY_FILES) as terminal:
         yield terminal
 
 
-async def test_an_empty_folder_says_what_to_do_next(place: Place) -> None:
+async def test_an_empty_folder_says_what_to_do_next(place: FolderHarness) -> None:
     async with dashboard(place) as terminal:
         for view, said in (
             ("1", "Add one with `aq add FILE`"),
@@ -43,8 +43,8 @@ async def test_an_empty_folder_says_what_to_do_next(place: Place) -> None:
             await terminal.sees(said)
 
 
-async def test_a_job_is_run_approved_and_shipped(place: Place) -> None:
-    place.drop_work("greet", "# Greet\necho hello > hello.txt")
+async def test_a_job_is_run_approved_and_shipped(place: FolderHarness) -> None:
+    place.drop_repo_job("greet", "# Greet\necho hello > hello.txt")
     async with dashboard(place) as terminal:
         await terminal.press("2")
         await terminal.sees("1 new in the inbox", "greet.md: `aq run` submits them")
@@ -55,12 +55,12 @@ async def test_a_job_is_run_approved_and_shipped(place: Place) -> None:
         await terminal.sees("approve: greet is testing now", "TESTING 1", "ready to ship")
         await terminal.press("s", "y")
         await terminal.sees("ship: greet is shipped now", "SHIPPED 1")
-    assert place.where("greet") == ["shipped"]
-    assert "user:ada" in str(place.kept("greet").job)
+    assert place.columns_of("greet") == ["shipped"]
+    assert "user:ada" in str(place.record("greet").job)
     assert place.remote.text("main", "hello.txt") == "hello"
 
 
-async def test_work_is_rejected_requeued_and_cancelled(place: Place) -> None:
+async def test_work_is_rejected_requeued_and_cancelled(place: FolderHarness) -> None:
     place.drop("greet", "echo hello")
     await place.run()
     async with dashboard(place) as terminal:
@@ -68,16 +68,16 @@ async def test_work_is_rejected_requeued_and_cancelled(place: Place) -> None:
         await terminal.press("x")
         await terminal.type("too short")
         await terminal.sees("FAILED 1", "too short")
-        assert place.where("greet") == ["failed"]
+        assert place.columns_of("greet") == ["failed"]
         await terminal.press("r")
         await terminal.sees("INBOX 1")
-        assert place.where("greet") == ["inbox"]
+        assert place.columns_of("greet") == ["inbox"]
         await terminal.press("c", "y")
         await terminal.sees("cancel: greet is cancelled now")
     assert place.job("greet").stage == "cancelled"
 
 
-async def test_what_is_no_job_is_a_problem_that_can_be_tried_again(place: Place) -> None:
+async def test_what_is_no_job_is_a_problem_that_can_be_tried_again(place: FolderHarness) -> None:
     place.drop("broken", "x", timeout="3x")
     await place.run()
     async with dashboard(place) as terminal:
@@ -89,7 +89,7 @@ async def test_what_is_no_job_is_a_problem_that_can_be_tried_again(place: Place)
     assert (place.board.column("inbox") / "broken.md").exists()
 
 
-async def test_jobs_that_wait_say_why(place: Place) -> None:
+async def test_jobs_that_wait_say_why(place: FolderHarness) -> None:
     place.drop("first", "exit 1", retry="{max: 2, backoff: 50s}")
     place.drop("second", "true", deps="[first, third]")
     runner = asyncio.create_task((await place.runner()).run(once=True))
@@ -102,7 +102,7 @@ async def test_jobs_that_wait_say_why(place: Place) -> None:
         await runner
 
 
-async def test_a_log_is_followed_live_and_its_runner_is_drained(place: Place) -> None:
+async def test_a_log_is_followed_live_and_its_runner_is_drained(place: FolderHarness) -> None:
     go = place.folder / "go"
     place.drop("greet", f"echo one; until test -e {go}; do sleep 0.05; done; echo two")
     with place.shell.start("run") as running:
@@ -121,7 +121,7 @@ async def test_a_log_is_followed_live_and_its_runner_is_drained(place: Place) ->
             await terminal.sees("needs review")
 
 
-async def test_a_folder_that_is_gone_is_told_and_seen_again(place: Place) -> None:
+async def test_a_folder_that_is_gone_is_told_and_seen_again(place: FolderHarness) -> None:
     place.drop("greet", "true")
     await place.run()
     away = place.folder / "away"
@@ -133,7 +133,7 @@ async def test_a_folder_that_is_gone_is_told_and_seen_again(place: Place) -> Non
         await terminal.sees("● live", gone="no longer a folder queue")
 
 
-async def test_a_folder_is_halted_and_goes_on(place: Place) -> None:
+async def test_a_folder_is_halted_and_goes_on(place: FolderHarness) -> None:
     place.drop("greet", "echo hello")
     async with dashboard(place) as terminal:
         await terminal.press("H")

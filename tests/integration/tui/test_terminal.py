@@ -10,7 +10,7 @@ import pytest
 from tests.services.aq import AQ, Served, Shell, environment, serving
 from tests.services.debian import Unavailable
 from tests.services.tmux import Window, a_window, program
-from tests.support.folder_queue import Place
+from tests.support.folder_queue import FolderHarness
 
 JOB = "---\nname: fix-login\n---\n# Fix the login\n"
 
@@ -82,7 +82,7 @@ def test_a_fleet_is_watched_and_decided_on(shell: Shell, served: Served) -> None
         ended(window)
 
 
-def test_a_folder_is_watched_and_decided_on(place: Place) -> None:
+def test_a_folder_is_watched_and_decided_on(place: FolderHarness) -> None:
     place.drop("greet", "# Greet\necho hello")
     shell = place.shell
     with a_window(shell.folder, *dash(shell)) as window:
@@ -100,10 +100,12 @@ def test_a_folder_is_watched_and_decided_on(place: Place) -> None:
         window.sees("ship: greet is shipped now")
         window.press("q")
         ended(window)
-    assert place.where("greet") == ["shipped"]
+    assert place.columns_of("greet") == ["shipped"]
 
 
-def test_a_folder_is_shown_beside_a_fleet_where_that_was_said(place: Place, served: Served) -> None:
+def test_a_folder_is_shown_beside_a_fleet_where_that_was_said(
+    place: FolderHarness, served: Served
+) -> None:
     place.drop("greet", "# Greet\necho hello")
     told, environ = dash(place.shell)
     there = {"AQ_FLEET_API": served.url, "AQ_FLEET_TOKEN": served.token, "AQ_FLEET_DASH": "0"}
@@ -113,7 +115,7 @@ def test_a_folder_is_shown_beside_a_fleet_where_that_was_said(place: Place, serv
         window.sees("1 new in the inbox")
 
 
-def test_the_fleet_is_looked_for_from_a_folder_where_that_was_said(place: Place) -> None:
+def test_the_fleet_is_looked_for_from_a_folder_where_that_was_said(place: FolderHarness) -> None:
     place.drop("greet", "# Greet\necho hello")
     told, environ = dash(place.shell)
     unreachable = {"AQ_PORT": "1", "AQ_FLEET_DASH": "1"}
@@ -122,8 +124,8 @@ def test_the_fleet_is_looked_for_from_a_folder_where_that_was_said(place: Place)
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def place(tmp_path: Path) -> FolderHarness:
+    return FolderHarness(tmp_path)
 
 
 def test_without_a_terminal_it_says_what_to_use_instead(shell: Shell) -> None:

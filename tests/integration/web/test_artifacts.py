@@ -9,8 +9,8 @@ import pytest
 
 from gigafactory.domain.tenancy.access import Role
 from tests.support.api_server import Server
-from tests.support.jobs_api import submitted
-from tests.support.web_session import Visitor, a_stranger, a_visitor
+from tests.support.jobs_api import submit_job
+from tests.support.web_session import Visitor, a_visitor, an_anonymous_browser
 
 EVIL = b"<script>alert(1)</script>\n"
 
@@ -19,7 +19,7 @@ async def left(
     admin: httpx.AsyncClient, data: bytes, name: str, kind: str = "text/html"
 ) -> tuple[str, str]:
     """Create a job with an artifact and return both ids."""
-    job_id = (await submitted(admin, {"manifest": {"name": "one"}, "body": "# One"}))["id"]
+    job_id = (await submit_job(admin, {"manifest": {"name": "one"}, "body": "# One"}))["id"]
     digest = hashlib.sha256(data).hexdigest()
     params = {"name": name, "sha256": digest, "mediaType": kind}
     made = await admin.post(f"/jobs/{job_id}/artifacts", params=params, content=data)
@@ -67,7 +67,7 @@ async def test_artifacts_of_an_invisible_job_are_not_found(
 ) -> None:
     _, artifact_id = await left(admin, EVIL, "report.html")
     secret = await server.token("eve", Role.VIEWER, ["elsewhere"])
-    async with a_stranger(server) as http:
+    async with an_anonymous_browser(server) as http:
         assert (await http.get(f"/artifacts/{artifact_id}")).status_code == 401
         await http.post("/login", data={"token": secret})
         for place in (f"/artifacts/{artifact_id}", f"/artifacts/{artifact_id}/text"):
@@ -112,7 +112,7 @@ async def test_share_link_is_shown_once_and_needs_no_session(
     found = re.search(r'id="address">([^<]+)<', made.text)
     assert found is not None
     assert found[1].startswith(server.url)
-    async with a_stranger(server) as anonymous:
+    async with an_anonymous_browser(server) as anonymous:
         assert (await anonymous.get(found[1])).content == b"all of it"
         assert (await anonymous.get(found[1].partition("?")[0])).status_code == 401
     assert "?link=" not in await ann.page(f"/jobs/{job_id}")

@@ -3,7 +3,7 @@
 import re
 
 from gigafactory.domain.tenancy.access import Role
-from tests.support.api_server import Server, streamed
+from tests.support.api_server import Server, open_stream
 from tests.support.web_session import Visitor, a_visitor
 
 EVIL = '<script>alert(1)</script><img src=x onerror="alert(2)">'
@@ -51,7 +51,7 @@ async def test_older_events_are_on_the_next_page(ann: Visitor, server: Server) -
 
 
 async def test_audit_page_updates_live(ann: Visitor) -> None:
-    async with streamed(ann.http, "/live/audit") as told:
+    async with open_stream(ann.http, "/live/audit") as told:
         parts = (each.data["html"] async for each in told if each.event == "part")
         assert "product changed" not in await anext(parts)
         await ann.send("/settings/products", product="shop")

@@ -4,7 +4,7 @@ import pytest_asyncio
 
 from gigafactory.domain.tenancy.access import Role
 from tests.support.api_server import Server
-from tests.support.jobs_api import submitted
+from tests.support.jobs_api import submit_job
 from tests.support.web_session import Visitor, a_visitor
 
 CHILD = "---\r\nname: guide\r\ndeps: [page]\r\n---\r\n# Write the guide\r\n"
@@ -17,7 +17,7 @@ async def place(server: Server) -> str:
     children = [{"name": "page", "body": "x"}]
     manifest = {"name": "roadmap", "kind": "composite", "children": children}
     async with server.client() as admin:
-        made = await submitted(admin, {"manifest": manifest, "body": "# All of it"})
+        made = await submit_job(admin, {"manifest": manifest, "body": "# All of it"})
     return f"/jobs/{made['id']}"
 
 
@@ -59,7 +59,7 @@ async def test_leaf_has_no_children_and_viewer_cannot_add(
     ann: Visitor, server: Server, place: str
 ) -> None:
     async with server.client() as admin:
-        leaf = (await submitted(admin, {"manifest": {"name": "leaf"}, "body": "# Leaf"}))["id"]
+        leaf = (await submit_job(admin, {"manifest": {"name": "leaf"}, "body": "# Leaf"}))["id"]
     assert "the job is a leaf" in await ann.page(f"/jobs/{leaf}/children", 404)
     assert "/children" not in await ann.page(f"/jobs/{leaf}")
     async with a_visitor(server, "vera", Role.VIEWER) as vera:

@@ -9,8 +9,8 @@ from gigafactory.domain.job.job import Stage
 from gigafactory.domain.job.lifecycle import ACTIONS
 from gigafactory.domain.tenancy.access import Role
 from tests.support.api_server import Server, Worker
-from tests.support.jobs_api import submitted
-from tests.support.web_session import Visitor, a_stranger, a_visitor
+from tests.support.jobs_api import submit_job
+from tests.support.web_session import Visitor, a_visitor, an_anonymous_browser
 
 CHUNK = 1 << 20
 CHUNKS = 24
@@ -19,7 +19,7 @@ CHUNKS = 24
 async def test_large_log_is_streamed_as_a_file_and_the_page_shows_its_end(
     server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
-    job_id = (await submitted(admin, {"manifest": {"name": "long"}, "body": "# Long"}))["id"]
+    job_id = (await submit_job(admin, {"manifest": {"name": "long"}, "body": "# Long"}))["id"]
     assert f'href="/jobs/{job_id}/log.txt" download' in await ann.page(f"/jobs/{job_id}")
     assert (await ann.http.get(f"/jobs/{job_id}/log.txt")).status_code == 404
     await worker.granted()
@@ -43,7 +43,7 @@ async def test_large_log_is_streamed_as_a_file_and_the_page_shows_its_end(
         first = await anext(line async for line in live.aiter_lines() if line.startswith("data"))
     letter = chr(64 + CHUNKS)
     assert first == f'data: {{"offset":{CHUNKS * CHUNK - 10},"text":"{letter * 9}\\n"}}'
-    async with a_stranger(server) as anonymous:
+    async with an_anonymous_browser(server) as anonymous:
         assert (await anonymous.get(f"/jobs/{job_id}/log.txt")).status_code == 401
 
 
@@ -51,7 +51,7 @@ async def test_job_page_explains_placement_and_shows_events(
     ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     document: dict[str, object] = {"manifest": {"name": "one"}, "body": "# One\n\nDo it *well*."}
-    job_id = (await submitted(admin, document))["id"]
+    job_id = (await submit_job(admin, document))["id"]
     text = await ann.page(f"/jobs/{job_id}")
     assert ">Why not yet</h2>" in text
     assert "Do it *well*." in text[text.index('id="asked"') :]
@@ -77,7 +77,7 @@ async def test_job_page_has_only_the_actions_of_its_stage(
     ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     document: dict[str, object] = {"manifest": {"name": "one", "ship": "none"}, "body": "# One"}
-    place = f"/jobs/{(await submitted(admin, document))['id']}"
+    place = f"/jobs/{(await submit_job(admin, document))['id']}"
     seen = set()
 
     async def has_its_buttons(stage: Stage) -> None:
@@ -108,7 +108,7 @@ async def test_reported_defect_counts_as_escaped(
     server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     document: dict[str, object] = {"manifest": {"name": "one", "ship": "none"}, "body": "# One"}
-    place = f"/jobs/{(await submitted(admin, document))['id']}"
+    place = f"/jobs/{(await submit_job(admin, document))['id']}"
     assert "Report a defect" not in await ann.page(place)
     grant = await worker.granted()
     await worker.report(grant, stage="building")

@@ -13,7 +13,7 @@ from gigafactory.domain.insights.slo import Objective
 from gigafactory.domain.job.job import Stage
 from gigafactory.domain.tenancy.access import Caller, Role
 from tests.support.api_server import SYSTEM, Server, Worker, a_worker
-from tests.support.jobs_api import a_child, a_roadmap, claim_report, submitted
+from tests.support.jobs_api import a_child, a_roadmap, claim_report, submit_job
 from tests.support.web_session import Visitor, a_visitor
 
 
@@ -25,7 +25,7 @@ async def spent(worker: Worker, usd: str) -> None:
 
 async def test_empty_filters_are_ignored(ann: Visitor, admin: httpx.AsyncClient) -> None:
     for name in ("paint-door", "mow-lawn"):
-        await submitted(admin, {"manifest": {"name": name}, "body": f"# {name}"})
+        await submit_job(admin, {"manifest": {"name": name}, "body": f"# {name}"})
     form = "/jobs?q={}&stage={}&priority=&repo=&engine="
     everything = await ann.page(form.format("", ""))
     assert ("paint-door" in everything, "mow-lawn" in everything) == (True, True)
@@ -37,7 +37,7 @@ async def test_empty_filters_are_ignored(ann: Visitor, admin: httpx.AsyncClient)
 
 async def test_roadmap_page_draws_the_dag(ann: Visitor, admin: httpx.AsyncClient) -> None:
     plan = (a_child("page"), a_child("guide", deps=["page"]), a_child("later", phase=2))
-    roadmap = await submitted(admin, a_roadmap(*plan))
+    roadmap = await submit_job(admin, a_roadmap(*plan))
     text = await ann.page(f"/jobs/{roadmap['id']}/roadmap")
     assert text.count('class="box ') == 3
     assert 'class="arrow dep"' in text
@@ -47,7 +47,7 @@ async def test_roadmap_page_draws_the_dag(ann: Visitor, admin: httpx.AsyncClient
 
 async def test_roadmap_page_draws_200_jobs(ann: Visitor, admin: httpx.AsyncClient) -> None:
     plan = [a_child(f"c-{n}", deps=[f"c-{n // 2}"] if n else []) for n in range(200)]
-    roadmap = await submitted(admin, a_roadmap(*plan))
+    roadmap = await submit_job(admin, a_roadmap(*plan))
     text = await ann.page(f"/jobs/{roadmap['id']}/roadmap")
     assert text.count('class="box ') == 200
 
@@ -61,7 +61,7 @@ async def test_job_page_draws_dependencies_and_dependents(
             "manifest": {"name": name, "deps": deps},
             "body": f"# {name} it",
         }
-        ids[name] = (await submitted(admin, document))["id"]
+        ids[name] = (await submit_job(admin, document))["id"]
     text = await ann.page(f"/jobs/{ids['pour']}")
     assert "Waits for: 1. Dependents: 1." in text
     drawn = text[text.index('class="dag"') : text.index("</svg>")]
@@ -74,14 +74,14 @@ async def test_job_page_draws_dependencies_and_dependents(
 async def test_composite_page_draws_children_and_reports_truncation(
     ann: Visitor, admin: httpx.AsyncClient
 ) -> None:
-    roadmap = await submitted(admin, a_roadmap(*(a_child(f"c-{n}") for n in range(30))))
+    roadmap = await submit_job(admin, a_roadmap(*(a_child(f"c-{n}") for n in range(30))))
     text = await ann.page(f"/jobs/{roadmap['id']}")
     assert text.count('class="box ') == 24
     assert "Not all are shown." in text
     assert "/actions/approve" not in text, "no phase waits"
     assert "/actions/cancel" in text
     after: dict[str, object] = {"manifest": {"name": "x", "deps": ["roadmap"]}, "body": "# X"}
-    await submitted(admin, after)
+    await submit_job(admin, after)
     text = await ann.page(f"/jobs/{roadmap['id']}")
     assert (text.count('class="box '), text.count('class="arrow part"')) == (26, 24)
 
@@ -94,7 +94,7 @@ async def test_review_shows_approvals_and_quorum(
         "manifest": {"name": "two", "reviewPolicy": people},
         "body": "# Two",
     }
-    job_id = (await submitted(admin, document))["id"]
+    job_id = (await submit_job(admin, document))["id"]
     place = f"/jobs/{job_id}"
     grant = await worker.granted()
     await worker.report(grant, stage="building")
@@ -127,7 +127,7 @@ async def test_jobs_failed_for_one_reason_share_a_card_and_a_requeue(
     server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     for n in range(4):
-        await submitted(admin, {"manifest": {"name": f"j-{n}"}, "body": f"# Job {n}"})
+        await submit_job(admin, {"manifest": {"name": f"j-{n}"}, "body": f"# Job {n}"})
         grant = await worker.granted()
         await worker.report(grant, stage="building")
         bad = {"result": "crash", "reason": "the disk is full"}
@@ -149,12 +149,12 @@ async def test_each_attention_item_has_an_action_or_a_link(
     server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     assert (await ann.send("/budget/notes", ceiling="5")).status_code == 303
-    await submitted(admin, {"manifest": {"name": "costly"}, "body": "# Costly"})
+    await submit_job(admin, {"manifest": {"name": "costly"}, "body": "# Costly"})
     await spent(worker, "4.9")
     signed_out = {"claude": {"seats": 1, "unavailable": "not signed in"}}
     await worker.beat(engines=signed_out)
     strange: dict[str, object] = {"manifest": {"capabilities": ["has:figma"]}, "body": "# A logo"}
-    logo = (await submitted(admin, strange))["id"]
+    logo = (await submit_job(admin, strange))["id"]
     text = await ann.page("/")
     found = re.findall(r'<li class="card (?:turn|fault)".*?</li>', text, re.DOTALL)
     cards = {
@@ -195,7 +195,7 @@ async def test_preview_explains_why_not_another_factory(
 async def test_budget_is_set_shown_paused_and_resumed(
     server: Server, ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
-    await submitted(admin, {"manifest": {"name": "costly"}, "body": "# Costly"})
+    await submit_job(admin, {"manifest": {"name": "costly"}, "body": "# Costly"})
     assert "No budget is set, so no spending is booked" in await ann.page("/budget")
     assert (await ann.send("/budget/notes", ceiling="10", period="day")).status_code == 303
     await spent(worker, "4.5")
@@ -228,7 +228,7 @@ async def test_insights_show_results_of_runs(
     empty = await ann.page("/insights")
     assert "No run has ended" in empty
     assert empty.count("not measured") == len(Objective), "no number is made up"
-    job = await submitted(
+    job = await submit_job(
         admin, {"manifest": {"name": "costly", "ship": "none"}, "body": "# Costly"}
     )
     await spent(worker, "4.5")
@@ -265,7 +265,7 @@ async def test_insights_charts_show_the_chosen_measure(
         "manifest": {"name": "costly", "repo": "notes"},
         "body": "# Costly",
     }
-    await submitted(admin, expensive)
+    await submit_job(admin, expensive)
     await spent(worker, "4.5")
     await tallied(server)
     for show, told in (
@@ -294,7 +294,7 @@ async def test_insights_show_routing_recommendations(
     worker: Worker,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    await submitted(admin, {"manifest": {"name": "costly"}, "body": "# Costly"})
+    await submit_job(admin, {"manifest": {"name": "costly"}, "body": "# Costly"})
     await spent(worker, "4.5")
     await tallied(server)
     better = Recommendation(
@@ -322,7 +322,7 @@ async def test_insights_show_routing_recommendations(
 async def test_learned_routing_is_switched_on_and_off(
     server: Server, ann: Visitor, admin: httpx.AsyncClient
 ) -> None:
-    await submitted(admin, {"manifest": {"name": "one"}, "body": "# One"})
+    await submit_job(admin, {"manifest": {"name": "one"}, "body": "# One"})
     place = "/insights/routing/notes"
     assert f'action="{place}"' in await ann.page("/insights")
     assert (await ann.send(place, mode="shadow")).status_code == 303
@@ -341,7 +341,7 @@ async def test_board_has_a_column_per_stage_and_applies_filters(
     ann: Visitor, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     for name in ("first", "second"):
-        await submitted(admin, {"manifest": {"name": name}, "body": f"# The {name}"})
+        await submit_job(admin, {"manifest": {"name": name}, "body": f"# The {name}"})
     await worker.report(await worker.granted(), stage="building")
     text = await ann.page("/jobs?view=board")
     columns = dict(re.findall(r'id="b-(\w+)">.*?<ul>(.*?)</ul>', text, re.DOTALL))

@@ -9,8 +9,8 @@ import pytest_asyncio
 from gigafactory.domain.tenancy.access import Role
 from gigafactory.web.site.session import PRODUCT_COOKIE
 from tests.support.api_server import Server, a_server
-from tests.support.jobs_api import submitted
-from tests.support.web_session import Visitor, a_stranger
+from tests.support.jobs_api import submit_job
+from tests.support.web_session import Visitor, an_anonymous_browser
 
 
 @pytest_asyncio.fixture
@@ -19,7 +19,7 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
         for product in ("notes", "shop"):
             async with made.client(product=product) as admin:
                 document = {"manifest": {"name": f"of-{product}"}, "body": f"# Work of {product}"}
-                await submitted(admin, {**document})
+                await submit_job(admin, {**document})
         yield made
 
 
@@ -84,7 +84,7 @@ async def test_job_of_another_product_is_found_by_url(ann: Visitor, server: Serv
 
 async def test_invisible_or_unknown_product_cannot_be_chosen(server: Server) -> None:
     secret = await server.token("eve", Role.VIEWER, ["notes"])
-    async with a_stranger(server) as http:
+    async with an_anonymous_browser(server) as http:
         await http.post("/login", data={"token": secret})
         eve = Visitor(http)
         assert 'action="/product"' not in await eve.page("/"), "there is nothing to choose from"

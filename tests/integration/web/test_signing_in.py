@@ -9,7 +9,7 @@ import pytest
 from gigafactory.domain.tenancy.access import Role
 from tests.support.api_server import a_server
 from tests.support.factory.local_fleet import Clock
-from tests.support.web_session import a_stranger, a_visitor
+from tests.support.web_session import a_visitor, an_anonymous_browser
 
 
 async def code_of(admin: httpx.AsyncClient) -> str:
@@ -22,7 +22,7 @@ async def code_of(admin: httpx.AsyncClient) -> str:
 async def test_login_link_works_once(tmp_path: Path) -> None:
     async with a_server(tmp_path) as server, server.client() as admin:
         code = await code_of(admin)
-        async with a_stranger(server) as first, a_stranger(server) as second:
+        async with an_anonymous_browser(server) as first, an_anonymous_browser(server) as second:
             looked = await first.get("/login", params={"code": code})
             assert looked.status_code == 200
             entered = await first.post("/login", data={"code": code})
@@ -37,13 +37,13 @@ async def test_login_link_expires_after_ten_minutes(tmp_path: Path) -> None:
     clock = Clock()
     async with a_server(tmp_path, clock=clock) as server, server.client() as admin:
         code = await code_of(admin)
-        clock.leap(timedelta(minutes=11))
-        async with a_stranger(server) as http:
+        clock.advance(timedelta(minutes=11))
+        async with an_anonymous_browser(server) as http:
             assert (await http.post("/login", data={"code": code})).status_code == 401
 
 
 async def test_cookie_is_http_only_and_not_the_token(tmp_path: Path) -> None:
-    async with a_server(tmp_path) as server, a_stranger(server) as http:
+    async with a_server(tmp_path) as server, an_anonymous_browser(server) as http:
         secret = await server.token("ann", Role.REVIEWER)
         answer = await http.post("/login", data={"token": secret})
         cookie = answer.headers["set-cookie"]
@@ -54,7 +54,7 @@ async def test_cookie_is_http_only_and_not_the_token(tmp_path: Path) -> None:
 
 
 async def test_cookie_is_secure_behind_tls(tmp_path: Path) -> None:
-    async with a_server(tmp_path) as server, a_stranger(server) as http:
+    async with a_server(tmp_path) as server, an_anonymous_browser(server) as http:
         secret = await server.token("ann")
         proxied = {"x-forwarded-proto": "https"}
         answer = await http.post("/login", data={"token": secret}, headers=proxied)
@@ -83,7 +83,7 @@ async def test_revoking_a_token_ends_its_sessions(tmp_path: Path) -> None:
 async def test_login_link_is_invalid_after_its_token_is_revoked(tmp_path: Path) -> None:
     async with a_server(tmp_path) as server, server.client() as admin:
         secret = await server.token("bob", Role.OPERATOR)
-        async with server.client(secret) as bob, a_stranger(server) as http:
+        async with server.client(secret) as bob, an_anonymous_browser(server) as http:
             code = await code_of(bob)
             tokens = (await admin.get("/tokens")).json()["tokens"]
             [own] = [t["id"] for t in tokens if t["user"] == "bob"]
@@ -102,14 +102,14 @@ async def test_signing_out_invalidates_the_cookie(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", [{"token": "gfo_wrong"}, {"code": "wrong"}, {}, {"token": " "}])
 async def test_invalid_login_shows_an_error(tmp_path: Path, given: dict[str, str]) -> None:
-    async with a_server(tmp_path) as server, a_stranger(server) as http:
+    async with a_server(tmp_path) as server, an_anonymous_browser(server) as http:
         answer = await http.post("/login", data=given)
         assert answer.status_code == 401
         assert 'role="alert"' in answer.text
 
 
 async def test_factory_token_cannot_sign_in(tmp_path: Path) -> None:
-    async with a_server(tmp_path) as server, a_stranger(server) as http:
+    async with a_server(tmp_path) as server, an_anonymous_browser(server) as http:
         token = await server.factory_token("mac-1")
         assert (await http.post("/login", data={"token": token})).status_code == 403
         async with server.client(token, product=None) as factory:
@@ -150,7 +150,7 @@ async def test_login_url_of_the_api_opens_the_pages(tmp_path: Path) -> None:
 
 
 async def test_failed_logins_are_rate_limited(tmp_path: Path) -> None:
-    async with a_server(tmp_path) as server, a_stranger(server) as http:
+    async with a_server(tmp_path) as server, an_anonymous_browser(server) as http:
         codes = [
             (await http.post("/login", data={"token": f"gfo_{n}"})).status_code for n in range(30)
         ]

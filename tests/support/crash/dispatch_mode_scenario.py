@@ -1,13 +1,13 @@
-"""The story of a product whose way of dispatch is set, on which a coordinator may die."""
+"""A crash scenario: the dispatch mode of a product changes."""
 
-from tests.support.crash.restarting_coordinator import Lives
-from tests.support.crash.retrying_client import Caller, enrolled
-from tests.support.crash.scenarios import Story
+from tests.support.crash.restarting_coordinator import RestartingCoordinator
+from tests.support.crash.retrying_client import RetryingClient, enroll_factory
+from tests.support.crash.scenarios import Scenario
 
 
-async def turned(_lives: Lives, admin: Caller) -> None:
-    """Jobs are asked for while a product is in shadow, and the dispatcher is made to take over."""
-    factory = await enrolled(admin, "mac-1")
+async def change_dispatch_mode(_coordinator: RestartingCoordinator, admin: RetryingClient) -> None:
+    """Claim jobs of a product in shadow mode, then force it to push mode."""
+    factory = await enroll_factory(admin, "mac-1")
     (await admin.ask("PUT", "/shadow/notes", {"mode": "shadow"})).require()
     assert (await factory.beat())["commands"] == [{"type": "ask"}]
     await admin.submit("asked-for")
@@ -16,18 +16,18 @@ async def turned(_lives: Lives, admin: Caller) -> None:
     assert refused.status == 409
     (await admin.ask("PUT", "/shadow/notes", {"mode": "push", "force": True})).require()
     assert (await factory.beat())["commands"] == []
-    (shown,) = (await admin.ask("GET", "/shadow")).require()["products"]
-    assert shown["mode"] == "push"
+    (product,) = (await admin.ask("GET", "/shadow")).require()["products"]
+    assert product["mode"] == "push"
     log = (await admin.ask("GET", "/audit")).require()["events"]
-    told = [event["data"] for event in log if event["type"] == "dispatch_changed"]
-    assert [(each["from"], each["way"]) for each in told] == [
+    changes = [event["data"] for event in log if event["type"] == "dispatch_changed"]
+    assert [(each["from"], each["way"]) for each in changes] == [
         ("shadow", "push"),
         ("push", "shadow"),
     ]
 
 
-TURNED = Story(
-    turned,
+DISPATCH_MODE = Scenario(
+    change_dispatch_mode,
     {"asked-for": ("submitted", "assigned", "started", "checkpoint", "review_requested")},
     ("dispatch:1", "dispatch:2"),
 )

@@ -1,10 +1,10 @@
-"""A factory for tests: the real one, whose process is killed at one point of its first run.
+"""Kill points of a factory: the real one, whose process is killed at one point of its first run.
 
-`after:verify` dies when that phase is done and the next has not begun; `before:worktree` when
-nothing is; `during:engine`, `during:setup` and `during:verify` when a file named half is there, and
-for the engine when that is saved; `during:push` and `during:ship` after the coordinator's word;
-`at:push` and `at:checkpoint` when there is nothing left to do but the push itself, and
-`past:checkpoint` when that is done and not reported. With `:STOP` it is only stopped there.
+`before:PHASE` and `after:PHASE` are the start and the end of a phase. `during:engine`,
+`during:setup` and `during:verify` wait for a file named half; the engine's also for its
+checkpoint. `during:push` and `during:ship` are just after the coordinator confirmed the lease.
+`at:push` and `at:checkpoint` are just before the git push, `past:checkpoint` just after it and
+before its report. `:STOP` stops the process instead of killing it.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from gigafactory.factory import executor
 from gigafactory.factory.agent import agent
 from gigafactory.factory.core.assignment import Assignment, RunOutcome
 from gigafactory.factory.executor import Phase
-from gigafactory.factory.git import workspace as workplaces
+from gigafactory.factory.git import workspace
 from gigafactory.factory.phases.checkout import remove_checkout
 from gigafactory.factory.reporting.reporter import FleetReporter
 from gigafactory.factory.run.active_run import ActiveRun
@@ -30,131 +30,135 @@ from tests.support.polling import until
 
 MOMENTS = frozenset({"before", "during", "at", "past", "after"})
 HALF = "half"
-"""The file whose presence says that a program is in the middle of its work."""
+"""The file whose presence shows that a program is half done."""
 Push = Callable[..., Awaitable[None]]
-HALVED = frozenset({"setup", "engine", "verify"})
+HALF_DONE_PHASES = frozenset({"setup", "engine", "verify"})
 
 
 @dataclass
-class Doom:
-    """When it ends, and how; one that was only stopped goes on after it."""
+class FactoryKillPoint:
+    """A point of a run and a signal; after a mere stop the run continues."""
 
     moment: str
     phase: str
     by: signal.Signals
-    is_past: bool = False
+    is_reached: bool = False
 
     @classmethod
-    def read(cls, written: str) -> "Doom":
-        """The doom written as `after:verify`, or with a signal of its own."""
+    def read(cls, written: str) -> "FactoryKillPoint":
+        """Parse `after:verify`, optionally followed by a signal."""
         moment, phase, *how = written.split(":")
         return cls(moment, phase, signal.Signals[f"SIG{how[0] if how else 'KILL'}"])
 
-    def comes(self, moment: str, phase: str) -> None:
-        """End here, if this is the point."""
-        if (moment, phase) == (self.moment, self.phase) and not self.is_past:
-            self.is_past = True
+    def reach(self, moment: str, phase: str) -> None:
+        """Send the signal if this is the point."""
+        if (moment, phase) == (self.moment, self.phase) and not self.is_reached:
+            self.is_reached = True
             os.kill(os.getpid(), self.by)
 
 
 def install(at: str) -> None:
-    """Doom the factory that this process is about to be."""
-    doom = Doom.read(at)
+    """Install a kill point into the factory that this process will run."""
+    point = FactoryKillPoint.read(at)
     for module, name, replacement in REPLACED:
-        vars(module)[name] = replacement(vars(module)[name], doom)
+        vars(module)[name] = replacement(vars(module)[name], point)
     # The parent process waits for a first line.
     sys.stdout.write(f"{at}\n")
     sys.stdout.flush()
 
 
-def _doomed_all(phases: tuple[Phase, ...], doom: Doom) -> tuple[Phase, ...]:
-    return tuple(_doomed(phase, doom) for phase in phases)
+def _with_kill_point_all(phases: tuple[Phase, ...], point: FactoryKillPoint) -> tuple[Phase, ...]:
+    return tuple(_with_kill_point(phase, point) for phase in phases)
 
 
-def _doomed(phase: Phase, doom: Doom) -> Phase:
+def _with_kill_point(phase: Phase, point: FactoryKillPoint) -> Phase:
     async def step(run: ActiveRun) -> RunOutcome | None:
-        doom.comes("before", phase.name)
-        if doom.moment == "during" and doom.phase == phase.name in HALVED:
-            return await _half_done(run, phase, doom)
+        point.reach("before", phase.name)
+        if point.moment == "during" and point.phase == phase.name in HALF_DONE_PHASES:
+            return await _kill_when_half_done(run, phase, point)
         outcome = await phase.step(run)
-        doom.comes("after", phase.name)
+        point.reach("after", phase.name)
         return outcome
 
     return phase._replace(step=step)
 
 
-async def _half_done(run: ActiveRun, phase: Phase, doom: Doom) -> RunOutcome | None:
-    going = asyncio.ensure_future(phase.step(run))
+async def _kill_when_half_done(
+    run: ActiveRun, phase: Phase, point: FactoryKillPoint
+) -> RunOutcome | None:
+    step = asyncio.ensure_future(phase.step(run))
     await until((run.worktree / HALF).exists)
     if phase.name == "engine":
         await run.save_checkpoint()
         await _delivered(run)
-    doom.comes("during", phase.name)
-    return await going
+    point.reach("during", phase.name)
+    return await step
 
 
-def _checkpointing(push: Push, doom: Doom) -> Push:
-    return _pushing(push, "checkpoint", doom)
+def _killing_checkpoint(push: Push, point: FactoryKillPoint) -> Push:
+    return _killing_push(push, "checkpoint", point)
 
 
-def _pushing_result(push: Push, doom: Doom) -> Push:
-    return _pushing(push, "push", doom)
+def _killing_result_push(push: Push, point: FactoryKillPoint) -> Push:
+    return _killing_push(push, "push", point)
 
 
-def _pushing(push: Push, phase: str, doom: Doom) -> Push:
-    async def pushing(*moved: Any, **more: Any) -> None:  # noqa: ANN401 - passed on as they are
-        doom.comes("at", phase)
-        await push(*moved, **more)
-        doom.comes("past", phase)
+def _killing_push(push: Push, phase: str, point: FactoryKillPoint) -> Push:
+    async def pushing(*args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - passed on as they are
+        point.reach("at", phase)
+        await push(*args, **kwargs)
+        point.reach("past", phase)
 
     return pushing
 
 
 async def _delivered(run: ActiveRun) -> None:
-    """Come back when all that was reported has been heard."""
+    """Wait until the coordinator has received all reports."""
     await vars(run.reporter)["_sender"].wait_empty()
 
 
-def _clearing(_: object, doom: Doom) -> Callable[[ActiveRun, RunOutcome], Awaitable[bool]]:
+def _killing_cleanup(
+    _: object, point: FactoryKillPoint
+) -> Callable[[ActiveRun, RunOutcome], Awaitable[bool]]:
     async def clearing(run: ActiveRun, outcome: RunOutcome) -> bool:
         await _delivered(run)
-        doom.comes("before", "clean-up")
-        cleared = await remove_checkout(run, outcome)
-        doom.comes("after", "clean-up")
-        return cleared
+        point.reach("before", "clean-up")
+        removed = await remove_checkout(run, outcome)
+        point.reach("after", "clean-up")
+        return removed
 
     return clearing
 
 
-def _reporter(_: object, doom: Doom) -> type[FleetReporter]:
-    class DoomedReporter(FleetReporter):
-        def __init__(self, *given: Any) -> None:  # noqa: ANN401 - passed on as they are
-            super().__init__(*given)
+def _reporter(_: object, point: FactoryKillPoint) -> type[FleetReporter]:
+    class KillingReporter(FleetReporter):
+        def __init__(self, *args: Any) -> None:  # noqa: ANN401 - passed on as they are
+            super().__init__(*args)
             self._phase = next(
                 "ship" if each.step is Step.SHIP else "push"
-                for each in given
+                for each in args
                 if isinstance(each, Assignment)
             )
 
         def report(self, report: Report, *, last: bool = False) -> None:
             super().report(report, last=last)
             if last:
-                doom.comes("after", "report")
+                point.reach("after", "report")
 
         async def confirm_lease(self) -> bool:
             confirmed = await super().confirm_lease()
-            doom.comes("during", self._phase)
+            point.reach("during", self._phase)
             return confirmed
 
-    return DoomedReporter
+    return KillingReporter
 
 
-REPLACED: tuple[tuple[ModuleType, str, Callable[[Any, Doom], object]], ...] = (
-    (executor, "RUN_PHASES", _doomed_all),
-    (executor, "SHIP_PHASES", _doomed_all),
-    (executor, "remove_checkout", _clearing),
-    (workplaces, "push", _checkpointing),
-    (workplaces, "push_atomically", _pushing_result),
+REPLACED: tuple[tuple[ModuleType, str, Callable[[Any, FactoryKillPoint], object]], ...] = (
+    (executor, "RUN_PHASES", _with_kill_point_all),
+    (executor, "SHIP_PHASES", _with_kill_point_all),
+    (executor, "remove_checkout", _killing_cleanup),
+    (workspace, "push", _killing_checkpoint),
+    (workspace, "push_atomically", _killing_result_push),
     (agent, "FleetReporter", _reporter),
 )
-"""What a doomed factory has replaced: the module, the name there, and how it is replaced."""
+"""The replaced names: module, name, and a function that makes the replacement."""

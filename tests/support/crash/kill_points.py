@@ -2,11 +2,11 @@
 
     python -m tests.support.crash.kill_points --at asked:grant:3 -- serve --port 0 --data …
 
-dies when the third grant was decided and recorded, before its commit; with `answered` after the
-commit and before the caller is answered; with `asked:grant:3:STOP` it only stops there. Commits
-count over all processes that wrote to the history. Several points are separated by commas: the
-process dies at the first one that it reaches. With `--ahead 60` the machine's clock is a minute
-fast. A factory has kill points of its own, see `factory_kill_points`.
+kills the process when the third grant was decided and recorded, before its commit; `answered`
+after the commit and before the response; `asked:grant:3:STOP` stops it instead. Commits are
+counted over all processes that wrote to the history. Several points are separated by commas:
+the process dies at the first one that it reaches. `--ahead 60` makes the clock a minute fast.
+Factories have their own kill points, see `factory_kill_points`.
 """
 
 import argparse
@@ -33,7 +33,7 @@ REACHED = ".reached"
 
 
 class KillPoint(NamedTuple):
-    """The request for, or the answer to, the n-th commit of one verb."""
+    """The request for, or the response to, the n-th commit of one verb."""
 
     kind: str
     verb: str
@@ -52,7 +52,7 @@ class KillPoint(NamedTuple):
 
 
 class KillingHistory(HistoryFile):
-    """A history that ends its process at a kill point; the line itself is written."""
+    """A history that kills its process at a kill point, after writing the line."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ def reached_points(history: Path) -> list[str]:
 
 
 def _committed(history: Path) -> Counter[str]:
-    """Count the commits of each verb that the history tells of."""
+    """Count the commits of each verb in the history."""
     verbs: dict[tuple[str, int], str] = {}
     committed: Counter[str] = Counter()
     for line in history.read_bytes().splitlines() if history.exists() else ():
@@ -110,7 +110,7 @@ def _committed(history: Path) -> Counter[str]:
 
 
 class FastClock(SystemClock):
-    """The machine's time, and some more."""
+    """The machine's clock with an offset."""
 
     def __init__(self, ahead: timedelta) -> None:
         super().__init__()
@@ -131,8 +131,8 @@ def _killing_file(points: Sequence[KillPoint]) -> Callable[..., object]:
 
 
 def run(typed: Sequence[str], *, at: str | None = None, ahead: float = 0.0) -> int:
-    """Run `aq` with what was typed, in this process, until its end or a kill point."""
-    # Only the wiring picks adapters, so this is the one place where others can be put.
+    """Run `aq` with these arguments in this process, until its end or a kill point."""
+    # Only the wiring chooses adapters, so they can be replaced here.
     if at is not None and at.partition(":")[0] in factory_kill_points.MOMENTS:
         factory_kill_points.install(at)
     elif at is not None:
@@ -145,7 +145,7 @@ def run(typed: Sequence[str], *, at: str | None = None, ahead: float = 0.0) -> i
 
 
 def main() -> int:
-    """Read the launcher's own options, and run the rest."""
+    """Parse the launcher's options and run the rest."""
     options = argparse.ArgumentParser(prog="kill_points")
     options.add_argument("--at", metavar="KIND:VERB:NUMBER[:SIGNAL],…")
     options.add_argument("--ahead", type=float, default=0.0, metavar="SECONDS")

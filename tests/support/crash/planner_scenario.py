@@ -1,16 +1,16 @@
-"""The story of a goal that a planner plans, on which a coordinator may die at any commit."""
+"""A crash scenario: a planner plans a goal."""
 
 import hashlib
 
-from tests.support.crash.restarting_coordinator import Lives
-from tests.support.crash.retrying_client import Caller, enrolled
-from tests.support.crash.scenarios import Story
+from tests.support.crash.restarting_coordinator import RestartingCoordinator
+from tests.support.crash.retrying_client import RetryingClient, enroll_factory
+from tests.support.crash.scenarios import Scenario
 from tests.support.polling import until
 
 
-async def planned(lives: Lives, admin: Caller) -> None:
-    """A goal is planned, its first phase is done, the plan is changed, and it is given up."""
-    factory = await enrolled(admin, "mac-1")
+async def plan_goal(coordinator: RestartingCoordinator, admin: RetryingClient) -> None:
+    """Plan a goal, ship its first phase, extend the plan and cancel it."""
+    factory = await enroll_factory(admin, "mac-1")
     goal = await admin.submit("goal", kind="composite", profile="planner", title="goal")
     grant = await factory.granted()
     (await factory.report(grant, stage="building")).require()
@@ -27,24 +27,24 @@ async def planned(lives: Lives, admin: Caller) -> None:
     await admin.act(one["job"]["id"], "approve")
     await admin.act(one["job"]["id"], "ship")
 
-    async def asked() -> bool:
+    async def is_waiting() -> bool:
         return "phase_waiting" in (await admin.job(goal))["flags"]
 
-    await until(asked)
+    await until(is_waiting)
     more = {"jobs": [{"manifest": {"name": "three", "phase": 3}, "body": "x"}]}
     (await admin.ask("POST", f"/jobs/{goal}/children", more)).require()
-    await until(asked)
+    await until(is_waiting)
     await admin.act(goal, "cancel")
 
     async def ended() -> bool:
-        told = (await admin.ask("GET", f"/jobs/{goal}/events")).require()
-        return any(event["type"] == "children_ended" for event in told["events"])
+        response = (await admin.ask("GET", f"/jobs/{goal}/events")).require()
+        return any(event["type"] == "children_ended" for event in response["events"])
 
     await until(ended)
 
 
-PLANNERS = Story(
-    planned,
+PLANNER = Scenario(
+    plan_goal,
     {
         "goal": (
             *("submitted", "started", "planned", "phase_waiting", "planned", "phase_waiting"),

@@ -1,4 +1,4 @@
-"""More of the stories: a job makes way, a ticket becomes one, and what is old is let go."""
+"""Crash scenarios of preemption, tickets and retention."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -8,29 +8,29 @@ import httpx
 
 from gigafactory.domain.tracker.webhook_delivery import signature
 from tests.services.items_server import TOKEN, Items
-from tests.support.crash.restarting_coordinator import Lives
-from tests.support.crash.retrying_client import Caller, enrolled
+from tests.support.crash.restarting_coordinator import RestartingCoordinator
+from tests.support.crash.retrying_client import RetryingClient, enroll_factory
 from tests.support.polling import until
 
 LAPSE_S = 50 * 3600.0
-"""Longer than a finished job is kept here, and than anything that was begun is waited for."""
+"""Longer than the retention of finished jobs and than any claim of unfinished work."""
 LOOKS_S = 6.0
 TRIES_MAX = 8
 
 
-async def making_way(lives: Lives, admin: Caller) -> None:
-    """A critical job finds the only seat taken, and gets it."""
-    factory = await enrolled(admin, "mac-1")
+async def preempt_job(coordinator: RestartingCoordinator, admin: RetryingClient) -> None:
+    """Submit a critical job while the only seat is taken, and run it."""
+    factory = await enroll_factory(admin, "mac-1")
     factory.slots = 1
     await factory.beat()
     low = await admin.submit("low", priority="low")
     grant = await factory.granted()
     await admin.submit("urgent", priority="critical")
 
-    async def asked() -> bool:
+    async def is_preempted() -> bool:
         return bool((await factory.beat(low))["commands"] == [{"type": "preempt", "jobId": low}])
 
-    await until(asked)
+    await until(is_preempted)
     where = f"/jobs/{low}/lease/release"
     (await factory.ask("POST", where, {"leaseEpoch": grant["leaseEpoch"]})).require()
     grant = await factory.granted()
@@ -38,64 +38,70 @@ async def making_way(lives: Lives, admin: Caller) -> None:
     await factory.build(grant)
 
 
-async def ticketing(lives: Lives, admin: Caller, tracker: Items) -> None:
-    """A ticket is delivered, becomes a job, and hears of it, each thing once."""
+async def deliver_ticket(
+    coordinator: RestartingCoordinator, admin: RetryingClient, tracker: Items
+) -> None:
+    """Deliver a ticket that becomes a job, and expect each update of it once."""
     item = tracker.file("Say hello")
     body = json.dumps({"item": tracker.items[item]}).encode()
-    shown = {"x-hub-signature-256": signature(TOKEN.encode(), body), "x-github-delivery": "1"}
+    headers = {"x-hub-signature-256": signature(TOKEN.encode(), body), "x-github-delivery": "1"}
 
-    async def taken() -> bool:
-        life = lives.life
-        where = f"{life.url}/api/fleet/tracker/webhook?product=notes"
+    async def is_accepted() -> bool:
+        process = coordinator.process
+        where = f"{process.url}/api/fleet/tracker/webhook?product=notes"
         try:
-            answer = await admin.http.post(where, headers=shown, content=body)
+            answer = await admin.http.post(where, headers=headers, content=body)
         except httpx.HTTPError:
             # A client without a response sends it again, and may get the stored response.
-            await lives.after(life)
+            await coordinator.wait_for_restart(process)
             return False
         return answer.status_code in {202, 409}
 
-    await until(taken, within_s=60)
+    await until(is_accepted, within_s=60)
 
-    async def echoed() -> int:
-        told = (await admin.ask("GET", "/jobs/say-hello/events")).require()
-        return [event["type"] for event in told["events"]].count("tracker_echoed")
+    async def update_count() -> int:
+        response = (await admin.ask("GET", "/jobs/say-hello/events")).require()
+        return [event["type"] for event in response["events"]].count("tracker_echoed")
 
-    async def heard() -> bool:
-        return await echoed() == 1
+    async def is_updated() -> bool:
+        return await update_count() == 1
 
-    await outlived(lives, heard)
+    await wait_across_restarts(coordinator, is_updated)
     assert tracker.stages(item) == ["fleet:queued"]
     await admin.act("say-hello", "cancel", reason="after all not")
 
-    async def heard_the_end() -> bool:
-        return await echoed() == 2 and not lives.dooms
+    async def is_updated_at_end() -> bool:
+        return await update_count() == 2 and not coordinator.kill_points
 
-    await outlived(lives, heard_the_end)
+    await wait_across_restarts(coordinator, is_updated_at_end)
     assert len(tracker.comments[item]) == 1
     assert "needs-triage" in tracker.items[item]["labels"]
 
 
-async def letting_go(lives: Lives, admin: Caller) -> None:
-    """A job has been finished for longer than jobs are kept."""
+async def remove_old_job(coordinator: RestartingCoordinator, admin: RetryingClient) -> None:
+    """Wait until a finished job is removed after its retention time."""
     job_id = await admin.submit("old")
     await admin.act(job_id, "cancel")
-    await lives.murder(and_wait_s=LAPSE_S)
+    await coordinator.restart(clock_ahead_s=LAPSE_S)
 
-    async def gone() -> bool:
-        return (await admin.ask("GET", f"/jobs/{job_id}")).status == 404 and not lives.dooms
+    async def is_removed() -> bool:
+        return (
+            await admin.ask("GET", f"/jobs/{job_id}")
+        ).status == 404 and not coordinator.kill_points
 
-    await outlived(lives, gone)
+    await wait_across_restarts(coordinator, is_removed)
 
 
-async def outlived(lives: Lives, done: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until something is done, over all deaths.
+async def wait_across_restarts(
+    coordinator: RestartingCoordinator, done: Callable[[], Awaitable[bool]]
+) -> None:
+    """Wait for a condition across restarts.
 
-    What was begun by one who died stands in the way of others for a while: that passes at once.
+    A killed process may block others until its claims expire; the clock skips that time.
     """
     for _ in range(TRIES_MAX):
         with suppress(TimeoutError):
             await until(done, within_s=LOOKS_S)
             return
-        await lives.murder(and_wait_s=LAPSE_S)
+        await coordinator.restart(clock_ahead_s=LAPSE_S)
     raise AssertionError("it was not done")

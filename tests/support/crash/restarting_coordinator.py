@@ -1,4 +1,4 @@
-"""One coordinator over all of its lives: killed, and started again on the same data."""
+"""One coordinator that is killed and restarted on the same data."""
 
 import asyncio
 import json
@@ -14,26 +14,28 @@ from tests.services.fork_server import Child, ForkServer
 from tests.support.crash.kill_points import reached_points
 from tests.support.polling import until
 
-ENDS_WITHIN_S = 30.0
+EXIT_WITHIN_S = 30.0
 ALIVE_AFTER_S = 0.1
-"""A connection that broke while its process lives on for so long was only closed for idleness."""
+"""A connection that broke while its process still runs after this time was closed as idle."""
 
 
-class Life(NamedTuple):
-    """One process, from its start to its end."""
+class CoordinatorProcess(NamedTuple):
+    """One coordinator process."""
 
     pid: int
     url: str
     token: str
 
 
-def _life(child: Child) -> Life:
-    told = json.loads(child.first_line)
-    return Life(child.pid, told["url"], Path(told["tokenFile"]).read_text().strip())
+def _process_of(child: Child) -> CoordinatorProcess:
+    status = json.loads(child.first_line)
+    return CoordinatorProcess(
+        child.pid, status["url"], Path(status["tokenFile"]).read_text().strip()
+    )
 
 
-class Lives:
-    """The process that serves now, and what comes after it."""
+class RestartingCoordinator:
+    """The current coordinator process, and its restarts."""
 
     def __init__(
         self,
@@ -41,127 +43,129 @@ class Lives:
         folder: Path,
         *,
         store: str | None = None,
-        dooms: Sequence[str] = (),
+        kill_points: Sequence[str] = (),
         settings: Mapping[str, str] | None = None,
         keeps_port: bool = False,
     ) -> None:
-        """Live in a folder; each life but the last ends at one of the dooms (see kill_points)."""
+        """Use a folder; each process but the last dies at a kill point (see kill_points)."""
         self.folder = folder
         self.history = folder / "history.jsonl"
-        self.dooms = list(dooms)
-        self.deaths = 0
+        self.kill_points = list(kill_points)
+        self.kills = 0
         self._fork_server = fork_server
         self._store = ("--store", store) if store else ()
         self._environ = environment(folder, AQ_DATA=str(folder / "data"), **settings or {})
         self._keeps_port = keeps_port
-        self._ahead = 0.0
-        self._murdered: set[int] = set()
-        self._turn = asyncio.Lock()
-        self._life: Life | None = None
+        self._clock_ahead_s = 0.0
+        self._killed_pids: set[int] = set()
+        self._restarting = asyncio.Lock()
+        self._process: CoordinatorProcess | None = None
         self._log_file = folder / "log"
-        self._log_begins = 0
+        self._log_start = 0
 
     @property
-    def life(self) -> Life:
-        """The life that there is now."""
-        assert self._life is not None, "it lives from `begin` on"
-        return self._life
+    def process(self) -> CoordinatorProcess:
+        """Return the current process."""
+        assert self._process is not None, "there is no process before `start`"
+        return self._process
 
-    async def begin(self) -> None:
-        """Start it; a life that ends before it serves is followed by the next."""
-        port = self.life.url.rpartition(":")[2] if self._keeps_port and self._life else "0"
+    async def start(self) -> None:
+        """Start a process; restart it if it dies before it serves."""
+        port = self.process.url.rpartition(":")[2] if self._keeps_port and self._process else "0"
         typed = ("serve", "--json", "--port", port, "--history", str(self.history), *self._store)
         while True:
-            self._log_begins = self._log_file.stat().st_size if self._log_file.exists() else 0
+            self._log_start = self._log_file.stat().st_size if self._log_file.exists() else 0
             child = await asyncio.to_thread(
                 self._fork_server.start,
                 *typed,
                 folder=self.folder,
                 environ=self._environ,
-                at=",".join(self.dooms) or None,
-                ahead=self._ahead,
+                at=",".join(self.kill_points) or None,
+                ahead=self._clock_ahead_s,
             )
             if child.first_line:
-                self._life = _life(child)
+                self._process = _process_of(child)
                 return
-            await self._bury(child.pid)
+            await self._expect_killed(child.pid)
 
-    async def after(self, life: Life) -> None:
-        """Come back when it is worth asking again, after a connection to this life broke."""
-        async with self._turn:
-            if self._life is not life or await self._lives_on(life):
+    async def wait_for_restart(self, process: CoordinatorProcess) -> None:
+        """Wait until a retry makes sense after a connection to this process broke."""
+        async with self._restarting:
+            if self._process is not process or await self._is_running(process):
                 return
-            await self._bury(life.pid)
-            await self.begin()
+            await self._expect_killed(process.pid)
+            await self.start()
 
-    async def _lives_on(self, life: Life) -> bool:
-        return await self._ended(life.pid, ALIVE_AFTER_S) is None
+    async def _is_running(self, process: CoordinatorProcess) -> bool:
+        return await self._wait_for_exit(process.pid, ALIVE_AFTER_S) is None
 
-    async def _bury(self, pid: int) -> None:
-        """See that it was killed as it was meant to be."""
-        code = await self._ended(pid, ENDS_WITHIN_S)
+    async def _expect_killed(self, pid: int) -> None:
+        """Check that the process was killed at a kill point or by us."""
+        code = await self._wait_for_exit(pid, EXIT_WITHIN_S)
         assert code == -signal.SIGKILL, f"ended with {code}:\n{self.log}"
-        self.deaths += 1
-        if pid not in self._murdered:
-            self.dooms.remove(reached_points(self.history)[-1])
+        self.kills += 1
+        if pid not in self._killed_pids:
+            self.kill_points.remove(reached_points(self.history)[-1])
 
-    async def _ended(self, pid: int, within_s: float) -> int | None:
+    async def _wait_for_exit(self, pid: int, within_s: float) -> int | None:
         return await asyncio.to_thread(self._fork_server.wait, pid, within_s=within_s)
 
-    async def murder(self, *, and_wait_s: float = 0.0) -> None:
-        """Kill it now, and start it again, on a clock that went on for so long in between."""
-        self._ahead += and_wait_s
-        async with self.dead():
+    async def restart(self, *, clock_ahead_s: float = 0.0) -> None:
+        """Kill and restart the process with a clock that is this much ahead."""
+        self._clock_ahead_s += clock_ahead_s
+        async with self.killed():
             pass
 
     @asynccontextmanager
-    async def dead(self) -> AsyncIterator[None]:
-        """Kill it now, and start it again when the block ends."""
-        life = self.life
-        self._murdered.add(life.pid)
-        os.kill(life.pid, signal.SIGKILL)
-        async with self._turn:
-            if self._life is life:
-                await self._bury(life.pid)
+    async def killed(self) -> AsyncIterator[None]:
+        """Kill the process, and restart it when the block ends."""
+        process = self.process
+        self._killed_pids.add(process.pid)
+        os.kill(process.pid, signal.SIGKILL)
+        async with self._restarting:
+            if self._process is process:
+                await self._expect_killed(process.pid)
                 yield
-                await self.begin()
+                await self.start()
             else:
                 yield
 
     async def stop(self) -> None:
-        """Tell it to stop, in as many lives as that takes, until it does so by itself."""
+        """Stop the process, restarting it as often as it is killed, until it exits by itself."""
         while True:
-            life = self.life
-            if self.dooms:
-                await self._leading()
-            os.kill(life.pid, signal.SIGTERM)
-            if await self._ended(life.pid, ENDS_WITHIN_S) == 0:
+            process = self.process
+            if self.kill_points:
+                await self._wait_until_leading()
+            os.kill(process.pid, signal.SIGTERM)
+            if await self._wait_for_exit(process.pid, EXIT_WITHIN_S) == 0:
                 return
-            await self._bury(life.pid)
-            await self.begin()
+            await self._expect_killed(process.pid)
+            await self.start()
 
-    async def _leading(self) -> None:
-        """Come back when it has duties that it could lay down."""
-        await until(lambda: b"leading" in self._log_file.read_bytes()[self._log_begins :])
+    async def _wait_until_leading(self) -> None:
+        """Wait until the process leads, so that a stop has to resign."""
+        await until(lambda: b"leading" in self._log_file.read_bytes()[self._log_start :])
 
     async def end(self) -> None:
-        """Leave nothing behind."""
-        if self._life is not None:
+        """Kill the process, if any."""
+        if self._process is not None:
             with suppress(ProcessLookupError):
-                os.kill(self._life.pid, signal.SIGKILL)
-            await self._ended(self._life.pid, ENDS_WITHIN_S)
+                os.kill(self._process.pid, signal.SIGKILL)
+            await self._wait_for_exit(self._process.pid, EXIT_WITHIN_S)
 
     @property
     def log(self) -> str:
-        """What it said of its work, its newest words."""
+        """Return the end of the log."""
         return self._log_file.read_text(errors="replace")[-4000:]
 
 
 @asynccontextmanager
-async def living(lives: Lives) -> AsyncIterator[Lives]:
-    """A coordinator that serves for this block."""
+async def running_coordinator(
+    coordinator: RestartingCoordinator,
+) -> AsyncIterator[RestartingCoordinator]:
+    """Run a coordinator for this block."""
     try:
-        await lives.begin()
-        yield lives
+        await coordinator.start()
+        yield coordinator
     finally:
-        await lives.end()
+        await coordinator.end()

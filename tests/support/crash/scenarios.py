@@ -1,4 +1,4 @@
-"""Small stories that together make a coordinator commit everything that it can commit."""
+"""Small scenarios that together cover every kind of commit of a coordinator."""
 
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -6,41 +6,45 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.services.items_server import TOKEN
-from tests.support.api_server import Told
-from tests.support.crash.preemption_tickets_retention import letting_go, making_way, ticketing
-from tests.support.crash.restarting_coordinator import Lives
-from tests.support.crash.retrying_client import Caller, enrolled
+from tests.support.api_server import StreamMessage
+from tests.support.crash.preemption_tickets_retention import (
+    deliver_ticket,
+    preempt_job,
+    remove_old_job,
+)
+from tests.support.crash.restarting_coordinator import RestartingCoordinator
+from tests.support.crash.retrying_client import RetryingClient, enroll_factory
 from tests.support.polling import until
 
-LONG_S = 25 * 3600.0
-"""Longer than an answer is kept, and than the time between two ticks of a daily schedule."""
-LAPSED_S = 40.0
-"""Longer than an offer stands, and than a factory that declined is left alone."""
+DAY_AND_MORE_S = 25 * 3600.0
+"""Longer than a stored response is kept, and than the interval of a daily schedule."""
+OFFER_EXPIRED_S = 40.0
+"""Longer than an offer lasts, and than a declining factory is skipped."""
 
 Events = Mapping[str, Sequence[str]]
-Tell = Callable[..., Awaitable[None]]
-"""Told to the lives of a coordinator and an admin; one about tickets, to their tracker too."""
+Actions = Callable[..., Awaitable[None]]
+"""Gets the coordinator and an admin client; one about tickets also the tracker."""
 
 
 @dataclass(frozen=True)
-class Story:
-    """What people and factories do, what becomes of each job, and where the coordinator may die."""
+class Scenario:
+    """The actions of clients, the expected events of each job, and the kill points."""
 
-    tell: Tell
-    becomes: Events
-    """The events of each job by its name: exactly these, however often the process died."""
-    dies_at: Sequence[str]
-    """Verbs of its commits, with the number of the commit among those of the verb."""
+    run: Actions
+    expected_events: Events
+    """The exact events of each job by name, whatever the number of restarts."""
+    kill_points: Sequence[str]
+    """Verbs of commits, each with the number of the commit among those of the verb."""
     settings: Mapping[str, str] = field(default_factory=dict)
     file: str = ""
-    """Settings that only a file can hold; `{tracker}` stands for the address of one."""
+    """Settings that only a file can hold; `{tracker}` is replaced by the tracker's address."""
     is_concurrent: bool = False
-    """Whether its commit points are under way at once, so that a death at one hides the others."""
+    """Whether its commits are concurrent, so that a kill at one hides the others."""
 
 
-async def shipping(lives: Lives, admin: Caller) -> None:
-    """A job from its submission to its delivery, and another that waits for it."""
-    factory = await enrolled(admin, "mac-1")
+async def ship_job(coordinator: RestartingCoordinator, admin: RetryingClient) -> None:
+    """Submit, run, review and ship a job, and another that depends on it."""
+    factory = await enroll_factory(admin, "mac-1")
     first = await admin.submit("first", repo="notes", reviewPolicy="manual")
     second = await admin.submit("second", deps=["first"])
     grant = await factory.granted()
@@ -58,18 +62,18 @@ async def shipping(lives: Lives, admin: Caller) -> None:
     assert (delivery["job"]["id"], delivery["step"]) == (first, "ship")
     (await factory.report(delivery, stage="shipped")).require()
     assert (await factory.granted())["job"]["id"] == second
-    wrong = {"source": "revert", "reference": "c2"}
-    (await factory.ask("POST", f"/jobs/{first}/defects", wrong)).require()
+    defect = {"source": "revert", "reference": "c2"}
+    (await factory.ask("POST", f"/jobs/{first}/defects", defect)).require()
     log = await admin.http.get(
-        f"{lives.life.url}/api/fleet/jobs/{first}/logs?run={first}.1",
-        headers=admin.headers(lives.life),
+        f"{coordinator.process.url}/api/fleet/jobs/{first}/logs?run={first}.1",
+        headers=admin.headers(coordinator.process),
     )
     assert log.text == "working\n"
 
 
-async def operating(lives: Lives, admin: Caller) -> None:
-    """What people do to jobs, factories, tokens and the whole fleet."""
-    factory = await enrolled(admin, "mac-1")
+async def operate_fleet(coordinator: RestartingCoordinator, admin: RetryingClient) -> None:
+    """Change products, profiles, tokens, jobs and factories as an operator."""
+    factory = await enroll_factory(admin, "mac-1")
     (await admin.ask("PUT", "/products/notes", {"share": 2.0})).require()
     (await admin.ask("POST", "/profiles", {"name": "careful", "persona": "Go slowly."})).require()
     token = (await admin.ask("POST", "/tokens", {"user": "ann", "role": "viewer"})).require()
@@ -97,12 +101,12 @@ async def operating(lives: Lives, admin: Caller) -> None:
     (await admin.ask("POST", "/factories/mac-1/token/revoke")).require()
     (await admin.ask("DELETE", "/factories/mac-1")).require(404)
     assert (await admin.ask("GET", "/factories/mac-1")).status == 404
-    assert (await factory.ask("POST", "/claim", factory.mine)).status == 401
+    assert (await factory.ask("POST", "/claim", factory.identity)).status == 401
 
 
-async def offering(lives: Lives, admin: Caller) -> None:
-    """Offers over a stream: declined, accepted, and left until they lapse."""
-    factory = await enrolled(admin, "mac-1")
+async def offer_jobs(coordinator: RestartingCoordinator, admin: RetryingClient) -> None:
+    """Decline, accept and ignore offers on a stream."""
+    factory = await enroll_factory(admin, "mac-1")
     messages = factory.messages()
     await anext(messages)
     declined = await admin.submit("declined")
@@ -113,7 +117,7 @@ async def offering(lives: Lives, admin: Caller) -> None:
     await factory.build((await factory.accept(offer)).require())
     ignored = await admin.submit("ignored")
     await offer_of(messages, ignored)
-    await lives.murder(and_wait_s=LAPSED_S)
+    await coordinator.restart(clock_ahead_s=OFFER_EXPIRED_S)
     await factory.beat()
     offer = await offer_of(messages, declined)
     await factory.build((await factory.accept(offer)).require())
@@ -122,8 +126,8 @@ async def offering(lives: Lives, admin: Caller) -> None:
     await messages.aclose()
 
 
-async def offer_of(messages: AsyncIterator[Told], job_id: str) -> dict[str, Any]:
-    """The offer of a job, when it comes; what is said twice after a break is passed over."""
+async def offer_of(messages: AsyncIterator[StreamMessage], job_id: str) -> dict[str, Any]:
+    """Return the next offer of a job; skip repeated messages."""
     async for message in messages:
         if message.event == "offer" and message.data["jobId"] == job_id:
             offer: dict[str, Any] = message.data
@@ -131,14 +135,14 @@ async def offer_of(messages: AsyncIterator[Told], job_id: str) -> dict[str, Any]
     raise AssertionError
 
 
-async def _has_events(admin: Caller, job_id: str, count: int) -> bool:
-    told = (await admin.ask("GET", f"/jobs/{job_id}/events")).require()
-    return len(told["events"]) >= count
+async def _has_events(admin: RetryingClient, job_id: str, count: int) -> bool:
+    response = (await admin.ask("GET", f"/jobs/{job_id}/events")).require()
+    return len(response["events"]) >= count
 
 
-async def silence(lives: Lives, admin: Caller) -> None:
-    """A worker is silent for too long, and speaks when the job is another's."""
-    quiet, other = await enrolled(admin, "mac-1"), await enrolled(admin, "mac-2")
+async def expire_lease(coordinator: RestartingCoordinator, admin: RetryingClient) -> None:
+    """Let a lease expire, and send a late report after the job was granted again."""
+    quiet, other = await enroll_factory(admin, "mac-1"), await enroll_factory(admin, "mac-2")
     job_id = await admin.submit("left-alone")
     grant = await quiet.granted()
     (await quiet.report(grant, stage="building")).require()
@@ -152,56 +156,56 @@ async def silence(lives: Lives, admin: Caller) -> None:
     assert runs[0]["usage"]["costUsd"] == "0.5"
 
 
-async def _is(admin: Caller, job_id: str, stage: str) -> bool:
+async def _is(admin: RetryingClient, job_id: str, stage: str) -> bool:
     return bool((await admin.job(job_id))["stage"] == stage)
 
 
-async def morning_after(lives: Lives, admin: Caller) -> None:
-    """The coordinator is away for a day: work goes on, a schedule ticks, old answers go."""
-    factory = await enrolled(admin, "mac-1")
-    kept = await admin.submit("kept")
+async def restart_after_a_day(coordinator: RestartingCoordinator, admin: RetryingClient) -> None:
+    """Restart after a day: the run continues, a schedule ticks, stored responses expire."""
+    factory = await enroll_factory(admin, "mac-1")
+    running_job = await admin.submit("kept")
     await admin.submit("daily", schedule="0 0 * * *")
     grant = await factory.granted()
     (await factory.report(grant, stage="building")).require()
-    await lives.murder(and_wait_s=LONG_S)
-    await factory.beat(kept)
+    await coordinator.restart(clock_ahead_s=DAY_AND_MORE_S)
+    await factory.beat(running_job)
     copy = await factory.granted()
     assert copy["job"]["name"].startswith("daily-")
     await factory.build(copy)
-    (await factory.ask("POST", f"/jobs/{kept}/lease/renew", {"leaseEpoch": 1})).require()
+    (await factory.ask("POST", f"/jobs/{running_job}/lease/renew", {"leaseEpoch": 1})).require()
     (await factory.report(grant, stage="review", result="ok")).require()
 
 
-async def leaving(lives: Lives, admin: Caller) -> None:
-    """A job leaves a file behind, which is linked to and then deleted; another one is a lie."""
+async def upload_artifact(coordinator: RestartingCoordinator, admin: RetryingClient) -> None:
+    """Upload an artifact, link to it and delete it; upload another with a wrong hash."""
     job_id = await admin.submit("left")
     where, text = f"/jobs/{job_id}/artifacts?name=report.txt&sha256=", b"all is well"
-    true = hashlib.sha256(text).hexdigest()
-    made = (await admin.ask("POST", where + true, content=text)).require()
-    lie = await admin.ask("POST", where + "0" * 64, content=text)
-    assert lie.status == 422
-    (await admin.ask("POST", f"/artifacts/{made['id']}/links", {"expiresIn": 60})).require()
-    (await admin.ask("DELETE", f"/artifacts/{made['id']}")).require(404)
+    digest = hashlib.sha256(text).hexdigest()
+    artifact = (await admin.ask("POST", where + digest, content=text)).require()
+    rejected = await admin.ask("POST", where + "0" * 64, content=text)
+    assert rejected.status == 422
+    (await admin.ask("POST", f"/artifacts/{artifact['id']}/links", {"expiresIn": 60})).require()
+    (await admin.ask("DELETE", f"/artifacts/{artifact['id']}")).require(404)
     assert (await admin.ask("GET", f"/jobs/{job_id}/artifacts")).require() == {"artifacts": []}
 
 
-async def telling(lives: Lives, admin: Caller) -> None:
-    """People are told of a review, on a channel that leads nowhere."""
-    factory = await enrolled(admin, "mac-1")
+async def notify_people(coordinator: RestartingCoordinator, admin: RetryingClient) -> None:
+    """Notify people of a review over a dead channel."""
+    factory = await enroll_factory(admin, "mac-1")
     job_id = await admin.submit("told", reviewPolicy="manual")
     await factory.build(await factory.granted())
 
-    async def tried() -> bool:
+    async def attempted() -> bool:
         assert (await admin.job(job_id))["stage"] == "review"
-        return not lives.dooms and '"notify"' in lives.history.read_text()
+        return not coordinator.kill_points and '"notify"' in coordinator.history.read_text()
 
-    await until(tried, within_s=60)
+    await until(attempted, within_s=60)
 
 
-async def spending(lives: Lives, admin: Caller) -> None:
-    """A product has a ceiling, and what its runs come to is booked and added up, once."""
+async def book_costs(coordinator: RestartingCoordinator, admin: RetryingClient) -> None:
+    """Set a ceiling, and book and sum the costs of a run once."""
     (await admin.ask("PUT", "/budgets/notes", {"ceilingUsd": "10"})).require()
-    factory = await enrolled(admin, "mac-1")
+    factory = await enroll_factory(admin, "mac-1")
     await admin.submit("paid")
     grant = await factory.granted()
     (await factory.report(grant, stage="building")).require()
@@ -210,17 +214,17 @@ async def spending(lives: Lives, admin: Caller) -> None:
     (await factory.report(grant, stage="review", result="ok")).require()
 
     async def added_up() -> bool:
-        told = (await admin.ask("GET", "/insights")).require()
-        return bool(not lives.dooms and told["total"]["costUsd"] == "0.5")
+        response = (await admin.ask("GET", "/insights")).require()
+        return bool(not coordinator.kill_points and response["total"]["costUsd"] == "0.5")
 
     await until(added_up, within_s=60)
     budget = (await admin.ask("GET", "/budgets/notes")).require()
     assert (budget["spentUsd"], budget["reservedUsd"]) == ("0.5", "0")
 
 
-async def planning(lives: Lives, admin: Caller) -> None:
-    """A composite gets another child, begins with its first one, and is cancelled with all."""
-    factory = await enrolled(admin, "mac-1")
+async def cancel_composite(coordinator: RestartingCoordinator, admin: RetryingClient) -> None:
+    """Add a child to a composite, start its first child, and cancel all."""
+    factory = await enroll_factory(admin, "mac-1")
     children = [{"name": "page", "body": "Do."}, {"name": "guide", "body": "Do.", "phase": 2}]
     roadmap = await admin.submit("roadmap", kind="composite", children=children)
     more = {"jobs": [{"manifest": {"name": "extra", "phase": 3}, "body": "# Extra"}]}
@@ -242,9 +246,9 @@ async def planning(lives: Lives, admin: Caller) -> None:
 
 BUILT = ("started", "checkpoint", "review_requested")
 
-STORIES = {
-    "shipping": Story(
-        shipping,
+SCENARIOS = {
+    "shipping": Scenario(
+        ship_job,
         {
             "first": (
                 *("submitted", "assigned", "started", "checkpoint", "usage", "review_requested"),
@@ -260,8 +264,8 @@ STORIES = {
             "defect:1",
         ),
     ),
-    "operating": Story(
-        operating,
+    "operating": Scenario(
+        operate_fleet,
         {
             "moved": (
                 *("submitted", "promoted", "assigned", "preempt_requested", "preempted"),
@@ -281,16 +285,16 @@ STORIES = {
             *("release:2", "reconcile:1", "drain:1", "rotate:1", "revoke:1", "deregister:1"),
         ),
     ),
-    "making way": Story(
-        making_way,
+    "preemption": Scenario(
+        preempt_job,
         {
             "low": ("submitted", "assigned", "preempt_requested", "preempted"),
             "urgent": ("submitted", "preempting", "assigned", *BUILT),
         },
         ("evict:1", "release:1", "grant:2"),
     ),
-    "offering": Story(
-        offering,
+    "offering": Scenario(
+        offer_jobs,
         {
             "declined": ("submitted", "offered", "offer_expired", "offered", "assigned", *BUILT),
             "accepted": ("submitted", "offered", "assigned", *BUILT),
@@ -298,8 +302,8 @@ STORIES = {
         },
         ("streaming:1", "offer:1", "decline:1", "grant:1", "withdraw:1"),
     ),
-    "silence": Story(
-        silence,
+    "lease_expiry": Scenario(
+        expire_lease,
         {
             "left-alone": (
                 *("submitted", "assigned", "started", "lease_expired", "fenced", "assigned"),
@@ -309,29 +313,29 @@ STORIES = {
         ("reap:1", "fenced:1", "late-usage:1"),
         settings={"AQ_LEASE_TTL": "3", "AQ_FLEET_LEASE_RENEW_SEC": "1"},
     ),
-    "leaving": Story(
-        leaving,
+    "artifacts": Scenario(
+        upload_artifact,
         {"left": ("submitted", "artifact_added", "artifact_deleted")},
         (
             *("begin-blob:1", "add-artifact:1", "begin-blob:2", "drop-blob:1", "dropped-blob:1"),
             *("link:1", "delete-artifact:1", "drop-blob:2", "dropped-blob:2"),
         ),
     ),
-    "telling": Story(
-        telling,
+    "notification": Scenario(
+        notify_people,
         {"told": ("submitted", "assigned", *BUILT)},
         ("notice:1", "notify:1"),
-        settings={"STORY_CHANNEL": "json://127.0.0.1:1"},
+        settings={"TEST_CHANNEL": "json://127.0.0.1:1"},
         file="[notify]\nquiet = 0\nlocal = true\n"
-        '[notify.channels]\nops = {url-env = "STORY_CHANNEL"}\n',
+        '[notify.channels]\nops = {url-env = "TEST_CHANNEL"}\n',
     ),
-    "spending": Story(
-        spending,
+    "budget": Scenario(
+        book_costs,
         {"paid": ("submitted", "assigned", "started", "usage", "review_requested")},
         ("budget:1", "budget_changed:1", "grant:1", "report:2", "report:3", "tally:1"),
     ),
-    "planning": Story(
-        planning,
+    "composite": Scenario(
+        cancel_composite,
         {
             "roadmap": (*("submitted", "planned", "started", "cancelled", "children_ended"),),
             "page": ("submitted", "assigned", "cancelled", "released"),
@@ -348,15 +352,15 @@ STORIES = {
             "children-ended:1",
         ),
     ),
-    "archiving": Story(letting_go, {}, ("archive:1",), settings={"AQ_RETENTION_DAYS": "1"}),
-    "deleting": Story(
-        letting_go,
+    "archiving": Scenario(remove_old_job, {}, ("archive:1",), settings={"AQ_RETENTION_DAYS": "1"}),
+    "deleting": Scenario(
+        remove_old_job,
         {},
         ("delete:1",),
         settings={"AQ_RETENTION_DAYS": "1", "AQ_RETENTION_THEN": "delete"},
     ),
-    "ticketing": Story(
-        ticketing,
+    "tickets": Scenario(
+        deliver_ticket,
         {"say-hello": ("submitted", "tracker_echoed", "cancelled", "tracker_echoed")},
         ("delivery:1", "hear:1", "trail:1", "echo:1", "echo:2", "echo:3"),
         settings={"TRACKER_TOKEN": TOKEN},
@@ -365,8 +369,8 @@ STORIES = {
             'url = "{tracker}"\ntoken-env = "TRACKER_TOKEN"\nsecret-env = "TRACKER_TOKEN"\n'
         ),
     ),
-    "morning_after": Story(
-        morning_after,
+    "restart_after_a_day": Scenario(
+        restart_after_a_day,
         {
             "kept": ("submitted", "assigned", "started", "review_requested"),
             "daily": ("submitted", "ticked"),

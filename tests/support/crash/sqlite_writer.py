@@ -1,4 +1,4 @@
-"""A process that commits as fast as it can, and says what was acknowledged, until it is killed."""
+"""A process that commits as fast as it can and prints each acknowledged commit until killed."""
 
 import asyncio
 import sys
@@ -12,7 +12,7 @@ COMMITTERS = 16
 
 
 async def commit(store: SqliteStore, name: str) -> None:
-    """Make jobs without end, each with a key and a lease; tell the position of each step."""
+    """Create jobs forever, each with a key and a lease; print the position of each commit."""
     number = 0
     while True:
         number += 1
@@ -26,7 +26,7 @@ async def commit(store: SqliteStore, name: str) -> None:
 
 
 async def main(path: Path, life: str) -> None:
-    """Commit beside each other until the end."""
+    """Run several committers concurrently until killed."""
     async with SqliteStore.open(path) as store, asyncio.TaskGroup() as tasks:
         for number in range(COMMITTERS):
             tasks.create_task(commit(store, f"{life}-{number}"))

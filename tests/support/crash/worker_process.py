@@ -1,6 +1,6 @@
-"""A worker as a process of its own: runs one job, and says in JSON lines how it goes.
+"""A worker in a separate process: runs one job and prints JSON lines about it.
 
-Told by its signals alone: it renews its lease until it is refused, and then tries to speak on.
+It renews its lease until that is refused, and then still tries to log, report and release.
 """
 
 import asyncio
@@ -24,32 +24,34 @@ T = TypeVar("T")
 RENEW_EVERY_S = 0.5
 
 
-def say(what: str, **more: object) -> None:
+def print_line(what: str, **more: object) -> None:
     """Print one line for the parent process."""
     sys.stdout.write(json.dumps({"what": what, **more}) + "\n")
     sys.stdout.flush()
 
 
 async def attempt(client: AsyncClient, what: str, call: ApiCall[T]) -> bool:
-    """Ask, and say what came of it."""
+    """Send a request and print its outcome."""
     try:
         await client.send(call)
     except Refused as refused:
-        say(what, code=refused.code)
+        print_line(what, code=refused.code)
         return False
-    say(what, code=None)
+    print_line(what, code=None)
     return True
 
 
-async def claimed(client: AsyncClient, me: str) -> GrantView:
-    """The job that there is for this factory."""
+async def claim(client: AsyncClient, factory_id: str) -> GrantView:
+    """Claim until there is a grant."""
     while True:
-        grant = await client.send(workers.claim(me, instance_id=f"{me}-a", wait_s=5))
+        grant = await client.send(
+            workers.claim(factory_id, instance_id=f"{factory_id}-a", wait_s=5)
+        )
         if grant is not None:
             return grant
 
 
-async def keep(client: AsyncClient, job: str, epoch: int) -> None:
+async def renew_until_refused(client: AsyncClient, job: str, epoch: int) -> None:
     """Renew the lease until that is refused."""
     while True:
         if not await attempt(client, "renew", workers.renew(job, epoch)):
@@ -57,23 +59,23 @@ async def keep(client: AsyncClient, job: str, epoch: int) -> None:
         await asyncio.sleep(RENEW_EVERY_S)
 
 
-async def main(url: str, token: str, me: str) -> None:
-    """Work until it is fenced."""
+async def main(url: str, token: str, factory_id: str) -> None:
+    """Run a job until it is fenced."""
     async with AsyncClient(url, token) as client:
-        state = HeartbeatDoc(
-            factory_id=me,
-            instance_id=f"{me}-a",
+        description = HeartbeatDoc(
+            factory_id=factory_id,
+            instance_id=f"{factory_id}-a",
             capabilities=("os:mac",),
             seats={"claude": 1},
             slots=1,
         )
-        await client.send(workers.heartbeat(state))
-        grant = await claimed(client, me)
+        await client.send(workers.heartbeat(description))
+        grant = await claim(client, factory_id)
         job, epoch = grant.job.id, grant.lease_epoch
         await client.send(workers.report(job, epoch, {"stage": "building"}))
         await client.send(workers.log_chunk(job, epoch, 0, b"in time\n"))
-        say("building", job=job, epoch=epoch)
-        await keep(client, job, epoch)
+        print_line("building", job=job, epoch=epoch)
+        await renew_until_refused(client, job, epoch)
         await attempt(client, "log", workers.log_chunk(job, epoch, 8, b"too late\n"))
         await attempt(client, "report", workers.report(job, epoch, {"stage": "review"}))
         release = ApiCall(

@@ -1,4 +1,4 @@
-"""Small executables that answer well or badly, and an engine that is only looked up."""
+"""Small executables with good and bad output, and an engine that is never started."""
 
 from pathlib import Path
 from typing import NoReturn
@@ -13,7 +13,7 @@ FAILS = "echo 'cannot find the runtime' >&2; exit 3"
 
 
 def program(folder: Path, name: str, body: str) -> Path:
-    """Put a shell script on a PATH."""
+    """Write a shell script into a folder of a PATH."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / name
     file.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
@@ -22,7 +22,7 @@ def program(folder: Path, name: str, body: str) -> Path:
 
 
 def agent(folder: Path, name: str, *, version: str, flags: str) -> Path:
-    """Put a coding agent with these flags on a PATH; a start of its model is reported."""
+    """Write a fake coding agent with these flags; it fails if its model is called."""
     body = f"""
 case "$1" in
   --version) {version} ;;
@@ -42,7 +42,7 @@ def fake_engine(
     flags: tuple[str, ...] = ("--print", "--model"),
     engine_class: EngineClass | None = "agentic-coder",
 ) -> Engine:
-    """An engine that is never started."""
+    """Return an engine that is never started."""
     return Engine(
         name=name,
         programs=programs,

@@ -1,4 +1,4 @@
-"""A yard of processes: a coordinator and factories that may be killed or stopped at any time."""
+"""A fleet of processes: a coordinator and factories that may be killed or stopped at any time."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -8,56 +8,60 @@ from pathlib import Path
 import httpx
 
 from gigafactory.factory.agent.membership import FleetMembership, save_membership
-from gigafactory.factory.process import orphans as strays
+from gigafactory.factory.process import orphans
 from gigafactory.factory.run import run_registry
 from tests.services.aq import environment
 from tests.services.few_tools import search_path
 from tests.services.fork_server import ForkServer
 from tests.support.api_server import API
-from tests.support.crash.restarting_coordinator import Lives, living
+from tests.support.crash.restarting_coordinator import RestartingCoordinator, running_coordinator
 from tests.support.factory.git_repo import plain_git
-from tests.support.factory.local_fleet import Yard
+from tests.support.factory.local_fleet import FactoryHarness
 
-SHORT = {"AQ_LEASE_TTL": "3", "AQ_FLEET_LEASE_RENEW_SEC": "1"}
+SHORT_LEASES = {"AQ_LEASE_TTL": "3", "AQ_FLEET_LEASE_RENEW_SEC": "1"}
 ENDS_WITHIN_S = 60.0
 
 
-class FarHost:
-    """The coordinator process, as long as it keeps its address."""
+class CoordinatorHost:
+    """A coordinator process that keeps its address."""
 
-    def __init__(self, lives: Lives, people: httpx.AsyncClient) -> None:
-        self._lives = lives
-        self._people = people
+    def __init__(self, coordinator: RestartingCoordinator, api: httpx.AsyncClient) -> None:
+        self._coordinator = coordinator
+        self._api = api
 
     @property
     def url(self) -> str:
-        """Where it answers, in all of its lives."""
-        return self._lives.life.url
+        """Return its address, which survives restarts."""
+        return self._coordinator.process.url
 
     async def factory_token(self, factory_id: str, /) -> str:
-        """The token of a new factory."""
-        invited = (await self._people.post("/enrollments", json={"products": ["*"]})).json()
-        asked = {"secret": invited["secret"], "factoryId": factory_id}
-        token: str = (await self._people.post("/factories/enroll", json=asked)).json()["token"]
+        """Enroll a factory and return its token."""
+        invited = (await self._api.post("/enrollments", json={"products": ["*"]})).json()
+        request = {"secret": invited["secret"], "factoryId": factory_id}
+        token: str = (await self._api.post("/factories/enroll", json=request)).json()["token"]
         return token
 
 
-class FarYard(Yard):
-    """A yard whose coordinator and factories may die at any time."""
+class ProcessHarness(FactoryHarness):
+    """A harness whose coordinator and factories may be killed at any time."""
 
     def __init__(
-        self, folder: Path, lives: Lives, people: httpx.AsyncClient, forks: ForkServer
+        self,
+        folder: Path,
+        coordinator: RestartingCoordinator,
+        api: httpx.AsyncClient,
+        forks: ForkServer,
     ) -> None:
-        super().__init__(folder, FarHost(lives, people), people)
-        self.lives = lives
+        super().__init__(folder, CoordinatorHost(coordinator, api), api)
+        self.coordinator = coordinator
         self._forks = forks
         self._names: set[str] = set()
         # The factory's git keeps reflogs where a repo has them.
         plain_git(self.remote.path, "config", "core.logAllRefUpdates", "always")
         (self.remote.path / "logs").mkdir(exist_ok=True)
 
-    async def enrolled(self, name: str) -> Path:
-        """Make a factory a member of the fleet; gives its data folder."""
+    async def enroll(self, name: str) -> Path:
+        """Enroll a factory and return its data folder."""
         data = self.folder / f"disk-{name}"
         save_membership(
             self.data_dir(name), FleetMembership(self.server.url, name, await self.token(name))
@@ -65,9 +69,9 @@ class FarYard(Yard):
         self._names.add(name)
         return data
 
-    async def doomed(self, name: str, *, at: str, source: str = "stream") -> int:
-        """Start `aq factory run` as a process that is doomed; gives its number."""
-        data = await self.enrolled(name)
+    async def start_factory(self, name: str, *, at: str, source: str = "stream") -> int:
+        """Start `aq factory run` with a kill point and return its process id."""
+        data = await self.enroll(name)
         environ = environment(
             data,
             AQ_DATA=str(data),
@@ -78,56 +82,58 @@ class FarYard(Yard):
             AQ_FACTORY_SEATS="command=2",
             AQ_FACTORY_SOURCE=source,
         )
-        typed = ("factory", "run")
+        command = ("factory", "run")
         child = await asyncio.to_thread(
-            self._forks.start, *typed, folder=data, environ=environ, at=at
+            self._forks.start, *command, folder=data, environ=environ, at=at
         )
-        assert child.first_line, self.said(name)
+        assert child.first_line, self.process_log(name)
         return child.pid
 
-    async def ended(self, pid: int) -> int | None:
-        """How a factory process ended."""
+    async def wait_for_exit(self, pid: int) -> int | None:
+        """Wait for the end of a factory process and return its exit code."""
         return await asyncio.to_thread(self._forks.wait, pid, within_s=ENDS_WITHIN_S)
 
-    def said(self, name: str) -> str:
-        """What a factory process wrote of its work."""
+    def process_log(self, name: str) -> str:
+        """Return the log of a factory process."""
         return (self.folder / f"disk-{name}" / "log").read_text(errors="replace")
 
-    def moves(self, branch: str) -> list[str]:
-        """Every commit that a branch of the remote has ever been, the newest first."""
-        shown = ("reflog", "show", "--format=%H", f"refs/heads/{branch}", "--")
-        return plain_git(self.remote.path, *shown, check=False).split()
+    def branch_history(self, branch: str) -> list[str]:
+        """Return every commit that a branch of the remote ever had, newest first."""
+        arguments = ("reflog", "show", "--format=%H", f"refs/heads/{branch}", "--")
+        return plain_git(self.remote.path, *arguments, check=False).split()
 
     def refs(self) -> Mapping[str, str]:
-        """All refs of the remote."""
-        listed = plain_git(self.remote.path, "for-each-ref", "--format=%(refname) %(objectname)")
-        return dict(line.split() for line in listed.splitlines())
+        """Return all refs of the remote."""
+        output = plain_git(self.remote.path, "for-each-ref", "--format=%(refname) %(objectname)")
+        return dict(line.split() for line in output.splitlines())
 
-    async def sweep(self) -> None:
-        """End what factories that died have left."""
+    async def kill_orphans(self) -> None:
+        """Kill the orphans of dead factories."""
         for name in self._names:
             for run in run_registry.load_runs(self.data_dir(name)):
-                await strays.kill_orphans(run.mark)
+                await orphans.kill_orphans(run.mark)
 
 
 @asynccontextmanager
-async def a_far_yard(
+async def a_process_harness(
     forks: ForkServer,
     folder: Path,
     *,
-    settings: Mapping[str, str] = SHORT,
-    dooms: Sequence[str] = (),
-) -> AsyncIterator[FarYard]:
-    """A yard with a coordinator process; by default its leases are short."""
+    settings: Mapping[str, str] = SHORT_LEASES,
+    kill_points: Sequence[str] = (),
+) -> AsyncIterator[ProcessHarness]:
+    """Start a coordinator process, by default with short leases, and yield a harness."""
     home = folder / "coordinator"
     home.mkdir()
-    lives = Lives(forks, home, settings=settings, dooms=dooms, keeps_port=True)
-    async with living(lives):
-        headers = {"authorization": f"Bearer {lives.life.token}", "x-product-id": "notes"}
-        base = lives.life.url + API
-        async with httpx.AsyncClient(base_url=base, headers=headers, timeout=30) as people:
-            yard = FarYard(folder, lives, people, forks)
+    coordinator = RestartingCoordinator(
+        forks, home, settings=settings, kill_points=kill_points, keeps_port=True
+    )
+    async with running_coordinator(coordinator):
+        headers = {"authorization": f"Bearer {coordinator.process.token}", "x-product-id": "notes"}
+        base = coordinator.process.url + API
+        async with httpx.AsyncClient(base_url=base, headers=headers, timeout=30) as api:
+            harness = ProcessHarness(folder, coordinator, api, forks)
             try:
-                yield yard
+                yield harness
             finally:
-                await yard.sweep()
+                await harness.kill_orphans()

@@ -1,8 +1,8 @@
-"""A factory whose disk has room for little: run in a mount namespace of its own, by the tests.
+"""A factory on a small disk; the tests run it in a separate mount namespace.
 
     unshare --user --map-root-user --mount sh -c 'mount -t tmpfs -o size=16m tmpfs DISK && …'
 
-Says how its runs came out, one line of JSON each.
+Prints the outcome of its runs, one line of JSON each.
 """
 
 import asyncio
@@ -33,14 +33,14 @@ PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 class Reporter:
-    """Keeps what it is told."""
+    """A reporter that keeps all reported fields."""
 
     def __init__(self) -> None:
-        self.told: dict[str, Any] = {}
+        self.fields: dict[str, Any] = {}
 
     def report(self, report: Report, *, last: bool = False) -> None:
         del last
-        self.told |= ReportDoc.from_domain(report).fields
+        self.fields |= ReportDoc.from_domain(report).fields
 
     async def confirm_lease(self) -> bool:
         return True
@@ -59,7 +59,7 @@ class Reporter:
 
 
 class Disk:
-    """The executor on a small disk, and the ballast that fills it."""
+    """An executor on a small disk, and a file that fills it."""
 
     def __init__(self, folder: Path, remote: Path, executor: Executor, job: str = JOB) -> None:
         self._job = job
@@ -70,7 +70,7 @@ class Disk:
         self._checkpoint: Checkpoint | None = None
 
     def fill(self) -> None:
-        """Leave no room at all."""
+        """Fill the disk completely."""
         with (self._folder / "ballast").open("wb", buffering=0) as ballast:
             try:
                 while ballast.write(b"x" * 4096):
@@ -79,35 +79,35 @@ class Disk:
                 return
 
     def free(self) -> None:
-        """Make room again."""
+        """Free the disk."""
         (self._folder / "ballast").unlink()
 
     @property
     def log(self) -> Path:
-        """The log of the run that comes, or of the last one."""
+        """Return the log of the next or last run."""
         return self._folder / "factory" / "logs" / f"{self._job}.{self._epoch}.log"
 
     async def run(self, name: str, body: str) -> None:
-        """Run the job once more, and say what came of it."""
+        """Run the job again and print its outcome."""
         self._epoch += 1
         reporter = Reporter()
         outcome = await self._executor.run(self._assignment(body), reporter, StopSignal())
-        if "checkpoint" in reporter.told:
-            told = reporter.told["checkpoint"]
+        if "checkpoint" in reporter.fields:
+            fields = reporter.fields["checkpoint"]
             self._checkpoint = Checkpoint(
-                branch=told["branch"], commit=told["commit"], factory_id="mac-1"
+                branch=fields["branch"], commit=fields["commit"], factory_id="mac-1"
             )
         worktree = self._folder / "factory" / "worktrees" / self._job
-        said = {
+        outcome_line = {
             "run": name,
             "result": outcome.result,
             "reason": outcome.reason,
-            "told": reporter.told.get("reason"),
+            "told": reporter.fields.get("reason"),
             "commit": self._checkpoint and self._checkpoint.commit,
             "kept": sorted(os.listdir(worktree)) if worktree.exists() else None,  # noqa: PTH208
             "log": self.log.read_text(),
         }
-        sys.stdout.write(json.dumps(said) + "\n")
+        sys.stdout.write(json.dumps(outcome_line) + "\n")
 
     def _assignment(self, body: str) -> Assignment:
         return Assignment(
@@ -125,7 +125,7 @@ class Disk:
 
 
 async def main(folder: Path, remote: Path) -> None:
-    """Meet a full disk at each step that writes."""
+    """Run with a full disk at each step that writes."""
     data_dir = DataDir.under(folder)
     data_dir.create()
     settings = FactorySettings(repos=remote.parent, sandbox="none")
@@ -136,17 +136,19 @@ async def main(folder: Path, remote: Path) -> None:
     disk.fill()
     await disk.run("at the start", "echo precious > work")
     disk.free()
-    grows = f"echo precious > work; cat /dev/zero > {folder}/ballast 2>/dev/null; echo more > notes"
-    await disk.run("at its end", f"{grows}; true")
+    fill_at_end = (
+        f"echo precious > work; cat /dev/zero > {folder}/ballast 2>/dev/null; echo more > notes"
+    )
+    await disk.run("at its end", f"{fill_at_end}; true")
     disk.free()
     await disk.run("again", "ls; echo done > whole")
-    often = replace(equipment, checkpoint_every_s=0.1)
-    disk = Disk(folder, remote, Executor(often, slots=1), job="02full")
+    frequent = replace(equipment, checkpoint_every_s=0.1)
+    disk = Disk(folder, remote, Executor(frequent, slots=1), job="02full")
     await disk.run("in its middle", _meets_a_full_disk(folder, remote))
 
 
 def _meets_a_full_disk(folder: Path, remote: Path) -> str:
-    """An engine that fills the disk, and makes room again when a checkpoint has failed for it."""
+    """Return an engine that fills the disk, and frees it after a checkpoint has failed."""
     log = DataDir.under(folder).log_file("02full.1")
     wip = "refs/heads/aq/wip/02full/1"
     return f"""

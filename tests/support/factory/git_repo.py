@@ -1,4 +1,4 @@
-"""A remote, the people who push to it, and a factory that mirrors it; each on its own disk."""
+"""A remote, people who push to it, and a factory that mirrors it, each in a separate folder."""
 
 import os
 import subprocess
@@ -13,10 +13,10 @@ from gigafactory.factory.git.worktree import Worktree
 
 Content = str | bytes | None
 
-AWAY = "kill -9 $PPID; exit 1"
-"""The remote dies under the push."""
-NO = "echo 'only on Sundays' >&2; exit 1"
-"""It refuses the push, and says why."""
+DROP_CONNECTION = "kill -9 $PPID; exit 1"
+"""Drops the connection of a push."""
+REJECT_PUSH = "echo 'only on Sundays' >&2; exit 1"
+"""Rejects a push with a message."""
 
 SERVER = "192.0.2.1"
 """An address that no machine has."""
@@ -34,7 +34,7 @@ _PERSON = {
 
 
 def plain_git(folder: Path, *args: str, check: bool = True) -> str:
-    """Git as an agent or a person runs it, with all that the repo brings along."""
+    """Run git as a person does, with the configuration of the repo."""
     done = subprocess.run(
         ["git", *args], cwd=folder, env=_PERSON, check=check, capture_output=True, timeout=60
     )
@@ -78,7 +78,7 @@ class Remote:
         plain_git(path.parent, "clone", "-q", str(path), str(self._clone))
 
     def commit(self, files: Mapping[str, Content], *, branch: str = "main") -> str:
-        """A person changes some files, on what the branch is now, and pushes."""
+        """Commit files on a branch as a person, push, and return the commit."""
         clone = self._clone
         plain_git(clone, "fetch", "-q", "--prune", "origin")
         start = f"origin/{branch}" if self.commit_of(branch) else "origin/main"
@@ -91,7 +91,7 @@ class Remote:
         return plain_git(clone, "rev-parse", "HEAD")
 
     def merge(self, other: str, *, into: str) -> str:
-        """A person brings one branch up to date with another, and pushes."""
+        """Merge one branch into another as a person, push, and return the commit."""
         clone = self._clone
         plain_git(clone, "fetch", "-q", "--prune", "origin")
         plain_git(clone, "checkout", "-q", "--detach", f"origin/{into}")
@@ -100,7 +100,7 @@ class Remote:
         return plain_git(clone, "rev-parse", "HEAD")
 
     def revert(self, branch: str) -> str:
-        """A person takes the newest commit of a branch back, and pushes."""
+        """Revert the newest commit of a branch as a person, push, and return the commit."""
         clone = self._clone
         plain_git(clone, "fetch", "-q", "--prune", "origin")
         plain_git(clone, "checkout", "-q", "--detach", f"origin/{branch}")
@@ -111,27 +111,27 @@ class Remote:
 
     @property
     def url(self) -> str:
-        """Its address as a server, whose hooks and settings are its own; see `fake_ssh`."""
+        """Return its address as a server with its own hooks and settings; see `fake_ssh`."""
         return f"ssh://git@{SERVER}{self.path}"
 
-    def answers(self, answer: str, *, to: str = "*", when: str = "true") -> None:
-        """Have it answer so whenever such refs are pushed."""
+    def on_push(self, answer: str, *, to: str = "*", when: str = "true") -> None:
+        """Run a shell command whenever such refs are pushed."""
         self._hook(
             "pre-receive",
             "while read -r old new ref; do case $ref in\n"
             f"  {to}) if {when}; then {answer}; fi ;;\nesac; done",
         )
 
-    def vanishes(self, *, when: str) -> None:
-        """Have it take a push, and be gone before it says so; `comes_back` ends that."""
+    def vanish_after_push(self, *, when: str) -> None:
+        """Accept a push and disappear before the response; `come_back` ends that."""
         gone = f"mv '{self.path}' '{self._gone}'; kill -9 $PPID"
         self._hook("post-receive", f"if {when}; then {gone}; fi")
 
-    def comes_back(self) -> None:
+    def come_back(self) -> None:
         self._gone.rename(self.path)
         (self.path / "hooks" / "post-receive").unlink()
 
-    def recovers(self) -> None:
+    def accept_pushes(self) -> None:
         (self.path / "hooks" / "pre-receive").unlink()
 
     def _hook(self, name: str, body: str) -> None:
@@ -161,8 +161,8 @@ class Remote:
         return plain_git(self.path, "log", "--format=%s", branch).splitlines()
 
 
-class World:
-    """A remote, and a factory with a mirror folder of its own."""
+class GitHarness:
+    """A remote, and a factory with its own mirror folder."""
 
     def __init__(self, folder: Path, *, machine: str = "machine", served: bool = False) -> None:
         """With `served` the remote is a server of its own, not a repo on this machine."""
@@ -179,13 +179,13 @@ class World:
         return await self.mirrors.open(self.address)
 
     async def worktree(self, files: Mapping[str, Content] | None = None) -> Worktree:
-        """A worktree on a fresh commit of these files."""
+        """Return a worktree on a new commit of these files."""
         commit = self.remote.commit(files or {"a.txt": "one\n", "src/b.txt": "two\n"})
         return await Worktree.add(await self.mirror(), self.machine / "work" / "job", commit)
 
 
 def tree(mirror: Mirror, commit: str) -> dict[str, str]:
-    """The paths of a commit, each with its mode."""
+    """Return the paths of a commit, each with its mode."""
     listed = plain_git(mirror.folder, "ls-tree", "-r", "-z", commit)
     entries = [entry.partition("\t") for entry in listed.split("\0") if entry]
     return {path: kind.split()[0] for kind, _, path in entries}
@@ -195,8 +195,8 @@ def blob(mirror: Mirror, commit: str, path: str) -> str:
     return plain_git(mirror.folder, "cat-file", "blob", f"{commit}:{path}")
 
 
-def planted(folder: Path, name: str) -> tuple[Path, Path]:
-    """A program that an attacker wants to be run, and the trace that it leaves when it was."""
+def planted_program(folder: Path, name: str) -> tuple[Path, Path]:
+    """Return a program that an attacker wants to run, and the trace that it leaves."""
     trace = folder / f"{name}.was-run"
     program = folder / f"{name}.sh"
     program.write_text(f"#!/bin/sh\ntouch '{trace}'\ncat\n")

@@ -30,31 +30,31 @@ from tests.services.emulate import OWNER, TOKEN
 
 HOST = "git.example.com"
 BRANCH = "aq/job/job-1"
-NO_WAY_OUT = {"PATH": os.environ["PATH"], "https_proxy": "http://127.0.0.1:9"}
-"""The hub has an API, and no git behind it."""
+NO_NETWORK = {"PATH": os.environ["PATH"], "https_proxy": "http://127.0.0.1:9"}
+"""The emulator has an API, but no git."""
 QUICK = PollingPace(first_s=0.001, longest_s=0.002, total_s=30.0)
-"""Long enough for a slow machine, with pauses that are none."""
-HURRIED = PollingPace(first_s=0.001, longest_s=0.002, total_s=0.0)
-"""Without time for any pause."""
+"""Long enough for a slow machine, with minimal pauses."""
+NO_POLLING = PollingPace(first_s=0.001, longest_s=0.002, total_s=0.0)
+"""No time for any pause."""
 
 
 class Interrupted(BaseException):
-    """The machine went away at this moment."""
+    """The machine crashed at this moment."""
 
 
-class Wire(httpx.AsyncBaseTransport):
-    """A real connection that counts what is changed over it, and may break after a change."""
+class RecordingTransport(httpx.AsyncBaseTransport):
+    """A real transport that records changes, and may break or block at one of them."""
 
     def __init__(
         self, *, breaks_after: int | None = None, sleeps_before: int | None = None
     ) -> None:
-        """Break when the answer to the so manieth change is on its way back.
+        """Break after the given change was made, before its response arrives.
 
-        Or fall asleep before the so manieth one is sent, until `woken`.
+        Or block before the given change is sent, until `woken` is set.
         """
         self.changes: list[str] = []
         self.requests: list[httpx.Request] = []
-        self.asleep, self.woken = asyncio.Event(), asyncio.Event()
+        self.blocked, self.woken = asyncio.Event(), asyncio.Event()
         self._breaks_after = breaks_after
         self._sleeps_before = sleeps_before
         self._inner = httpx.AsyncHTTPTransport()
@@ -62,46 +62,46 @@ class Wire(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         self.requests.append(request)
         if request.method != "GET" and len(self.changes) + 1 == self._sleeps_before:
-            self.asleep.set()
+            self.blocked.set()
             await self.woken.wait()
-        answer = await self._inner.handle_async_request(request)
+        response = await self._inner.handle_async_request(request)
         if request.method == "GET":
-            return answer
-        await answer.aread()
-        if answer.is_success:
+            return response
+        await response.aread()
+        if response.is_success:
             self.changes.append(f"{request.method} {request.url.path.rpartition('/')[2]}")
         if len(self.changes) == self._breaks_after:
             raise Interrupted
-        return answer
+        return response
 
     async def aclose(self) -> None:
-        """Stay open for the next client: a connection is remade when it is needed."""
+        """Reopen the transport for the next client."""
         await self._inner.aclose()
         self._inner = httpx.AsyncHTTPTransport()
 
 
 def an_empty_machine() -> Inventory:
-    """A machine on which nothing was found, and nothing ever is."""
+    """Return the inventory of a machine without any tools."""
     nothing = DetectedMachine(os="linux", capabilities=(), repos=(), engines={})
 
-    async def look() -> DetectedMachine:
+    async def detect() -> DetectedMachine:
         return nothing
 
-    return Inventory(nothing, look)
+    return Inventory(nothing, detect)
 
 
 class Reporter:
-    """Keeps what a run reports, and says whose the lease is."""
+    """A reporter that keeps reports and confirms or denies the lease."""
 
     def __init__(self) -> None:
-        self.told: list[Report] = []
-        self.holds = True
+        self.reports: list[Report] = []
+        self.holds_lease = True
 
     def report(self, report: Report, *, last: bool = False) -> None:
-        self.told.append(report)
+        self.reports.append(report)
 
     async def confirm_lease(self) -> bool:
-        return self.holds
+        return self.holds_lease
 
     async def send_log(self, source: RunLog) -> None:
         raise AssertionError("shipping sends its log through the executor")
@@ -117,11 +117,11 @@ class Reporter:
 
     @property
     def intents(self) -> list[str]:
-        return [(told.note or "").partition(" ")[0] for told in self.told]
+        return [(report.note or "").partition(" ")[0] for report in self.reports]
 
 
-class Hub:
-    """One repo, as the people who own it see it."""
+class GitHubRepo:
+    """One GitHub repo, as its owners use it."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self.http = http
@@ -133,9 +133,9 @@ class Hub:
         await self.ask("POST", "/user/repos", {"name": self.name, "auto_init": True})
 
     async def ask(self, method: str, path: str, body: object = None) -> Any:  # noqa: ANN401 - JSON
-        answer = await self.http.request(method, path, json=body)
-        assert answer.is_success, answer.text
-        return answer.json()
+        response = await self.http.request(method, path, json=body)
+        assert response.is_success, response.text
+        return response.json()
 
     async def commit_of(self, branch: str) -> str:
         found = await self.ask("GET", f"{self.url}/git/ref/heads/{branch}")
@@ -143,11 +143,11 @@ class Hub:
         return commit
 
     async def push(self, branch: str, parent: str | None = None) -> str:
-        """A new commit on a branch, on what it or `parent` is."""
-        above = parent or await self.commit_of(branch)
-        tree = (await self.ask("GET", f"{self.url}/git/commits/{above}"))["tree"]["sha"]
-        wish = {"message": f"work {uuid.uuid4()}", "tree": tree, "parents": [above]}
-        commit: str = (await self.ask("POST", f"{self.url}/git/commits", wish))["sha"]
+        """Push a new commit to a branch, on its head or on `parent`, and return the commit."""
+        parent_commit = parent or await self.commit_of(branch)
+        tree = (await self.ask("GET", f"{self.url}/git/commits/{parent_commit}"))["tree"]["sha"]
+        body_fields = {"message": f"work {uuid.uuid4()}", "tree": tree, "parents": [parent_commit]}
+        commit: str = (await self.ask("POST", f"{self.url}/git/commits", body_fields))["sha"]
         if parent is None:
             await self.ask("PATCH", f"{self.url}/git/refs/heads/{branch}", {"sha": commit})
         else:
@@ -164,32 +164,38 @@ class Hub:
         return [comment["body"] for comment in found]
 
     async def require(self, *checks: str) -> None:
-        wish = {
+        body_fields = {
             "required_status_checks": {"strict": False, "contexts": checks},
             "enforce_admins": False,
             "required_pull_request_reviews": None,
             "restrictions": None,
         }
-        await self.ask("PUT", f"{self.url}/branches/main/protection", wish)
+        await self.ask("PUT", f"{self.url}/branches/main/protection", body_fields)
 
     async def check(self, commit: str, name: str, conclusion: str | None) -> None:
-        """A check says how it goes; None: it has begun."""
-        wish: dict[str, object] = {"name": name, "head_sha": commit, "status": "in_progress"}
+        """Set the conclusion of a check; None starts it."""
+        body_fields: dict[str, object] = {"name": name, "head_sha": commit, "status": "in_progress"}
         if conclusion is not None:
-            wish |= {"status": "completed", "conclusion": conclusion}
-        await self.ask("POST", f"{self.url}/check-runs", wish)
+            body_fields |= {"status": "completed", "conclusion": conclusion}
+        await self.ask("POST", f"{self.url}/check-runs", body_fields)
 
 
 def forges(
-    hub: Hub, wire: Wire | None = None, *, patience: PollingPace = QUICK, token: str = TOKEN
+    repo: GitHubRepo,
+    transport: RecordingTransport | None = None,
+    *,
+    pace: PollingPace = QUICK,
+    token: str = TOKEN,
 ) -> Forges:
-    """What a factory knows of the hub."""
-    access = {HOST: ForgeAccess("HUB_TOKEN", hub.api)}
-    return Forges(access, {"HUB_TOKEN": token}, pace=patience, transport=wire or Wire())
+    """Return a factory's access to the emulator."""
+    access = {HOST: ForgeAccess("HUB_TOKEN", repo.api)}
+    return Forges(
+        access, {"HUB_TOKEN": token}, pace=pace, transport=transport or RecordingTransport()
+    )
 
 
-class Desk:
-    """Runs of jobs whose repo is on the hub, each on a machine of its own."""
+class ShippingRuns:
+    """Runs of jobs that ship to the repo, each on a separate machine."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
@@ -197,13 +203,13 @@ class Desk:
         self._runs: list[ActiveRun] = []
 
     def close(self) -> None:
-        """End the runs, with all of their logs written."""
+        """End the runs and flush their logs."""
         while self._runs:
             self._runs.pop().close()
 
     def run(
         self,
-        known: Forges,
+        forges_of_factory: Forges,
         *,
         commit: str,
         run_id: str = "job-1.2",
@@ -212,7 +218,7 @@ class Desk:
         product: str = "default",
         **manifest: Any,  # noqa: ANN401 - as the manifest has them
     ) -> tuple[ActiveRun, Reporter]:
-        """A run that ships a commit, perhaps after an earlier one, and its reporter."""
+        """Return a run that ships a commit, and its reporter."""
         data_dir = DataDir.under(self._folder / uuid.uuid4().hex)
         address = f"https://{HOST}/{OWNER}/{self._name}.git"
         equipment = Equipment(
@@ -221,11 +227,11 @@ class Desk:
             inventory=an_empty_machine(),
             sandbox=Sandbox(None, "none"),
             environ={},
-            secrets=(*secrets, *known.tokens),
+            secrets=(*secrets, *forges_of_factory.tokens),
             factory_id="mac-1",
-            mirrors=Mirrors(data_dir.mirrors, Git(environ=NO_WAY_OUT)),
+            mirrors=Mirrors(data_dir.mirrors, Git(environ=NO_NETWORK)),
             repos=Repos(None, {"notes": address}, ("*",), AllowedRemotes()),
-            forges=known,
+            forges=forges_of_factory,
         )
         assignment = Assignment(
             job_id="job-1",

@@ -1,4 +1,4 @@
-"""A coordinator, a remote and real factories, each with a disk of its own."""
+"""A coordinator, a remote and real factories, each with a separate data folder."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -20,43 +20,43 @@ from tests.support.api_server import Server, a_server
 from tests.support.factory.git_repo import Remote, fake_ssh
 from tests.support.polling import until
 
-RESTS = frozenset({"review", "testing", "shipped", "failed", "dead_letter", "cancelled"})
+IDLE_STAGES = frozenset({"review", "testing", "shipped", "failed", "dead_letter", "cancelled"})
 """The stages in which no factory works on a job."""
 
 
 class Clock(SystemClock):
-    """The coordinator's time, which can be made to leap."""
+    """The coordinator's clock, which can be advanced."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._ahead = timedelta()
+        self._advanced = timedelta()
 
-    def leap(self, ahead: timedelta) -> None:
-        """Let so much time pass at once."""
-        self._ahead += ahead
+    def advance(self, by: timedelta) -> None:
+        """Advance the clock."""
+        self._advanced += by
 
     def now(self) -> datetime:
-        return super().now() + self._ahead
+        return super().now() + self._advanced
 
 
 class Host(Protocol):
-    """A coordinator, wherever it runs."""
+    """A coordinator in this or another process."""
 
     @property
     def url(self) -> str:
-        """Where it answers."""
+        """Return its address."""
 
     async def factory_token(self, factory_id: str, /) -> str:
-        """The token of a new factory."""
+        """Enroll a factory and return its token."""
 
 
-class Yard:
-    """Everything that a job needs, but for a person."""
+class FactoryHarness:
+    """A remote, an API client and factories of one coordinator."""
 
-    def __init__(self, folder: Path, server: Host, people: httpx.AsyncClient) -> None:
+    def __init__(self, folder: Path, server: Host, api: httpx.AsyncClient) -> None:
         self.folder = folder
         self.server = server
-        self.people = people
+        self.api = api
         self._tokens: dict[str, str] = {}
         self.remote = Remote(folder / "remote.git")
         self.start = self.remote.commit({"README.md": "Notes.\n"})
@@ -78,75 +78,77 @@ class Yard:
         environ: Mapping[str, str] | None = None,
         **settings: object,
     ) -> AsyncIterator[Agent]:
-        """A factory at work, until the block ends."""
-        member = FleetMembership(self.server.url, name, await self.token(name))
-        usual: dict[str, Any] = {"slots": 2, "repos": self.folder, "sandbox": "none"}
+        """Run a factory until the block ends."""
+        membership = FleetMembership(self.server.url, name, await self.token(name))
+        defaults: dict[str, Any] = {"slots": 2, "repos": self.folder, "sandbox": "none"}
         environ = environ or {"PATH": self._search_path}
         async with open_agent(
-            FactorySettings(**usual | settings),
-            member,
+            FactorySettings(**defaults | settings),
+            membership,
             self.data_dir(name),
             environ=environ,
             ends=ends,
         ) as agent:
-            working = asyncio.create_task(agent.run())
+            task = asyncio.create_task(agent.run())
             try:
                 yield agent
             finally:
-                working.cancel()
-                await asyncio.wait([working])
+                task.cancel()
+                await asyncio.wait([task])
 
     async def token(self, name: str) -> str:
-        """The token of a factory, which joins when it is asked for the first time."""
+        """Return the token of a factory; enroll it first if it is new."""
         if name not in self._tokens:
             self._tokens[name] = await self.server.factory_token(name)
         return self._tokens[name]
 
     def data_dir(self, name: str = "mac-1") -> DataDir:
-        """The disk of a factory."""
+        """Return the data folder of a factory."""
         return DataDir.under(self.folder / f"disk-{name}")
 
     async def submit(self, body: str, **manifest: object) -> str:
-        """Hand in a job for the remote, without what is None; gives its id."""
-        usual = {"engine": "command", "repo": self.repo, "verify": "true"}
-        said = {name: value for name, value in {**usual, **manifest}.items() if value is not None}
-        asked = {"manifest": said, "body": body}
-        answer = await self.people.post("/jobs", json=asked)
+        """Submit a job for the remote, without settings that are None; return its id."""
+        defaults = {"engine": "command", "repo": self.repo, "verify": "true"}
+        settings_given = {
+            name: value for name, value in {**defaults, **manifest}.items() if value is not None
+        }
+        document = {"manifest": settings_given, "body": body}
+        answer = await self.api.post("/jobs", json=document)
         assert answer.status_code == 201, answer.text
         job_id: str = answer.json()["id"]
         return job_id
 
     async def job(self, job_id: str) -> dict[str, Any]:
-        """A job as it is now."""
-        told: dict[str, Any] = (await self.people.get(f"/jobs/{job_id}")).json()
-        return told
+        """Return a job."""
+        response: dict[str, Any] = (await self.api.get(f"/jobs/{job_id}")).json()
+        return response
 
-    async def rests(self, job_id: str, *, at: str | None = None) -> dict[str, Any]:
+    async def wait_until_idle(self, job_id: str, *, at: str | None = None) -> dict[str, Any]:
         """Wait until no factory works on the job, or until it reaches a stage; return it."""
 
-        async def there() -> bool:
+        async def is_done() -> bool:
             stage = (await self.job(job_id))["stage"]
-            return stage == at if at else stage in RESTS
+            return stage == at if at else stage in IDLE_STAGES
 
-        await until(there, within_s=60)
+        await until(is_done, within_s=60)
         return await self.job(job_id)
 
-    async def act(self, job_id: str, action: str, **wish: object) -> dict[str, Any]:
-        """A person decides something, at the commit that the job shows."""
-        if action in {"approve", "ship"} and "commit" not in wish:
-            checkpoint = (await self.people.get(f"/jobs/{job_id}")).json()["checkpoint"]
-            wish |= {"commit": checkpoint["commit"]} if checkpoint else {}
-        answer = await self.people.post(f"/jobs/{job_id}/actions/{action}", json=wish)
+    async def act(self, job_id: str, action: str, **fields: object) -> dict[str, Any]:
+        """Perform an action on a job, at its current commit."""
+        if action in {"approve", "ship"} and "commit" not in fields:
+            checkpoint = (await self.api.get(f"/jobs/{job_id}")).json()["checkpoint"]
+            fields |= {"commit": checkpoint["commit"]} if checkpoint else {}
+        answer = await self.api.post(f"/jobs/{job_id}/actions/{action}", json=fields)
         assert answer.status_code == 200, answer.text
-        told: dict[str, Any] = answer.json()
-        return told
+        response: dict[str, Any] = answer.json()
+        return response
 
     async def log(self, job_id: str) -> str:
-        """What a job has printed."""
-        return (await self.people.get(f"/jobs/{job_id}/logs")).text
+        """Return the log of a job."""
+        return (await self.api.get(f"/jobs/{job_id}/logs")).text
 
-    async def prints(self, job_id: str, text: str) -> None:
-        """Come back when a job has printed this."""
+    async def wait_for_log(self, job_id: str, text: str) -> None:
+        """Wait until the log of a job contains this text."""
 
         async def printed() -> bool:
             return text in await self.log(job_id)
@@ -154,36 +156,34 @@ class Yard:
         await until(printed, within_s=60)
 
     async def runs(self, job_id: str) -> list[dict[str, Any]]:
-        """All attempts at a job, the oldest first."""
-        told = (await self.people.get(f"/jobs/{job_id}/runs")).json()
-        found: list[dict[str, Any]] = told["runs"]
+        """Return all runs of a job, oldest first."""
+        response = (await self.api.get(f"/jobs/{job_id}/runs")).json()
+        found: list[dict[str, Any]] = response["runs"]
         return found
 
-    async def story(self, job_id: str) -> list[str]:
-        """The types of a job's events."""
-        told = (await self.people.get(f"/jobs/{job_id}/events")).json()
-        return [event["type"] for event in told["events"]]
+    async def event_types(self, job_id: str) -> list[str]:
+        """Return the types of a job's events."""
+        response = (await self.api.get(f"/jobs/{job_id}/events")).json()
+        return [event["type"] for event in response["events"]]
 
 
-class YardHere(Yard):
-    """A yard whose coordinator is in this process, with a clock of its own."""
+class LocalHarness(FactoryHarness):
+    """A harness with a coordinator in this process and a clock that can be advanced."""
 
-    def __init__(
-        self, folder: Path, server: Server, people: httpx.AsyncClient, clock: Clock
-    ) -> None:
-        super().__init__(folder, server, people)
-        self.here = server
+    def __init__(self, folder: Path, server: Server, api: httpx.AsyncClient, clock: Clock) -> None:
+        super().__init__(folder, server, api)
+        self.api_server = server
         self.clock = clock
 
 
 @asynccontextmanager
-async def a_yard(folder: Path, *, served: bool = False) -> AsyncIterator[YardHere]:
-    """A yard with a fresh coordinator; with `served`, its remote is a server of its own."""
+async def a_local_harness(folder: Path, *, served: bool = False) -> AsyncIterator[LocalHarness]:
+    """Start a coordinator in this process and yield a harness; `served`: with a remote server."""
     async with AsyncExitStack() as stack:
         clock = Clock()
         server = await stack.enter_async_context(a_server(folder / "coordinator", clock=clock))
-        people = await stack.enter_async_context(server.client())
-        yard = YardHere(folder, server, people, clock)
+        api = await stack.enter_async_context(server.client())
+        harness = LocalHarness(folder, server, api, clock)
         if served:
-            yard.serve_remote()
-        yield yard
+            harness.serve_remote()
+        yield harness

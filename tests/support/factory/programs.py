@@ -1,4 +1,4 @@
-"""Small programs for the tests of processes, and a listener for their output."""
+"""Small programs for the tests of processes, and a recorder of their output."""
 
 import asyncio
 import sys
@@ -14,8 +14,8 @@ GRACE_S = 0.2
 PATIENT_S = 60.0
 
 
-class Heard:
-    """Keeps what it hears, and answers as it was told."""
+class OutputRecorder:
+    """A recorder of output lines that may answer on stdin."""
 
     def __init__(self, answer: Callable[[str], Iterable[bytes]] = lambda _: ()) -> None:
         self.out: list[str] = []
@@ -27,8 +27,8 @@ class Heard:
         return self._answer(text)
 
 
-class More(TypedDict, total=False):
-    """What a program may have beside its command."""
+class ProgramOptions(TypedDict, total=False):
+    """Optional settings of a program."""
 
     cwd: Path
     env: Mapping[str, str]
@@ -37,49 +37,49 @@ class More(TypedDict, total=False):
     extra_input: bytes
 
 
-def shell(script: str, **more: Unpack[More]) -> Program:
-    return program("/bin/sh", "-c", script, **more)
+def shell(script: str, **options: Unpack[ProgramOptions]) -> Program:
+    return program("/bin/sh", "-c", script, **options)
 
 
-def python(script: str, **more: Unpack[More]) -> Program:
-    return program(sys.executable, "-I", "-c", script, **more)
+def python(script: str, **options: Unpack[ProgramOptions]) -> Program:
+    return program(sys.executable, "-I", "-c", script, **options)
 
 
-def program(*argv: str, **more: Unpack[More]) -> Program:
-    given: More = {"cwd": Path("/"), "env": {"PATH": PATH}, **more}
-    return Program(argv=argv, mark=new_mark(), **given)
+def program(*argv: str, **options: Unpack[ProgramOptions]) -> Program:
+    options_with_defaults: ProgramOptions = {"cwd": Path("/"), "env": {"PATH": PATH}, **options}
+    return Program(argv=argv, mark=new_mark(), **options_with_defaults)
 
 
-async def ran(
-    what: Program,
-    heard: Heard | None = None,
+async def run_program(
+    program_to_run: Program,
+    recorder: OutputRecorder | None = None,
     *,
     limits: ProcessLimits | None = None,
     stop: asyncio.Event | None = None,
     ladder: Iterable[str] = (),
-) -> tuple[ProcessResult, Heard]:
-    """Run it to its end, and see to it that nothing of it is left."""
-    heard = heard or Heard()
+) -> tuple[ProcessResult, OutputRecorder]:
+    """Run a program to its end and check that no orphan is left."""
+    recorder = recorder or OutputRecorder()
     limits = limits or ProcessLimits(wall_s=PATIENT_S, grace_s=GRACE_S)
-    ended = await run(what, limits, heard, stop or asyncio.Event(), tuple(ladder))
-    assert find_orphans(what.mark) == []
-    assert ended.orphans.survived == ()
-    return ended, heard
+    result = await run(program_to_run, limits, recorder, stop or asyncio.Event(), tuple(ladder))
+    assert find_orphans(program_to_run.mark) == []
+    assert result.orphans.survived == ()
+    return result, recorder
 
 
-def stopping_at(line: str, stop: asyncio.Event) -> Callable[[str], Iterable[bytes]]:
-    """An answer that asks for the end when a line is heard."""
+def stop_on_line(line: str, stop: asyncio.Event) -> Callable[[str], Iterable[bytes]]:
+    """Return an answer function that sets `stop` at a line."""
 
-    def answer(heard: str) -> Iterable[bytes]:
-        if heard == line:
+    def answer(text: str) -> Iterable[bytes]:
+        if text == line:
             stop.set()
         return ()
 
     return answer
 
 
-def telling(event: asyncio.Event) -> Callable[[str], Iterable[bytes]]:
-    """An answer that tells that something was heard."""
+def set_on_output(event: asyncio.Event) -> Callable[[str], Iterable[bytes]]:
+    """Return an answer function that sets an event at any line."""
 
     def answer(_: str) -> Iterable[bytes]:
         event.set()

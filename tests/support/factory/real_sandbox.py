@@ -1,4 +1,4 @@
-"""The real sandbox of this machine, for tests that need one that works."""
+"""The real sandbox of this machine, for tests that need a working one."""
 
 import sys
 from collections.abc import Iterable
@@ -11,24 +11,24 @@ from gigafactory.factory.process.spawn import Program
 from gigafactory.factory.sandbox.sandbox import Sandbox, SandboxUnavailable, choose_sandbox
 from tests.services import bubblewrap
 from tests.services.debian import Unavailable
-from tests.support.factory.programs import Heard, ran
+from tests.support.factory.programs import OutputRecorder, run_program
 
 
 def search_path() -> str:
-    """A PATH with the sandbox's tool on it; the test is skipped where there is none."""
+    """Return a PATH with the sandbox tool; skip the test if there is none."""
     try:
         return bubblewrap.search_path()
-    except Unavailable as why:
-        pytest.skip(str(why))
+    except Unavailable as reason:
+        pytest.skip(str(reason))
 
 
 async def a_sandbox(
-    hidden: Path, *, least: Policy = "workspace", allow_hosts: Iterable[str] = ()
+    hidden: Path, *, minimum: Policy = "workspace", allow_hosts: Iterable[str] = ()
 ) -> Sandbox:
-    """A sandbox that holds; the test is skipped on a machine whose kernel does not let it work."""
+    """Return a working sandbox; skip the test if the kernel does not allow one."""
     try:
         return await choose_sandbox(
-            least,
+            minimum,
             environ={"PATH": search_path()},
             allow_hosts=allow_hosts,
             hidden=[hidden],
@@ -38,22 +38,22 @@ async def a_sandbox(
         pytest.skip(str(refused))
 
 
-async def said_in(
+async def output_in(
     sandbox: Sandbox,
     program: Program,
     *,
     readable: Iterable[Path] = (),
     policy: Policy | None = None,
-    told: list[str] | None = None,
+    reports: list[str] | None = None,
 ) -> list[str]:
-    """What a program prints in the sandbox, to its output and after that to its errors."""
-    heard = Heard()
+    """Return what a program prints in the sandbox: stdout, then stderr."""
+    recorder = OutputRecorder()
     async with sandbox.confine(
         program,
         writable=[program.cwd],
         readable=readable,
         policy=policy,
-        report=(told if told is not None else []).append,
+        report=(reports if reports is not None else []).append,
     ) as confined:
-        await ran(confined, heard)
-    return [*heard.out, *heard.err]
+        await run_program(confined, recorder)
+    return [*recorder.out, *recorder.err]

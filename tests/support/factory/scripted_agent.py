@@ -1,4 +1,4 @@
-"""An agent on a PATH that does and says what a test wants, in the words of a real one."""
+"""A fake agent on a PATH that runs a test's commands and prints the protocol of a real one."""
 
 import shlex
 from collections.abc import Mapping
@@ -14,31 +14,31 @@ VERSION = "0.73.1"
 MODEL = "claude-sonnet-4-5"
 
 
-def said(**line: object) -> str:
-    """A shell command that prints one JSON line."""
+def print_json(**line: object) -> str:
+    """Return a shell command that prints one JSON line."""
     return f"printf '%s\\n' {shlex.quote(msgspec.json.encode(line).decode())}"
 
 
-def used_tool(name: str) -> str:
-    """It calls a tool."""
-    return said(type="tool_execution_start", toolName=name)
+def tool_call(name: str) -> str:
+    """Return a command that reports a tool call."""
+    return print_json(type="tool_execution_start", toolName=name)
 
 
-def called(
+def model_response(
     tokens_in: int, tokens_out: int, *, cached: int = 0, cost: float = 0.0, model: str = MODEL
 ) -> str:
-    """It has heard from its model."""
+    """Return a command that reports a response of the model."""
     usage = {"input": tokens_in, "output": tokens_out, "cacheRead": cached, "cost": {"total": cost}}
     message = {"role": "assistant", "model": model, "stopReason": "stop", "usage": usage}
-    return said(type="message_end", message=message)
+    return print_json(type="message_end", message=message)
 
 
-DONE = said(type="agent_end", messages=[{"stopReason": "stop"}])
-"""It says that it is done."""
+DONE = print_json(type="agent_end", messages=[{"stopReason": "stop"}])
+"""Reports the end of the agent."""
 
 
-def scripted(folder: Path, *commands: str) -> Mapping[str, str]:
-    """The environment of a factory with an agent (`engine: pi`) that runs these commands."""
+def scripted_agent(folder: Path, *commands: str) -> Mapping[str, str]:
+    """Write an agent (`engine: pi`) that runs these commands; return the factory's environment."""
     body = "\n".join(commands)
     program(
         folder,

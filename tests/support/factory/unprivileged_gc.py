@@ -1,6 +1,6 @@
-"""Housekeeping by a user to whom folders can be closed: run as a process, for root knows none.
+"""Garbage collection as an unprivileged user, in a separate process: root ignores permissions.
 
-Says what it did, as one line of JSON.
+Prints the result as one line of JSON.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Any
 from gigafactory.factory.core.remove_tree import remove_tree
 from gigafactory.factory.git.push import push
 from tests.support.factory.git_repo import write
-from tests.support.factory.two_machines import JobsOnARemote
+from tests.support.factory.two_machines import GcHarness
 
 ROOT = Path(__file__).parents[3]
 UNPRIVILEGED = ("unshare", "--user", "--map-user=1000", "--map-group=1000")
@@ -30,34 +30,34 @@ def gc_unprivileged(folder: Path) -> dict[str, Any]:
         check=True,
         timeout=60,
     )
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
 
 
 async def main(folder: Path) -> None:
-    """Meet a folder that cannot be written to, and one that cannot be read."""
-    jobs = JobsOnARemote(folder)
-    ours = await jobs.one.worktree("read-only", jobs.base)
-    write(ours.path, {".gitignore": "cache\n", "cache/deep/file": "x"})
-    (ours.path / "cache" / "deep").chmod(0o500)
-    taken = await ours.snapshot(ours.commit)
-    assert taken.commit is not None
-    await push(ours.mirror, taken.commit, "aq/wip/read-only/1", expect=None)
-    ours.close()
-    theirs = await jobs.one.worktree("closed", jobs.base)
-    write(theirs.path, {"closed/file": "x"})
-    (theirs.path / "closed").chmod(0o000)
-    theirs.close()
+    """Collect a folder that cannot be written to, and one that cannot be read."""
+    harness = GcHarness(folder)
+    read_only = await harness.one.worktree("read-only", harness.base)
+    write(read_only.path, {".gitignore": "cache\n", "cache/deep/file": "x"})
+    (read_only.path / "cache" / "deep").chmod(0o500)
+    snapshot = await read_only.snapshot(read_only.commit)
+    assert snapshot.commit is not None
+    await push(read_only.mirror, snapshot.commit, "aq/wip/read-only/1", expect=None)
+    read_only.close()
+    closed = await harness.one.worktree("closed", harness.base)
+    write(closed.path, {"closed/file": "x"})
+    (closed.path / "closed").chmod(0o000)
+    closed.close()
     tree = folder / "tree"
     write(tree, {"cache/module/file": "x"})
     (tree / "cache" / "module").chmod(0o500)
     (tree / "cache").chmod(0o500)
-    swept = (await jobs.one.sweep()).swept
+    swept = (await harness.one.collect()).swept
     remove_tree(tree)
-    (theirs.path / "closed").chmod(0o700)
-    told = {each.name: str(each) for each in swept if each.kind == "worktree"}
-    left = [path.name for path in jobs.one.data_dir.worktrees.iterdir()]
-    sys.stdout.write(json.dumps({**told, "left": left, "tree": tree.exists()}))
+    (closed.path / "closed").chmod(0o700)
+    result = {each.name: str(each) for each in swept if each.kind == "worktree"}
+    left = [path.name for path in harness.one.data_dir.worktrees.iterdir()]
+    sys.stdout.write(json.dumps({**result, "left": left, "tree": tree.exists()}))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from gigafactory.engines.protocol.engine import (
     Text,
     UsageUpdate,
 )
-from tests.support.engine_replay import Heard, a_work, lines, recorded
+from tests.support.engine_replay import Replay, a_work, lines, recorded
 
 HEADER = "Repo-map: using 4096 tokens, auto refresh"
 STARTED = b'{"event": "message_send_starting"}\n'
@@ -19,13 +19,13 @@ ANSWERED = b'{"event": "message_send", "properties": {"prompt_tokens": 7, "cost"
 EXITED = b'{"event": "exit"}\n'
 
 
-def play(case: str, exit_code: int, log: bytes | None = None) -> Heard:
+def play(case: str, exit_code: int, log: bytes | None = None) -> Replay:
     reader = AIDER.reader(a_work(model="openai/gpt-4o"))
     events: list[EngineEvent] = []
     for line in lines("aider", case, "stdout.txt"):
         events.extend(reader.read(line))
     kept = recorded("aider", f"{case}.analytics.jsonl") if log is None else log
-    return Heard(events, reader.end(exit_code, {LOG_FILE: kept}))
+    return Replay(events, reader.end(exit_code, {LOG_FILE: kept}))
 
 
 @pytest.mark.parametrize(
@@ -48,13 +48,13 @@ def test_what_it_printed_is_read_as_what_happened(
     case: str, exit_code: int, trouble: str | None, retries: int
 ) -> None:
     heard = play(case, exit_code)
-    assert (heard.trouble, len(heard.of(Retrying))) == (trouble, retries)
+    assert (heard.failure_kind, len(heard.events_of(Retrying))) == (trouble, retries)
     assert heard.tokens == ((0, 0, 0) if trouble else (900, 0, 30))
 
 
 def test_what_it_streams_it_only_estimates() -> None:
     heard = play("success-streamed", 0)
-    assert (heard.trouble, heard.tokens) == (None, (820, 0, 19))
+    assert (heard.failure_kind, heard.tokens) == (None, (820, 0, 19))
     assert heard.tools == []
 
 
@@ -75,11 +75,11 @@ def test_an_error_that_is_wrapped_is_told_whole() -> None:
     )
     told = Failure(FailureKind.RATE_LIMIT, message)
     assert heard.verdict.failure == told
-    assert heard.of(Retrying)[0] == Retrying(told)
+    assert heard.events_of(Retrying)[0] == Retrying(told)
 
 
 def test_what_it_says_about_itself_is_no_speech() -> None:
-    spoken = [event.text for event in play("success", 0).of(Text) if isinstance(event, Text)]
+    spoken = [event.text for event in play("success", 0).events_of(Text) if isinstance(event, Text)]
     assert spoken[0] == "I will create the file."
     assert not [line for line in spoken if "HTTPSConnectionPool" in line]
 
@@ -113,7 +113,7 @@ def test_rounded_figures_are_told_while_it_runs(line: str, tokens: tuple[int, in
 def test_only_its_log_tells_success_from_failure(
     log: bytes, exit_code: int, trouble: FailureKind | None
 ) -> None:
-    assert play("no-such-recording", exit_code, log).trouble == trouble
+    assert play("no-such-recording", exit_code, log).failure_kind == trouble
 
 
 def test_a_model_without_a_price_has_no_metered_cost() -> None:

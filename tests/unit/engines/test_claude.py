@@ -54,13 +54,13 @@ def test_what_it_printed_is_read_as_what_happened(
     tools: list[str],
 ) -> None:
     heard = replay(CLAUDE, case, exit_code)
-    assert (heard.trouble, heard.tokens, heard.tools) == (trouble, tokens, tools)
+    assert (heard.failure_kind, heard.tokens, heard.tools) == (trouble, tokens, tools)
 
 
 def test_a_success_names_its_session_model_cost_and_closing_words() -> None:
     heard = replay(CLAUDE, "success", 0)
     session = "fc1e9180-4167-497c-9baa-39f48ce8e2c5"
-    assert heard.of(SessionStarted) == [SessionStarted(session)]
+    assert heard.events_of(SessionStarted) == [SessionStarted(session)]
     assert heard.verdict.session == session
     assert heard.verdict.text == "Done: hello.txt is created."
     usage = heard.verdict.usage
@@ -84,7 +84,7 @@ def test_usage_is_known_while_it_runs() -> None:
 def test_after_a_kill_the_session_file_has_the_figures() -> None:
     files = {SESSION_FILE: recorded("claude", "killed-sigterm.session-file.jsonl")}
     heard = replay(CLAUDE, "killed-sigterm", 143, files=files)
-    assert (heard.trouble, heard.tokens) == ("killed", (2400, 0, 80))
+    assert (heard.failure_kind, heard.tokens) == ("killed", (2400, 0, 80))
     assert heard.verdict.usage.cost_nano_usd is None
     assert heard.verdict.session == "ebb3b7fa-f310-450e-8d30-6d4a718c01dc"
 
@@ -93,7 +93,7 @@ def test_what_the_session_file_holds_from_before_is_not_counted_again() -> None:
     files = {SESSION_FILE: recorded("claude", "killed-sigterm.session-file.jsonl")}
     later = a_work(now=datetime(2026, 11, 16, tzinfo=UTC), session="s")
     heard = replay(CLAUDE, "no-such-recording", -15, later, files)
-    assert (heard.trouble, heard.tokens) == ("killed", (0, 0, 0))
+    assert (heard.failure_kind, heard.tokens) == ("killed", (0, 0, 0))
 
 
 def test_an_allowance_that_is_used_up_names_its_reset() -> None:
@@ -112,7 +112,7 @@ def test_its_own_retries_are_told() -> None:
 
 
 def test_an_end_without_a_result_is_an_outcome_of_its_own() -> None:
-    assert replay(CLAUDE, "no-such-recording", 0).trouble == "no_end"
+    assert replay(CLAUDE, "no-such-recording", 0).failure_kind == "no_end"
 
 
 def test_an_unknown_session_is_not_offered_for_resuming() -> None:

@@ -24,12 +24,12 @@ def test_what_it_printed_is_read_as_what_happened(
     case: str, exit_code: int, trouble: str | None, tokens: tuple[int, int, int], tool_calls: int
 ) -> None:
     heard = replay(CLINE, case, exit_code)
-    assert (heard.trouble, heard.tokens, len(heard.tools)) == (trouble, tokens, tool_calls)
+    assert (heard.failure_kind, heard.tokens, len(heard.tools)) == (trouble, tokens, tool_calls)
 
 
 def test_a_success_says_all_there_is_to_know() -> None:
     heard = replay(CLINE, "success", 0)
-    assert heard.of(Text) == [
+    assert heard.events_of(Text) == [
         Text("I will create the file."),
         Text("Done: hello.txt is created."),
     ]
@@ -37,7 +37,7 @@ def test_a_success_says_all_there_is_to_know() -> None:
     assert heard.verdict.text == "Done: hello.txt is created."
     usage = heard.verdict.usage
     assert (usage.model, usage.turns, usage.cost_nano_usd) == ("gpt-4o", 2, None)
-    assert heard.of(UsageUpdate)[-1] == UsageUpdate(usage)
+    assert heard.events_of(UsageUpdate)[-1] == UsageUpdate(usage)
 
 
 def test_it_cannot_resume_without_a_person_and_so_names_no_session() -> None:

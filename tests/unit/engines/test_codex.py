@@ -47,13 +47,15 @@ def test_what_it_printed_is_read_as_what_happened(
     case: str, exit_code: int, trouble: str | None, tokens: tuple[int, int, int], tool_calls: int
 ) -> None:
     heard = replay(CODEX, case, exit_code)
-    assert (heard.trouble, heard.tokens, len(heard.tools)) == (trouble, tokens, tool_calls)
+    assert (heard.failure_kind, heard.tokens, len(heard.tools)) == (trouble, tokens, tool_calls)
     assert heard.verdict.usage.cost_nano_usd is None
 
 
 def test_a_success_names_its_thread_and_the_model_that_was_asked_for() -> None:
     heard = replay(CODEX, "success", 0, a_work(model="gpt-5.5"))
-    assert heard.of(SessionStarted) == [SessionStarted("01a1e0be-9fef-75a0-bcb7-5f7681ff98b4")]
+    assert heard.events_of(SessionStarted) == [
+        SessionStarted("01a1e0be-9fef-75a0-bcb7-5f7681ff98b4")
+    ]
     assert heard.verdict.text == "Done: hello.txt is created."
     assert heard.verdict.usage.model == "gpt-5.5"
     assert heard.tools == ["command_execution"]
@@ -78,7 +80,7 @@ def test_after_a_kill_the_rollout_has_the_figures() -> None:
         ROLLOUT.replace(THREAD, "another"): b'{"payload": {"type": "token_count"}}\n',
     }
     heard = replay(CODEX, "killed-sigterm", -15, files=files)
-    assert (heard.trouble, heard.tokens) == ("killed", (1200, 0, 40))
+    assert (heard.failure_kind, heard.tokens) == ("killed", (1200, 0, 40))
     assert (heard.verdict.usage.turns, heard.verdict.session) == (1, THREAD)
     assert heard.verdict.session_usage == Usage(tokens_in=1200, tokens_out=40)
 

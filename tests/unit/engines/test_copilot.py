@@ -5,12 +5,12 @@ import pytest
 from gigafactory.domain.job.run import Usage
 from gigafactory.engines.copilot import COPILOT
 from gigafactory.engines.protocol.engine import Retrying, SessionStarted
-from tests.support.engine_replay import RECORDED, Heard, a_work, recorded, replay
+from tests.support.engine_replay import RECORDED, Replay, a_work, recorded, replay
 
 USAGE_FILE = "copilot-usage-00000000-0000-4000-8000-000000000000.json"
 
 
-def played(case: str, exit_code: int, **fields: object) -> Heard:
+def played(case: str, exit_code: int, **fields: object) -> Replay:
     name = f"{case}.usage.json"
     known = (RECORDED / "copilot" / name).exists()
     files = {USAGE_FILE: recorded("copilot", name)} if known else {}
@@ -45,14 +45,16 @@ def test_what_it_printed_is_read_as_what_happened(
     tool_calls: int,
 ) -> None:
     heard = played(case, exit_code)
-    assert (heard.trouble, heard.tokens, heard.verdict.usage.turns) == (trouble, tokens, turns)
+    assert (heard.failure_kind, heard.tokens, heard.verdict.usage.turns) == (trouble, tokens, turns)
     assert len(heard.tools) == tool_calls
     assert heard.verdict.usage.cost_nano_usd is None
 
 
 def test_a_success_names_its_session_and_model() -> None:
     heard = played("success", 0, new_session="65268a2e-6c95-4f41-b84d-7c7f5fdd4827")
-    assert heard.of(SessionStarted) == [SessionStarted("65268a2e-6c95-4f41-b84d-7c7f5fdd4827")]
+    assert heard.events_of(SessionStarted) == [
+        SessionStarted("65268a2e-6c95-4f41-b84d-7c7f5fdd4827")
+    ]
     assert heard.verdict.usage.model == "gpt-5.4"
     assert heard.verdict.text == "Done: hello.txt is created."
 

@@ -37,12 +37,14 @@ def test_what_it_printed_is_read_as_what_happened(
     case: str, exit_code: int, trouble: str | None, tokens: tuple[int, int, int], tool_calls: int
 ) -> None:
     heard = replay(GEMINI, case, exit_code)
-    assert (heard.trouble, heard.tokens, len(heard.tools)) == (trouble, tokens, tool_calls)
+    assert (heard.failure_kind, heard.tokens, len(heard.tools)) == (trouble, tokens, tool_calls)
 
 
 def test_a_success_names_its_session_and_model_and_no_cost() -> None:
     heard = replay(GEMINI, "success", 0)
-    assert heard.of(SessionStarted) == [SessionStarted("ae610268-adf7-4b99-93d4-c6672c236284")]
+    assert heard.events_of(SessionStarted) == [
+        SessionStarted("ae610268-adf7-4b99-93d4-c6672c236284")
+    ]
     assert heard.verdict.usage.model == "gemini-2.5-pro"
     assert heard.verdict.usage.cost_nano_usd is None
     assert heard.verdict.text == "Done: hello.txt is created."

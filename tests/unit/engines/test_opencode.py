@@ -42,13 +42,13 @@ def test_what_it_printed_is_read_as_what_happened(
     case: str, exit_code: int, trouble: str | None, tokens: tuple[int, int, int], tool_calls: int
 ) -> None:
     heard = replay(OPENCODE, case, exit_code)
-    assert (heard.trouble, heard.tokens, len(heard.tools)) == (trouble, tokens, tool_calls)
+    assert (heard.failure_kind, heard.tokens, len(heard.tools)) == (trouble, tokens, tool_calls)
 
 
 def test_a_success_says_all_there_is_to_know() -> None:
     heard = replay(OPENCODE, "success", 0, a_work(model="fake/fake-model"))
-    assert heard.of(SessionStarted) == [SessionStarted("ses_e1f415006ffev8qW6wL1KVuGbS")]
-    assert heard.of(Text) == [
+    assert heard.events_of(SessionStarted) == [SessionStarted("ses_e1f415006ffev8qW6wL1KVuGbS")]
+    assert heard.events_of(Text) == [
         Text("I will create the file."),
         Text("Done: hello.txt is created."),
     ]
@@ -57,7 +57,7 @@ def test_a_success_says_all_there_is_to_know() -> None:
     assert heard.verdict.session == "ses_e1f415006ffev8qW6wL1KVuGbS"
     usage = heard.verdict.usage
     assert (usage.model, usage.turns, usage.cost_nano_usd) == ("fake/fake-model", 2, 5_580_000)
-    assert heard.of(UsageUpdate)[-1] == UsageUpdate(usage)
+    assert heard.events_of(UsageUpdate)[-1] == UsageUpdate(usage)
 
 
 def test_a_limit_ends_so_long_after_it_was_told_as_the_service_said() -> None:
@@ -78,7 +78,7 @@ def test_a_limit_that_says_nothing_useful_has_no_end(wait: str) -> None:
 def test_its_log_tells_that_it_tries_again() -> None:
     heard = replay(OPENCODE, "rate-limit-with-logs", 1)
     told = Failure(FailureKind.RATE_LIMIT, "Rate limit reached. Please try again in 1s.")
-    assert heard.of(Retrying) == [Retrying(told)] * 6
+    assert heard.events_of(Retrying) == [Retrying(told)] * 6
 
 
 def test_a_model_without_a_price_has_no_metered_cost() -> None:

@@ -14,7 +14,7 @@ from gigafactory.engines.protocol.engine import (
     Text,
     Work,
 )
-from tests.support.engine_replay import Heard, a_work, lines, recorded
+from tests.support.engine_replay import Replay, a_work, lines, recorded
 
 CONVERSATION = "8e694a291c894627bc2246b0f8215e3d"
 
@@ -27,14 +27,14 @@ def state(case: str) -> dict[str, bytes]:
 
 def play(
     case: str, exit_code: int, files: dict[str, bytes] | None = None, work: Work | None = None
-) -> Heard:
+) -> Replay:
     reader = OPENHANDS.reader(work or a_work())
     events: list[EngineEvent] = []
     for line in lines("openhands", case, "stdout.txt"):
         events.extend(reader.read(line))
     for line in lines("openhands", case, "stderr.txt"):
         events.extend(reader.read(line, stderr=True))
-    return Heard(events, reader.end(exit_code, files or {}))
+    return Replay(events, reader.end(exit_code, files or {}))
 
 
 @pytest.mark.parametrize(
@@ -58,13 +58,13 @@ def test_what_it_printed_is_read_as_what_happened(
 ) -> None:
     files = {name: data for kept in states for name, data in state(kept).items()}
     heard = play(case, exit_code, files)
-    assert (heard.trouble, heard.tokens, len(heard.tools)) == (trouble, tokens, tool_calls)
+    assert (heard.failure_kind, heard.tokens, len(heard.tools)) == (trouble, tokens, tool_calls)
 
 
 def test_a_success_says_all_there_is_to_know() -> None:
     heard = play("success", 0, state("success"))
-    assert heard.of(SessionStarted) == [SessionStarted(CONVERSATION)]
-    assert heard.of(Text) == [
+    assert heard.events_of(SessionStarted) == [SessionStarted(CONVERSATION)]
+    assert heard.events_of(Text) == [
         Text("I will create the file."),
         Text("Done: hello.txt is created."),
     ]
@@ -88,7 +88,7 @@ def test_only_the_share_of_this_start_is_counted_of_a_conversation_s_total() -> 
 
 def test_a_conversation_that_was_finished_before_is_not_finished_again_by_doing_nothing() -> None:
     work = a_work(session="8e694a29-1c89-4627-bc22-46b0f8215e3d")
-    assert play("no-such-recording", 0, state("success"), work).trouble == "no_end"
+    assert play("no-such-recording", 0, state("success"), work).failure_kind == "no_end"
 
 
 def test_a_conversation_that_was_stopped_is_known_by_what_it_was_asked() -> None:
@@ -113,7 +113,10 @@ def test_a_conversation_that_was_stopped_is_known_by_what_it_was_asked() -> None
 
 def test_its_retries_are_told() -> None:
     heard = play("rate-limit", 0)
-    assert heard.of(Retrying) == [Retrying(Failure(FailureKind.RATE_LIMIT, "RateLimitError"))] * 4
+    assert (
+        heard.events_of(Retrying)
+        == [Retrying(Failure(FailureKind.RATE_LIMIT, "RateLimitError"))] * 4
+    )
     failure = heard.verdict.failure
     assert failure is not None
     assert failure.message.endswith("Rate limit reached. Please try again in 1s.")
@@ -123,7 +126,7 @@ def test_its_retries_are_told() -> None:
 def test_a_conversation_that_did_not_finish_has_failed(status: str) -> None:
     [(name, data)] = state("success").items()
     changed = data.replace(b'"finished"', f'"{status}"'.encode())
-    assert play("success", 0, {name: changed}).trouble == "crash"
+    assert play("success", 0, {name: changed}).failure_kind == "crash"
 
 
 def test_the_words_by_which_it_finishes_are_its_last_and_no_tool() -> None:

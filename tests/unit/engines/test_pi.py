@@ -33,23 +33,25 @@ def test_what_it_printed_is_read_as_what_happened(
     case: str, exit_code: int, trouble: str | None, tokens: tuple[int, int, int], tool_calls: int
 ) -> None:
     heard = replay(PI, case, exit_code)
-    assert (heard.trouble, heard.tokens, len(heard.tools)) == (trouble, tokens, tool_calls)
+    assert (heard.failure_kind, heard.tokens, len(heard.tools)) == (trouble, tokens, tool_calls)
 
 
 def test_a_success_says_all_there_is_to_know() -> None:
     heard = replay(PI, "success", 0)
-    assert heard.of(SessionStarted) == [SessionStarted("01a1e0c3-952c-76ff-a050-3b97c95fc342")]
+    assert heard.events_of(SessionStarted) == [
+        SessionStarted("01a1e0c3-952c-76ff-a050-3b97c95fc342")
+    ]
     assert heard.tools == ["bash"]
     assert heard.verdict.text == "Done: hello.txt is created."
     usage = heard.verdict.usage
     assert (usage.model, usage.turns, usage.cost_nano_usd) == ("fake-model", 2, 5_580_000)
-    assert heard.of(UsageUpdate)[-1] == UsageUpdate(usage)
+    assert heard.events_of(UsageUpdate)[-1] == UsageUpdate(usage)
 
 
 def test_calls_that_failed_are_no_turns_and_its_retries_are_told() -> None:
     heard = replay(PI, "overloaded", 0)
     message = "503 Our servers are currently overloaded. Please try again later."
-    assert heard.of(Retrying) == [Retrying(Failure(FailureKind.OVERLOADED, message))] * 3
+    assert heard.events_of(Retrying) == [Retrying(Failure(FailureKind.OVERLOADED, message))] * 3
     assert heard.verdict.usage.turns == 0
 
 

@@ -35,14 +35,16 @@ def test_what_it_printed_is_read_as_what_happened(
     tool_calls: int,
 ) -> None:
     heard = replay(QWEN, case, exit_code)
-    assert (heard.trouble, heard.tokens, heard.verdict.usage.turns) == (trouble, tokens, turns)
+    assert (heard.failure_kind, heard.tokens, heard.verdict.usage.turns) == (trouble, tokens, turns)
     assert len(heard.tools) == tool_calls
     assert heard.verdict.usage.cost_nano_usd is None
 
 
 def test_a_success_names_its_session_and_model() -> None:
     heard = replay(QWEN, "success", 0)
-    assert heard.of(SessionStarted) == [SessionStarted("219ee06b-3564-432f-8fa7-288eea640c35")]
+    assert heard.events_of(SessionStarted) == [
+        SessionStarted("219ee06b-3564-432f-8fa7-288eea640c35")
+    ]
     assert heard.verdict.usage.model == "qwen3-coder-plus"
     assert heard.verdict.text == "Done: hello.txt is created."
 

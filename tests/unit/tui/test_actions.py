@@ -7,7 +7,7 @@ from gigafactory.domain.job.job import Stage
 from gigafactory.domain.job.lifecycle import ACTIONS
 from gigafactory.tui.model.actions import ACTION_KEYS, JOB_ACTIONS, actions_on
 from gigafactory.tui.model.source import DashboardSnapshot
-from tests.support.scripted_source import ScriptedSource, a_fleet, a_job, a_note, held
+from tests.support.scripted_source import ScriptedSource, a_fleet, a_job, attention_item, lease_view
 from tests.unit.tui.conftest import watching
 
 NO_ACTIONS = frozenset[str]()
@@ -48,7 +48,7 @@ async def test_a_key_does_at_once_what_can_be_taken_back(
     async with watching(source) as terminal:
         await terminal.press(key)
         await terminal.sees(f"done: {action} id-fix-login")
-    assert source.asked == [(action, "id-fix-login", "", None)]
+    assert source.calls == [(action, "id-fix-login", "", None)]
 
 
 @pytest.mark.parametrize(
@@ -69,10 +69,10 @@ async def test_what_cannot_be_taken_back_is_asked_first(
             assert "y yes" in terminal.text
             await terminal.press(no)
             await terminal.sees("Nothing was done.")
-        assert source.asked == []
+        assert source.calls == []
         await terminal.press(key, "y")
         await terminal.sees(f"done: {action} id-fix-login")
-    assert source.asked == [(action, "id-fix-login", "", None)]
+    assert source.calls == [(action, "id-fix-login", "", None)]
 
 
 @pytest.mark.parametrize(
@@ -92,23 +92,23 @@ async def test_a_decision_that_needs_words_is_not_made_without(
         await terminal.sees("A text is required.")
         await terminal.press("escape")
         await terminal.sees("Nothing was done.")
-        assert source.asked == []
+        assert source.calls == []
         await terminal.press(key)
         await terminal.type("it is [b]wrong[/b]")
         await terminal.sees(f"done: {action}")
-    assert source.asked == [(action, "id-fix-login", "it is [b]wrong[/b]", None)]
+    assert source.calls == [(action, "id-fix-login", "it is [b]wrong[/b]", None)]
 
 
 async def test_a_decision_is_about_the_commit_that_was_on_the_screen() -> None:
     source = ScriptedSource(a_fleet())
     async with watching(source) as terminal:
         await terminal.press("a")
-        await terminal.until(lambda: bool(source.asked))
+        await terminal.until(lambda: bool(source.calls))
         await terminal.press("down", "s")
         assert "Ship prices? (at fedcba9876)" in terminal.text
         await terminal.press("y")
-        await terminal.until(lambda: len(source.asked) == 2)
-    assert source.asked == [
+        await terminal.until(lambda: len(source.calls) == 2)
+    assert source.calls == [
         ("approve", "id-terms", "", "0123456789abcdef"),
         ("ship", "id-prices", "", "fedcba9876543210"),
     ]
@@ -116,15 +116,15 @@ async def test_a_decision_is_about_the_commit_that_was_on_the_screen() -> None:
 
 async def test_a_refusal_is_shown_with_the_next_step() -> None:
     source = one(Stage.REVIEW)
-    source.refuses = Forbidden("user:ann has role viewer; approve needs one of: reviewer")
+    source.refusal = Forbidden("user:ann has role viewer; approve needs one of: reviewer")
     async with watching(source, hint=lambda _: "ask an admin") as terminal:
         await terminal.press("a")
         await terminal.sees("approve needs one of: reviewer; ask an")
         assert RED in terminal.style_of("approve needs")
-        source.refuses = Invalid("the request", [Fault("reason", "must not be empty")])
+        source.refusal = Invalid("the request", [Fault("reason", "must not be empty")])
         await terminal.press("a")
         await terminal.sees("reason: must not be empty")
-        source.refuses = Unavailable("the store is unavailable")
+        source.refusal = Unavailable("the store is unavailable")
         await terminal.press("a")
         await terminal.sees("the store is unavailable")
 
@@ -134,19 +134,19 @@ async def test_a_key_that_does_nothing_says_so() -> None:
     async with watching(source) as terminal:
         await terminal.press("s")
         await terminal.sees("s does nothing here")
-    assert source.asked == []
+    assert source.calls == []
 
 
 async def test_machines_are_drained_and_take_work_again() -> None:
     source = ScriptedSource(a_fleet())
     async with watching(source) as terminal:
         await terminal.press("3", "d", "y")
-        await terminal.until(lambda: bool(source.asked))
+        await terminal.until(lambda: bool(source.calls))
         await terminal.press("down", "down")
         await terminal.sees("d undrain")
         await terminal.press("d")
-        await terminal.until(lambda: len(source.asked) == 2)
-    assert source.asked == [("drain", "linux-2", True), ("drain", "mac-1", False)]
+        await terminal.until(lambda: len(source.calls) == 2)
+    assert source.calls == [("drain", "linux-2", True), ("drain", "mac-1", False)]
 
 
 async def test_products_are_paused_and_resumed() -> None:
@@ -154,12 +154,12 @@ async def test_products_are_paused_and_resumed() -> None:
     async with watching(source) as terminal:
         await terminal.press("5", "p")
         await terminal.type("too expensive")
-        await terminal.until(lambda: bool(source.asked))
+        await terminal.until(lambda: bool(source.calls))
         await terminal.press("end")
         await terminal.sees("p resume")
         await terminal.press("p")
-        await terminal.until(lambda: len(source.asked) == 2)
-    assert source.asked == [
+        await terminal.until(lambda: len(source.calls) == 2)
+    assert source.calls == [
         ("pause", "notes", True, "too expensive"),
         ("pause", "studio", False, ""),
     ]
@@ -171,15 +171,15 @@ async def test_everything_is_halted_and_goes_on() -> None:
         await terminal.press("H")
         assert "no new job starts" in terminal.text
         await terminal.type("bad release")
-        await terminal.until(lambda: bool(source.asked))
-        halted = a_note("halted", "*", "by user:ann: bad release", "resume")
-        source.now_shows(lambda _: DashboardSnapshot(attention=(halted,)))
+        await terminal.until(lambda: bool(source.calls))
+        halted = attention_item("halted", "*", "by user:ann: bad release", "resume")
+        source.update(lambda _: DashboardSnapshot(attention=(halted,)))
         await terminal.sees("‖ halted")
         await terminal.press("H", "y")
-        await terminal.until(lambda: len(source.asked) == 2)
+        await terminal.until(lambda: len(source.calls) == 2)
         await terminal.press("2", "H", "y")
-        await terminal.until(lambda: len(source.asked) == 3)
-    assert source.asked == [
+        await terminal.until(lambda: len(source.calls) == 3)
+    assert source.calls == [
         ("halt", None, True, "bad release"),
         ("halt", "*", False, ""),
         ("halt", "*", False, ""),
@@ -194,28 +194,28 @@ async def test_an_action_that_the_source_does_not_support_has_no_key() -> None:
             await terminal.sees(f"{key} does nothing here")
         await terminal.press("question_mark")
         assert "halt or resume" not in terminal.text
-    assert source.asked == []
+    assert source.calls == []
 
 
 async def test_what_waits_for_a_person_is_decided_where_it_is_listed() -> None:
     source = ScriptedSource(a_fleet())
     async with watching(source) as terminal:
         await terminal.press("2", "down", "a")
-        await terminal.until(lambda: bool(source.asked))
+        await terminal.until(lambda: bool(source.calls))
         await terminal.press("down", "down", "r")
-        await terminal.until(lambda: len(source.asked) == 2)
-    assert source.asked == [
+        await terminal.until(lambda: len(source.calls) == 2)
+    assert source.calls == [
         ("approve", "id-terms", "", "0123456789abcdef"),
         ("requeue", "id-film", "", None),
     ]
 
 
 async def test_a_job_is_decided_on_its_own_screen() -> None:
-    source = one(Stage.BUILDING, lease=held("mac-1"), lease_epoch=1)
+    source = one(Stage.BUILDING, lease=lease_view("mac-1"), lease_epoch=1)
     async with watching(source) as terminal:
         await terminal.press("enter")
         await terminal.sees("o preempt")
         await terminal.press("o")
         await terminal.type("")
         await terminal.sees("done: preempt")
-    assert source.asked == [("preempt", "id-fix-login", "", None)]
+    assert source.calls == [("preempt", "id-fix-login", "", None)]

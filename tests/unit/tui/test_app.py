@@ -11,7 +11,7 @@ from gigafactory.tui.app import DashboardApp
 from gigafactory.tui.model.source import DashboardSnapshot
 from gigafactory.tui.screens.dashboard import DashboardScreen
 from tests.support.builders import NOON
-from tests.support.scripted_source import ScriptedSource, a_fleet, a_job, held
+from tests.support.scripted_source import ScriptedSource, a_fleet, a_job, lease_view
 from tests.support.terminal import QUICK, Terminal
 from tests.unit.tui.conftest import kept, watching
 
@@ -31,7 +31,7 @@ async def test_what_happens_is_shown_without_being_asked_for() -> None:
     source = ScriptedSource(DashboardSnapshot())
     async with watching(source) as terminal:
         assert "No jobs yet." in terminal.text
-        source.now_shows(lambda _: many(1))
+        source.update(lambda _: many(1))
         await terminal.sees("job-000", gone="No jobs yet.")
     assert source.closed
 
@@ -41,19 +41,19 @@ async def test_the_selection_survives_added_removed_and_moved_rows() -> None:
     async with watching(source) as terminal:
         await terminal.press(*["down"] * 30)
         assert selected(terminal) == "id-job-030"
-        source.now_shows(lambda snapshot: replace(snapshot, jobs=snapshot.jobs[20:]))
+        source.update(lambda snapshot: replace(snapshot, jobs=snapshot.jobs[20:]))
         await terminal.until(lambda: "job-019" not in terminal.text)
         await terminal.until(lambda: len(terminal.app.snapshot.jobs) == 40)
         assert selected(terminal) == "id-job-030"
         assert "job-030" in terminal.text
-        moved = a_job("job-030", Stage.BUILDING, lease=held("mac-1"))
-        source.now_is(moved)
+        moved = a_job("job-030", Stage.BUILDING, lease=lease_view("mac-1"))
+        source.replace_job(moved)
         await terminal.sees("mac-1")
         assert selected(terminal) == "id-job-030"
-        source.now_shows(lambda snapshot: replace(snapshot, jobs=snapshot.jobs[11:]))
+        source.update(lambda snapshot: replace(snapshot, jobs=snapshot.jobs[11:]))
         await terminal.until(lambda: len(terminal.app.snapshot.jobs) == 29)
         assert selected(terminal) == "id-job-031"
-        source.now_shows(lambda _: DashboardSnapshot())
+        source.update(lambda _: DashboardSnapshot())
         await terminal.sees("No jobs yet.")
         assert selected(terminal) is None
 
@@ -103,17 +103,17 @@ async def test_a_job_that_goes_to_another_column_is_followed_there() -> None:
     async with watching(source, (160, 48)) as terminal:
         await terminal.press("right", "right")
         assert selected(terminal) == "id-survivor"
-        source.now_is(a_job("survivor", Stage.REVIEW))
+        source.replace_job(a_job("survivor", Stage.REVIEW))
         await terminal.sees("REVIEW 2", gone="BUILDING")
         assert selected(terminal) == "id-survivor"
         assert "reverse" in terminal.style_of("survivor")
         assert "reverse" not in terminal.style_of("prices"), "one is chosen, and no other"
         await terminal.press("a")
-        await terminal.until(lambda: bool(source.asked))
-        assert source.asked[0][:2] == ("approve", "id-survivor")
-        source.now_shows(lambda _: DashboardSnapshot())
+        await terminal.until(lambda: bool(source.calls))
+        assert source.calls[0][:2] == ("approve", "id-survivor")
+        source.update(lambda _: DashboardSnapshot())
         await terminal.sees("No jobs yet.")
-        source.now_shows(lambda _: many(1))
+        source.update(lambda _: many(1))
         await terminal.sees("job-000")
         assert selected(terminal) == "id-job-000"
 
@@ -148,7 +148,7 @@ async def test_each_view_remembers_its_selection() -> None:
 async def test_an_outage_is_shown_and_ends_by_itself() -> None:
     source = ScriptedSource(a_fleet())
     async with watching(source, hint=lambda _: "start a coordinator with `aq up`") as terminal:
-        source.away = Unreachable("cannot reach http://fleet.example:8790: refused")
+        source.outage = Unreachable("cannot reach http://fleet.example:8790: refused")
         terminal.app.request_reload()
         await terminal.sees(
             "✗ no answer", "cannot reach http://fleet", "start a coordinator with `aq up`"
@@ -156,24 +156,24 @@ async def test_an_outage_is_shown_and_ends_by_itself() -> None:
         assert "Showing the state of 12:00:00" in " ".join(terminal.text.split())
         assert "survivor" in terminal.text
         terminal.matches(kept("outage"))
-        source.away = None
+        source.outage = None
         await terminal.sees("● live", gone="cannot reach")
 
 
 async def test_a_source_that_never_answered_is_not_shown_as_empty() -> None:
     source = ScriptedSource(a_fleet())
-    source.away = Unreachable("cannot reach http://fleet.example:8790: refused")
+    source.outage = Unreachable("cannot reach http://fleet.example:8790: refused")
     async with watching(source) as terminal:
         await terminal.sees("✗ no answer", "cannot reach")
         assert "No jobs yet." not in terminal.text
         terminal.matches(kept("never-loaded"))
-        source.away = None
+        source.outage = None
         await terminal.sees("● live", "survivor")
 
 
 async def test_a_token_that_is_refused_says_what_to_do() -> None:
     source = ScriptedSource(a_fleet())
-    source.away = Unauthenticated("this token is not known, or has ended")
+    source.outage = Unauthenticated("this token is not known, or has ended")
     async with watching(source, hint=lambda _: "set AQ_FLEET_TOKEN") as terminal:
         await terminal.sees("this token is not known", "set AQ_FLEET_TOKEN")
 
@@ -184,13 +184,13 @@ async def test_words_narrow_what_is_shown_and_what_is_asked_for() -> None:
         await terminal.press("slash")
         await terminal.type("prices it")
         await terminal.sees("Prices it", "/ prices it", gone="survivor")
-        await terminal.until(lambda: source.looked[-1] == "prices it")
+        await terminal.until(lambda: source.filters[-1] == "prices it")
         await terminal.press("slash", *["backspace"] * 20)
         await terminal.type("nowhere")
         await terminal.sees("Nothing matches 'nowhere'")
         await terminal.press("escape")
         await terminal.sees("survivor", gone="nowhere")
-        await terminal.until(lambda: source.looked[-1] == "")
+        await terminal.until(lambda: source.filters[-1] == "")
 
 
 async def test_countdowns_tick() -> None:

@@ -7,16 +7,16 @@ from gigafactory.domain.job.job import Stage
 from gigafactory.tui.model.source import DashboardSnapshot
 from gigafactory.tui.widgets.text import format_countdown, one_line, render_log_line, truncate
 from tests.support.builders import NOON
-from tests.support.scripted_source import ScriptedSource, a_job, after, held
+from tests.support.scripted_source import ScriptedSource, a_job, after, lease_view
 from tests.unit.tui.conftest import watching
 
-JOB = a_job("fix-login", Stage.BUILDING, lease=held("mac-1"), lease_epoch=1)
+JOB = a_job("fix-login", Stage.BUILDING, lease=lease_view("mac-1"), lease_epoch=1)
 
 
 def source_with(*printed: str | None) -> ScriptedSource:
     source = ScriptedSource(DashboardSnapshot(jobs=(JOB,), counts={Stage.BUILDING: 1}))
     for text in printed:
-        source.prints(JOB.id, text)
+        source.append_log(JOB.id, text)
     return source
 
 
@@ -25,9 +25,9 @@ async def test_a_log_grows_line_by_line_and_ends() -> None:
     async with watching(source) as terminal:
         await terminal.press("enter")
         await terminal.sees("one", "log, following", gone="tw\n")
-        source.prints(JOB.id, "o\nthr")
+        source.append_log(JOB.id, "o\nthr")
         await terminal.sees("two")
-        source.prints(JOB.id, None)
+        source.append_log(JOB.id, None)
         await terminal.sees("thr", "log, ended")
 
 
@@ -36,9 +36,9 @@ async def test_the_log_of_the_next_run_is_followed_too() -> None:
     async with watching(source) as terminal:
         await terminal.press("enter")
         await terminal.sees("log, ended")
-        source.now_is(replace(JOB, lease_epoch=2))
+        source.replace_job(replace(JOB, lease_epoch=2))
         await terminal.sees("next run", "log, following")
-        source.prints(JOB.id, "second\n")
+        source.append_log(JOB.id, "second\n")
         await terminal.sees("first", "second")
 
 
@@ -47,10 +47,10 @@ async def test_a_job_that_is_away_for_a_while_comes_back() -> None:
     async with watching(source) as terminal:
         await terminal.press("enter")
         await terminal.sees("one")
-        source.away = Unreachable("cannot reach it")
+        source.outage = Unreachable("cannot reach it")
         terminal.app.request_reload()
         await terminal.sees("✗ no answer", "cannot reach it")
-        source.away = None
+        source.outage = None
         await terminal.sees("● live")
 
 
@@ -61,7 +61,7 @@ async def test_a_long_log_is_read_from_its_end_and_anywhere() -> None:
         await terminal.sees("line 999")
         await terminal.press("g")
         await terminal.sees("line 0\n", "f follows the end")
-        source.prints(JOB.id, "line 1000\n")
+        source.append_log(JOB.id, "line 1000\n")
         await terminal.press("j", "space", "k")
         assert "line 1000" not in terminal.text
         await terminal.press("f")
@@ -95,7 +95,7 @@ async def test_what_comes_from_elsewhere_is_text_and_nothing_else() -> None:
     evil = "[red]not red[/red] \x1b]52;c;eA==\x07\x1b[2Jgone\x07 \u202eback [link=x]y[/link]"
     job = replace(JOB, name="[b]name[/b]", title=evil, reason=evil)
     source = ScriptedSource(DashboardSnapshot(jobs=(job,), counts={Stage.BUILDING: 1}))
-    source.prints(JOB.id, f"\x1b[32mgreen\x1b[0m {evil}\n\x1b[?1049h\x1b[5A50%\r100%\n")
+    source.append_log(JOB.id, f"\x1b[32mgreen\x1b[0m {evil}\n\x1b[?1049h\x1b[5A50%\r100%\n")
     shown = "[red]not red[/red] gone back [link=x]y[/link]"
     async with watching(source, (160, 24)) as terminal:
         await terminal.sees("[b]name[/b]", shown)

@@ -4,7 +4,7 @@ import pytest
 
 from gigafactory.domain.job.job import Stage
 from gigafactory.tui.model.source import DashboardSnapshot
-from tests.support.scripted_source import ScriptedSource, a_fleet, a_job, held
+from tests.support.scripted_source import ScriptedSource, a_fleet, a_job, lease_view
 from tests.unit.tui.conftest import kept, watching
 
 VIEWS = {"board": "1", "attention": "2", "factories": "3", "queue": "4", "budgets": "5"}
@@ -28,7 +28,7 @@ async def test_an_empty_view_says_what_to_do_next(view: str) -> None:
 async def test_the_screen_of_a_job_looks_as_it_did() -> None:
     source = ScriptedSource(a_fleet())
     source.reasons = ("granted 3m ago, because it has the repo already",)
-    source.prints("id-survivor", "\x1b[36mreading\x1b[0m the catalogue\nmoved 1 of 3\nmoved 2 ")
+    source.append_log("id-survivor", "\x1b[36mreading\x1b[0m the catalogue\nmoved 1 of 3\nmoved 2 ")
     async with watching(source) as terminal:
         await terminal.press("down", "down", "down", "enter")
         await terminal.sees("moved 1 of 3")
@@ -61,7 +61,7 @@ async def test_a_question_leaves_what_it_is_about_in_sight() -> None:
 
 
 async def test_a_narrow_terminal_still_shows_names_and_states() -> None:
-    job = a_job("fix-login", Stage.BUILDING, lease=held("mac-1"))
+    job = a_job("fix-login", Stage.BUILDING, lease=lease_view("mac-1"))
     source = ScriptedSource(DashboardSnapshot(jobs=(job,), counts={Stage.BUILDING: 1}))
     async with watching(source, (50, 12)) as terminal:
         assert "fix-login" in terminal.text

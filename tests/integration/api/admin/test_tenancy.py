@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from gigafactory.domain.tenancy.access import Role
-from tests.support.api_server import Server, Worker, a_worker, streamed
+from tests.support.api_server import Server, Worker, a_worker, open_stream
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -173,7 +173,7 @@ async def test_the_event_stream_of_one_product_names_nothing_foreign(
 ) -> None:
     async with (
         tenants.person(role) as person,
-        streamed(person, "/events/stream") as messages,
+        open_stream(person, "/events/stream") as messages,
     ):
         # All of these are fleet-level or foreign; the job that follows is the first of our own.
         await tenants.theirs.beat(capabilities=["os:linux"])
@@ -195,7 +195,7 @@ async def _until_job(messages: AsyncIterator[Any]) -> AsyncIterator[dict[str, An
 async def test_a_halt_of_the_fleet_reaches_every_stream(tenants: Tenants) -> None:
     async with (
         tenants.person(Role.VIEWER) as vic,
-        streamed(vic, "/events/stream") as messages,
+        open_stream(vic, "/events/stream") as messages,
         tenants.server.client(product=None) as root,
     ):
         await root.post("/halt", json={})

@@ -20,7 +20,7 @@ from schemathesis.specs.openapi.checks import (
 from gigafactory.api.app import create_app
 from gigafactory.api.http.limits import FailedAttempts
 from gigafactory.api.http.openapi import describe
-from tests.support.api_server import Server, a_coordinator, a_server_apart, a_worker
+from tests.support.api_server import Server, a_coordinator, a_server_in_thread, a_worker
 
 PROMISES = [
     not_a_server_error,
@@ -54,7 +54,7 @@ tokens: dict[str, str] = {}
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server with a job that runs, one that waits, and a factory."""
     folder = tmp_path_factory.mktemp("server")
-    with a_server_apart(folder, prepare, guesses=FailedAttempts(allowed=10**9)) as server:
+    with a_server_in_thread(folder, prepare, guesses=FailedAttempts(allowed=10**9)) as server:
         tokens["admin"] = server.admin_token
         yield server.url
 

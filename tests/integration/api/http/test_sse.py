@@ -15,7 +15,7 @@ from gigafactory.coordinator.insights import event_streams as streams_of
 from gigafactory.coordinator.insights.event_streams import EventStreams
 from gigafactory.domain.manifest.job_file import parse_json_job
 from gigafactory.domain.tenancy.access import Role
-from tests.support.api_server import SYSTEM, a_coordinator, a_server, streamed
+from tests.support.api_server import SYSTEM, a_coordinator, a_server, open_stream
 from tests.support.polling import until
 
 ANN = replace(SYSTEM, product="notes")
@@ -146,13 +146,13 @@ async def test_one_token_cannot_open_streams_without_end(tmp_path: Path) -> None
     async with a_server(tmp_path) as server, server.client() as admin:
         server.app.state.streams = OpenStreams(per_token=2)
         other = await server.token("bob")
-        async with streamed(admin, "/events/stream"), streamed(admin, "/events/stream"):
+        async with open_stream(admin, "/events/stream"), open_stream(admin, "/events/stream"):
             refused = await admin.get("/events/stream")
             assert refused.status_code == 429
             assert "open streams" in refused.json()["detail"]
             assert refused.headers["retry-after"] == "5"
-            async with server.client(other) as bob, streamed(bob, "/events/stream"):
+            async with server.client(other) as bob, open_stream(bob, "/events/stream"):
                 pass
         await until(lambda: len(server.app.state.streams) == 0)
-        async with streamed(admin, "/events/stream"):
+        async with open_stream(admin, "/events/stream"):
             pass

@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx
 
-from tests.support.api_server import Server, Worker, streamed
+from tests.support.api_server import Server, Worker, open_stream
 from tests.support.polling import until
 
 
@@ -24,7 +24,7 @@ async def test_a_product_goes_into_shadow_and_says_how_it_compares(
     turned = (await way(admin, mode="shadow")).raise_for_status().json()
     assert (turned["productId"], turned["mode"]) == ("notes", "shadow")
     assert turned["comparison"]["decisions"] == 0
-    async with streamed(worker.http, f"/factories/{worker.id}/offers") as messages:
+    async with open_stream(worker.http, f"/factories/{worker.id}/offers") as messages:
         assert (await anext(messages)).event is None, "open"
         await until(server.coordinator.leadership.acquire)
         job_id = await submitted(admin, "greet")

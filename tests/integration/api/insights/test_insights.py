@@ -13,8 +13,8 @@ from gigafactory.domain.insights.slo import Objective
 from gigafactory.domain.insights.tally import RunCounts, Tally, TallyIncrement
 from gigafactory.domain.job.change import RecordChange
 from tests.support.api_server import Server, Worker, a_coordinator
-from tests.support.jobs_api import submit_claim_report, tallied
-from tests.support.observations import NOTES, a_cell, a_lesson
+from tests.support.jobs_api import count_ended_runs, submit_claim_report
+from tests.support.observations import NOTES, a_cell, an_observation
 
 USAGE = {"engine": "claude", "tokensIn": 100, "tokensOut": 20, "costUsd": "0.25"}
 
@@ -41,7 +41,7 @@ async def test_runs_are_counted_once_they_have_ended(
     await admin.post("/jobs", json={"manifest": {"name": "b"}})
     grant = await worker.granted()
     await worker.report(grant, stage="failed", result="crash", reason="segfault")
-    await tallied(server.coordinator)
+    await count_ended_runs(server.coordinator)
     told = await insights(admin, by="engine,product,factory,day")
     assert (told["total"]["runs"], told["total"]["jobs"]) == (2, 2)
     assert told["total"]["results"] == {"crash": 1, "ok": 1}
@@ -65,7 +65,7 @@ async def test_a_retry_is_no_new_job_and_no_first_try(
     await worker.report(again, stage="building")
     await worker.report(again, stage="review", usage=USAGE)
     assert (await admin.post(f"/jobs/{job}/actions/approve", json={})).status_code == 200
-    await tallied(server.coordinator)
+    await count_ended_runs(server.coordinator)
     total = (await insights(admin))["total"]
     assert (total["runs"], total["jobs"], total["firstTries"], total["firstPasses"]) == (2, 1, 1, 1)
     assert (total["changesRequested"], total["approved"], total["rejected"]) == (1, 1, 0)
@@ -80,10 +80,10 @@ async def test_what_a_late_worker_used_is_added(
     grant = await worker.granted()
     job = grant["job"]["id"]
     assert (await admin.post(f"/jobs/{job}/actions/cancel", json={})).status_code == 200
-    await tallied(server.coordinator)
+    await count_ended_runs(server.coordinator)
     assert (await insights(admin))["total"]["costUsd"] == "0"
     assert (await worker.report(grant, usage=USAGE)).status_code == 409
-    await tallied(server.coordinator)
+    await count_ended_runs(server.coordinator)
     total = (await insights(admin))["total"]
     assert (total["runs"], total["costUsd"], total["results"]) == (1, "0.25", {"cancelled": 1})
 
@@ -94,7 +94,7 @@ async def test_everybody_sees_their_products_and_no_other(
     await ran(admin, worker, "a")
     async with server.client(product="shop") as shop:
         await ran(shop, worker, "b")
-        await tallied(server.coordinator)
+        await count_ended_runs(server.coordinator)
         assert (await insights(shop))["total"]["runs"] == 1
     async with server.client(product=None) as everything:
         told = await insights(everything, by="product")
@@ -129,7 +129,7 @@ async def test_waits_advice_and_objectives_are_told_beside_what_runs_came_to(
     job = grant["job"]["id"]
     for action in ("approve", "ship"):
         assert (await admin.post(f"/jobs/{job}/actions/{action}", json={})).status_code == 200
-    await tallied(server.coordinator)
+    await count_ended_runs(server.coordinator)
     told = await insights(admin)
     [engine], [repo] = told["by"]["engine"], told["by"]["repo"]
     for one in (engine, repo, told["total"]):
@@ -160,8 +160,8 @@ async def test_engine_advice_is_about_the_products_of_the_caller(
     month = f"{server.coordinator.clock.now():%Y-%m}"
     theirs = TaskFeatures("shop", "shop")
     for task, better, worse in ((NOTES, "claude", "codex"), (theirs, "codex", "claude")):
-        batch.add(month, [CellUpdate(a_cell(better, task=task), a_lesson(50, 48))])
-        batch.add(month, [CellUpdate(a_cell(worse, task=task), a_lesson(50, 5))])
+        batch.add(month, [CellUpdate(a_cell(better, task=task), an_observation(50, 48))])
+        batch.add(month, [CellUpdate(a_cell(worse, task=task), an_observation(50, 5))])
     old = Tally(key=f"notes/repo+engine/m{month}/notes\tpi", counts=RunCounts(first_tries=99))
     await server.coordinator.store.commit(*batch.writes({}), RecordChange(before=None, after=old))
     told = (await insights(admin, by="profile,repo"))["advice"]
@@ -185,7 +185,7 @@ async def test_engine_advice_is_about_the_products_of_the_caller(
 
 async def test_since_a_day(server: Server, admin: httpx.AsyncClient, worker: Worker) -> None:
     await ran(admin, worker, "a")
-    await tallied(server.coordinator)
+    await count_ended_runs(server.coordinator)
     today = server.coordinator.clock.now().date()
     assert (await insights(admin, since=today.isoformat()))["total"]["runs"] == 1
     assert (await insights(admin, since="2020-01-15"))["total"]["runs"] == 1

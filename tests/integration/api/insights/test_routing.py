@@ -15,7 +15,7 @@ from gigafactory.domain.insights.tally import ALL_PRODUCTS, Tally
 from gigafactory.domain.job.change import RecordChange
 from gigafactory.domain.tenancy.access import Role
 from tests.support.api_server import SYSTEM, Server, Worker, a_coordinator
-from tests.support.jobs_api import tallied
+from tests.support.jobs_api import count_ended_runs
 from tests.support.observations import a_cell
 
 ENGINES: dict[str, object] = {"claude": {"seats": 4}, "codex": {"seats": 4}}
@@ -53,7 +53,7 @@ async def test_what_is_clearly_better_is_recommended_with_its_evidence(
     for number in range(25):
         await tried(admin, worker, f"costly-{number}", engine="claude", ok=number % 2 == 0)
         await tried(admin, worker, f"cheap-{number}", engine="codex")
-    await tallied(server.coordinator)
+    await count_ended_runs(server.coordinator)
     told = (await admin.get("/routing")).raise_for_status().json()
     assert told["tries"] == 50
     assert told["rollouts"] == []
@@ -74,7 +74,7 @@ async def test_what_was_learned_survives_a_restart(
 ) -> None:
     for number in range(3):
         await tried(admin, worker, f"job-{number}", engine="claude", ok=number > 0)
-    await tallied(server.coordinator)
+    await count_ended_runs(server.coordinator)
     known = await server.coordinator.learner.current()
     other = a_coordinator(tmp_path, store=server.coordinator.store)
     assert await other.learner.current() == known
@@ -92,7 +92,7 @@ async def test_only_the_first_try_of_a_job_teaches(
     second = await worker.granted()
     (await worker.report(second, stage="building")).raise_for_status()
     (await worker.report(second, stage="review", result="ok")).raise_for_status()
-    await tallied(server.coordinator)
+    await count_ended_runs(server.coordinator)
     (lesson,) = (await server.coordinator.learner.current()).cells.values()
     assert (lesson.tries, lesson.passes) == (1, 0)
 
@@ -117,7 +117,7 @@ async def test_a_decision_is_explained_with_what_was_learned_and_its_probability
     for number in range(25):
         await tried(admin, worker, f"costly-{number}", engine="claude", ok=number % 2 == 0)
         await tried(admin, worker, f"cheap-{number}", engine="codex")
-    await tallied(server.coordinator)
+    await count_ended_runs(server.coordinator)
     asked = {"mode": "ab", "share": 0.99, "explore": 0.5}
     (await admin.put("/routing/notes", json=asked)).raise_for_status()
     await server.coordinator.learner.step()
@@ -139,7 +139,7 @@ async def test_a_decision_is_explained_with_what_was_learned_and_its_probability
             assert told["terms"]["learned"]["weight"] == 2.0
         seen.add(told["propensity"])
     assert seen == {0.5, 1.0}
-    await tallied(server.coordinator)
+    await count_ended_runs(server.coordinator)
     (rollout,) = (await admin.get("/routing")).raise_for_status().json()["rollouts"]
     judged = (await admin.get("/routing/eval")).raise_for_status().json()
     assert judged["episodes"] + rollout["learned"]["tries"] + rollout["usual"]["tries"] == jobs
@@ -169,7 +169,7 @@ async def test_harm_switches_back_in_one_commit_with_an_event_and_needs_a_person
             (await worker.http.post("/fail", json=failed)).raise_for_status()
         else:
             (await worker.report(grant, stage="review", result="ok")).raise_for_status()
-    await tallied(server.coordinator)
+    await count_ended_runs(server.coordinator)
     (rollout,) = (await admin.get("/routing")).raise_for_status().json()["rollouts"]
     assert (rollout["mode"], rollout["explore"]) == ("shadow", 0.0)
     assert rollout["tripped"]["guardrail"] == "success"
@@ -225,7 +225,7 @@ async def test_jobs_that_explored_are_forgotten_in_time(
     store = server.coordinator.store
     for number in range(30):
         await tried(admin, worker, f"job-{number}")
-        await tallied(server.coordinator)
+        await count_ended_runs(server.coordinator)
         if kept := await store.records(Episode):
             break
     (episode,) = kept

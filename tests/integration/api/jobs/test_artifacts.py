@@ -350,9 +350,9 @@ async def test_links_end_by_themselves_and_with_their_maker_s_token(
         async with server.client(token) as ann, httpx.AsyncClient(base_url=server.url) as anybody:
             link = f"/artifacts/{made['id']}/links"
             first = (await ann.post(link)).json()["path"]
-            clock.leap(timedelta(minutes=14))
+            clock.advance(timedelta(minutes=14))
             assert (await anybody.get(first)).status_code == 200
-            clock.leap(timedelta(minutes=2))
+            clock.advance(timedelta(minutes=2))
             assert (await anybody.get(first)).status_code == 401
             second = (await ann.post(link)).json()["path"]
             tokens = (await admin.get("/tokens")).json()["tokens"]
@@ -376,7 +376,7 @@ async def test_what_a_crash_has_left_is_removed_by_the_janitor(
         await fleet.store.commit(RecordChange(before=None, after=note))
     await fleet.janitor.step()
     assert len(list(folder.iterdir())) == 3, "it may still be on its way"
-    clock.leap(timedelta(hours=2))
+    clock.advance(timedelta(hours=2))
     await fleet.janitor.step()
     assert [path.name for path in folder.iterdir()] == ["0003"]
     notes = await fleet.store.records(OrphanBlob)

@@ -4,7 +4,16 @@ import httpx
 import pytest
 
 from tests.support.api_server import Worker
-from tests.support.jobs_api import a_child, a_roadmap, act, comes_to, dag, ships, stages, submitted
+from tests.support.jobs_api import (
+    a_child,
+    a_roadmap,
+    act,
+    dag,
+    ship_next_job,
+    stages,
+    submit_job,
+    wait_for_stage,
+)
 from tests.support.polling import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -18,7 +27,7 @@ async def test_a_composite_and_its_children_are_taken_in_together(
         a_child("api", phase=1, deps=["schema"]),
         a_child("page", phase=2, deps=["api"]),
     )
-    job = await submitted(admin, document)
+    job = await submit_job(admin, document)
     assert (job["kind"], job["stage"]) == ("composite", "queued")
     told = await dag(admin)
     assert [(n["name"], n["stage"], n["phase"]) for n in told["nodes"]] == [
@@ -84,8 +93,8 @@ async def test_a_plan_that_closes_a_circle_is_refused(
 async def test_a_job_that_depends_on_a_child_learns_of_its_requeue(
     admin: httpx.AsyncClient, product: str
 ) -> None:
-    await submitted(admin, a_roadmap(a_child("one", phase=2), a_child("two", phase=1)))
-    await submitted(admin, {"manifest": {"name": "waits", "deps": ["one"]}, "body": "x"})
+    await submit_job(admin, a_roadmap(a_child("one", phase=2), a_child("two", phase=1)))
+    await submit_job(admin, {"manifest": {"name": "waits", "deps": ["one"]}, "body": "x"})
 
     async def flags() -> list[str]:
         told: list[str] = (await admin.get("/jobs/waits")).json()["flags"]
@@ -109,7 +118,7 @@ async def test_more_than_ten_thousand_children_are_refused(admin: httpx.AsyncCli
     assert answer.status_code == 422
     assert "10000" in answer.json()["faults"][0]["message"]
     jobs = [{"manifest": {"name": f"c-{n}"}, "body": "x"} for n in range(10_001)]
-    await submitted(admin, a_roadmap(a_child("first")))
+    await submit_job(admin, a_roadmap(a_child("first")))
     answer = await admin.post("/jobs/roadmap/children", json={"jobs": jobs})
     assert answer.status_code == 422
     assert len((await dag(admin))["nodes"]) == 2
@@ -118,7 +127,7 @@ async def test_more_than_ten_thousand_children_are_refused(admin: httpx.AsyncCli
 async def test_a_thousand_nodes_are_answered_in_one_request(admin: httpx.AsyncClient) -> None:
     inner = {"kind": "composite", "children": [a_child(f"leaf-{n}") for n in range(499)]}
     children = [a_child(f"child-{n}") for n in range(499)]
-    await submitted(admin, a_roadmap(*children, {**a_child("inner"), **inner}))
+    await submit_job(admin, a_roadmap(*children, {**a_child("inner"), **inner}))
     told = await dag(admin)
     assert (len(told["nodes"]), told["rollup"]["total"], told["cut"]) == (1000, 998, False)
 
@@ -126,10 +135,10 @@ async def test_a_thousand_nodes_are_answered_in_one_request(admin: httpx.AsyncCl
 async def test_a_roadmap_goes_through_its_phases_with_a_persons_approval(
     admin: httpx.AsyncClient, worker: Worker, product: str
 ) -> None:
-    await submitted(admin, a_roadmap(a_child("schema", phase=1), a_child("page", phase=2)))
+    await submit_job(admin, a_roadmap(a_child("schema", phase=1), a_child("page", phase=2)))
     refused = await act(admin, "roadmap", "approve")
     assert refused.status_code == 409
-    assert await ships(admin, worker) == "schema"
+    assert await ship_next_job(admin, worker) == "schema"
 
     async def asked() -> bool:
         return bool((await dag(admin))["rollup"]["askedPhase"] == 2)
@@ -139,8 +148,8 @@ async def test_a_roadmap_goes_through_its_phases_with_a_persons_approval(
     (matter,) = (await admin.get("/attention")).json()["attention"]
     assert (matter["kind"], matter["actions"]) == ("phase", ["approve", "cancel"])
     assert (await act(admin, "roadmap", "approve", reason="go on")).status_code == 200
-    assert await ships(admin, worker) == "page"
-    await comes_to(admin, "roadmap", "shipped")
+    assert await ship_next_job(admin, worker) == "page"
+    await wait_for_stage(admin, "roadmap", "shipped")
     events = (await admin.get("/jobs/roadmap/events")).json()["events"]
     assert [event["type"] for event in events] == [
         *("submitted", "started", "phase_waiting", "phase_opened"),
@@ -155,27 +164,27 @@ async def test_a_composite_starts_with_the_first_job_however_deep_below_it(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     inner = {"name": "inner", "kind": "composite", "children": [a_child("leaf")]}
-    await submitted(admin, a_roadmap(inner, a_child("later", deps=["inner"])))
+    await submit_job(admin, a_roadmap(inner, a_child("later", deps=["inner"])))
     grant = await worker.granted()
     assert grant["job"]["name"] == "leaf"
-    await comes_to(admin, "inner", "building")
-    await comes_to(admin, "roadmap", "building")
+    await wait_for_stage(admin, "inner", "building")
+    await wait_for_stage(admin, "roadmap", "building")
 
 
 async def test_phases_follow_automatically_if_no_review_is_required(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     document = a_roadmap(a_child("a", phase=1), a_child("b", phase=2), reviewPolicy="auto")
-    await submitted(admin, document)
-    assert [await ships(admin, worker), await ships(admin, worker)] == ["a", "b"]
-    await comes_to(admin, "roadmap", "shipped")
+    await submit_job(admin, document)
+    assert [await ship_next_job(admin, worker), await ship_next_job(admin, worker)] == ["a", "b"]
+    await wait_for_stage(admin, "roadmap", "shipped")
 
 
 async def test_acceptance_is_leased_work_and_its_failure_waits_for_a_person(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
-    await submitted(admin, a_roadmap(a_child("only"), verify="make acceptance"))
-    await ships(admin, worker)
+    await submit_job(admin, a_roadmap(a_child("only"), verify="make acceptance"))
+    await ship_next_job(admin, worker)
     for passed in (False, True):
         grant = await worker.granted()
         assert (grant["job"]["name"], grant["step"]) == ("roadmap", "ship")
@@ -190,14 +199,14 @@ async def test_acceptance_is_leased_work_and_its_failure_waits_for_a_person(
             job = (await admin.get("/jobs/roadmap")).json()
             assert (job["stage"], job["reason"]) == ("testing", "two pages are red")
             assert (await act(admin, "roadmap", "ship")).status_code == 200
-    await comes_to(admin, "roadmap", "shipped")
+    await wait_for_stage(admin, "roadmap", "shipped")
 
 
 async def test_cancelling_a_composite_ends_all_grants_below_it_at_once(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     inner = {**a_child("inner"), "kind": "composite", "children": [a_child("deep")]}
-    await submitted(admin, a_roadmap(a_child("one"), a_child("two", deps=["one"]), inner))
+    await submit_job(admin, a_roadmap(a_child("one"), a_child("two", deps=["one"]), inner))
     grant = await worker.granted()
     assert (await act(admin, "roadmap", "cancel", reason="no need")).status_code == 200
     assert (await worker.claim()).status_code == 204
@@ -212,7 +221,7 @@ async def test_cancelling_a_composite_ends_all_grants_below_it_at_once(
     assert child["result"] == "cancelled"
     assert (await act(admin, "deep", "requeue")).status_code == 409
     assert (await act(admin, "roadmap", "requeue")).status_code == 200
-    await comes_to(admin, "deep", "queued")
+    await wait_for_stage(admin, "deep", "queued")
     assert (await stages(admin))["two"] == "blocked"
 
 
@@ -220,26 +229,26 @@ async def test_running_it_again_skips_what_has_shipped_unchanged(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     plan = [a_child("one"), a_child("two", deps=["one"])]
-    await submitted(admin, a_roadmap(*plan))
-    first = await ships(admin, worker)
-    await comes_to(admin, "two", "queued")
+    await submit_job(admin, a_roadmap(*plan))
+    first = await ship_next_job(admin, worker)
+    await wait_for_stage(admin, "two", "queued")
     await act(admin, "roadmap", "cancel")
-    await comes_to(admin, "two", "cancelled")
-    again = await submitted(admin, a_roadmap(*plan))
+    await wait_for_stage(admin, "two", "cancelled")
+    again = await submit_job(admin, a_roadmap(*plan))
     told = await dag(admin, again["id"])
     assert first == "one"
     assert [(n["name"], n["stage"]) for n in told["nodes"][1:]] == [
         ("one", "shipped"),
         ("two", "queued"),
     ]
-    assert await ships(admin, worker) == "two"
-    await comes_to(admin, again["id"], "shipped")
+    assert await ship_next_job(admin, worker) == "two"
+    await wait_for_stage(admin, again["id"], "shipped")
 
 
 async def test_a_new_plan_is_a_revision_and_leaves_alone_what_is_in_flight(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
-    await submitted(admin, a_roadmap(a_child("one"), a_child("two", deps=["one"])))
+    await submit_job(admin, a_roadmap(a_child("one"), a_child("two", deps=["one"])))
     await worker.granted()
     plan = [
         {"manifest": {"name": "one"}, "body": "Other words for what is in flight."},
@@ -270,7 +279,7 @@ async def test_a_new_plan_is_a_revision_and_leaves_alone_what_is_in_flight(
 async def test_children_join_only_what_can_have_them(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
-    await submitted(admin, a_roadmap(a_child("one")))
+    await submit_job(admin, a_roadmap(a_child("one")))
     more = {"jobs": [{"manifest": {"name": "x", "product": "another"}, "body": "x"}]}
     assert (await admin.post("/jobs/roadmap/children", json=more)).status_code == 422
     more = {"jobs": [{"manifest": {"name": "x", "deps": ["roadmap"]}, "body": "x"}]}
@@ -279,8 +288,8 @@ async def test_children_join_only_what_can_have_them(
     more = {"jobs": [{"manifest": {"name": "x"}, "body": "x"}]}
     assert (await admin.post("/jobs/one/children", json=more)).status_code == 422
     assert (await admin.post("/jobs/nowhere/children", json=more)).status_code == 404
-    await ships(admin, worker)
-    await comes_to(admin, "roadmap", "shipped")
+    await ship_next_job(admin, worker)
+    await wait_for_stage(admin, "roadmap", "shipped")
     answer = await admin.post("/jobs/roadmap/children", json=more)
     assert (answer.status_code, answer.json()["code"]) == (409, "illegal_transition")
 
@@ -288,10 +297,10 @@ async def test_children_join_only_what_can_have_them(
 async def test_a_composite_is_handed_in_once_under_its_key_and_a_newer_one_takes_its_place(
     admin: httpx.AsyncClient,
 ) -> None:
-    first = await submitted(admin, a_roadmap(a_child("one"), idempotencyKey="k"))
+    first = await submit_job(admin, a_roadmap(a_child("one"), idempotencyKey="k"))
     same = await admin.post("/jobs", json=a_roadmap(a_child("one"), idempotencyKey="k"))
     assert (same.status_code, same.json()["id"]) == (200, first["id"])
-    newer = await submitted(admin, a_roadmap(a_child("one"), a_child("two"), idempotencyKey="k"))
+    newer = await submit_job(admin, a_roadmap(a_child("one"), a_child("two"), idempotencyKey="k"))
     assert await stages(admin, newer["id"]) == {
         "roadmap": "queued",
         "one": "queued",

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from gigafactory.domain.tenancy.access import Role
-from tests.support.api_server import Server, Told, Worker, streamed
+from tests.support.api_server import Server, StreamMessage, Worker, open_stream
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -27,7 +27,7 @@ async def viewer(server: Server, product: str) -> AsyncIterator[httpx.AsyncClien
         yield client
 
 
-async def taken(messages: AsyncIterator[Told], count: int) -> list[Told]:
+async def taken(messages: AsyncIterator[StreamMessage], count: int) -> list[StreamMessage]:
     return [await anext(messages) for _ in range(count)]
 
 
@@ -35,7 +35,7 @@ async def test_a_job_s_stream_tells_its_story_and_goes_on(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     job_id = await submit(admin)
-    async with streamed(admin, f"/jobs/{job_id}/events/stream") as messages:
+    async with open_stream(admin, f"/jobs/{job_id}/events/stream") as messages:
         first = await anext(messages)
         assert (first.id, first.event, first.data["jobId"]) == ("1", "submitted", job_id)
         grant = await worker.granted()
@@ -49,28 +49,28 @@ async def test_a_reconnect_loses_and_repeats_nothing(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     job_id = await submit(admin)
-    seen: list[Told] = []
+    seen: list[StreamMessage] = []
     grant = await worker.granted()
     await worker.report(grant, stage="building")
     for number in range(12):
         last = {"last-event-id": seen[-1].id or ""} if seen else {}
-        async with streamed(admin, f"/jobs/{job_id}/events/stream", **last) as messages:
+        async with open_stream(admin, f"/jobs/{job_id}/events/stream", **last) as messages:
             await worker.report(grant, note=f"step {number}")
             seen += await taken(messages, 4 if not seen else 1)
     assert [m.id for m in seen] == [str(n) for n in range(1, 16)]
-    async with streamed(admin, f"/jobs/{job_id}/events/stream?after=14") as messages:
+    async with open_stream(admin, f"/jobs/{job_id}/events/stream?after=14") as messages:
         assert (await anext(messages)).id == "15"
 
 
 async def test_many_readers_of_a_busy_product_all_hear_the_same(
     admin: httpx.AsyncClient, viewer: httpx.AsyncClient
 ) -> None:
-    async def listen(messages: AsyncIterator[Told]) -> list[Told]:
+    async def listen(messages: AsyncIterator[StreamMessage]) -> list[StreamMessage]:
         return await taken(messages, 20)
 
     async with (
-        streamed(viewer, "/events/stream?after=0") as one,
-        streamed(viewer, "/events/stream?after=0") as two,
+        open_stream(viewer, "/events/stream?after=0") as one,
+        open_stream(viewer, "/events/stream?after=0") as two,
     ):
         listening = [asyncio.create_task(listen(messages)) for messages in (one, two)]
         await asyncio.gather(*(submit(admin, f"job-{number}") for number in range(20)))
@@ -88,10 +88,10 @@ async def test_a_product_s_stream_resumes_by_position(
 ) -> None:
     for name in ("a", "b", "c"):
         await submit(admin, name)
-    async with streamed(viewer, "/events/stream?after=0") as messages:
+    async with open_stream(viewer, "/events/stream?after=0") as messages:
         first, second = await taken(messages, 2)
     resumed = {"last-event-id": first.id or ""}
-    async with streamed(viewer, "/events/stream", **resumed) as messages:
+    async with open_stream(viewer, "/events/stream", **resumed) as messages:
         again, third = await taken(messages, 2)
     assert again == second
     assert (await admin.get("/jobs/c")).json()["id"] == third.data["jobId"]
@@ -101,7 +101,7 @@ async def test_a_product_s_stream_begins_now_when_it_is_not_told_where(
     admin: httpx.AsyncClient, viewer: httpx.AsyncClient
 ) -> None:
     await submit(admin, "before")
-    async with streamed(viewer, "/events/stream") as messages:
+    async with open_stream(viewer, "/events/stream") as messages:
         job_id = await submit(admin, "after")
         assert (await anext(messages)).data["jobId"] == job_id
 
@@ -113,7 +113,7 @@ async def test_a_stream_of_another_product_tells_nothing_of_mine(
     job_id = await submit(admin)
     async with server.client(token, product=None) as eve:
         assert (await eve.get(f"/jobs/{job_id}/events/stream")).status_code == 404
-        async with streamed(eve, "/events/stream?after=0") as messages:
+        async with open_stream(eve, "/events/stream?after=0") as messages:
             await submit(admin, "b")
             theirs = await submit(eve, "hers")
             seen = await anext(messages)
@@ -130,8 +130,8 @@ async def test_a_revoked_token_ends_its_open_streams(
     job_id = await submit(admin)
     async with (
         server.client(made["secret"], product=None) as bob,
-        streamed(bob, f"/jobs/{job_id}/events/stream") as story,
-        streamed(bob, "/events/stream") as product_stream,
+        open_stream(bob, f"/jobs/{job_id}/events/stream") as story,
+        open_stream(bob, "/events/stream") as product_stream,
     ):
         await anext(story)
         assert (await admin.delete(f"/tokens/{made['id']}")).json()["revokedAt"]

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from tests.support.api_server import Server, Worker, streamed
+from tests.support.api_server import Server, Worker, open_stream
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -144,7 +144,7 @@ async def test_a_run_that_is_still_to_come_is_waited_for(
 ) -> None:
     job = (await admin.post("/jobs", json={"manifest": {"name": "a"}, "body": "Do it."})).json()
     assert (await admin.get("/jobs/a/logs")).status_code == 404
-    async with streamed(admin, "/jobs/a/logs?follow=true") as messages:
+    async with open_stream(admin, "/jobs/a/logs?follow=true") as messages:
         grant = await worker.granted()
         await send(worker, job["id"], 0, b"one\n")
         assert (await anext(messages)).data["text"] == "one\n"
@@ -155,7 +155,7 @@ async def test_a_run_that_is_still_to_come_is_waited_for(
 
 async def test_waiting_for_a_run_ends_with_the_job(admin: httpx.AsyncClient) -> None:
     await admin.post("/jobs", json={"manifest": {"name": "a"}, "body": "Do it."})
-    async with streamed(admin, "/jobs/a/logs?follow=true") as messages:
+    async with open_stream(admin, "/jobs/a/logs?follow=true") as messages:
         await admin.post("/jobs/a/actions/cancel", json={"reason": "not needed"})
         assert (await anext(messages)).event == "end"
 
@@ -165,7 +165,7 @@ async def test_a_log_is_followed_until_its_run_ends(
 ) -> None:
     job_id = await running(admin, worker)
     await send(worker, job_id, 0, "grüß ".encode()[:3])
-    async with streamed(admin, f"/jobs/{job_id}/logs?follow=true") as messages:
+    async with open_stream(admin, f"/jobs/{job_id}/logs?follow=true") as messages:
         assert (await anext(messages)).data == {"offset": 0, "text": "gr"}
         await send(worker, job_id, 3, "grüß ".encode()[3:])
         second = await anext(messages)
@@ -177,7 +177,7 @@ async def test_a_log_is_followed_until_its_run_ends(
         assert (end.event, end.data) == ("end", {"offset": 7})
         assert [message async for message in messages] == []
     resumed = {"last-event-id": "2"}
-    async with streamed(admin, f"/jobs/{job_id}/logs?follow=true", **resumed) as messages:
+    async with open_stream(admin, f"/jobs/{job_id}/logs?follow=true", **resumed) as messages:
         assert [m.data.get("text") async for m in messages] == ["üß ", None]
 
 

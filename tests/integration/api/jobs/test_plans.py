@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.support.api_server import Worker
-from tests.support.jobs_api import act, comes_to, dag, ships, stages, submitted
+from tests.support.jobs_api import act, dag, ship_next_job, stages, submit_job, wait_for_stage
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -51,7 +51,7 @@ async def plans(worker: Worker, plan: bytes | str | None, **said: object) -> dic
 async def test_the_goal_goes_to_a_planner_whose_plan_a_person_approves(
     admin: httpx.AsyncClient, product: str, worker: Worker
 ) -> None:
-    await submitted(admin, a_goal(title="The goal"))
+    await submit_job(admin, a_goal(title="The goal"))
     assert await stages(admin) == {"roadmap": "queued", "plan-the-goal": "queued"}
     assert (await dag(admin))["rollup"]["revision"] == 0
     planner = await plans(worker, TWO)
@@ -111,7 +111,7 @@ async def test_a_plan_that_does_not_hold_fails_its_planner_with_the_reason(
     admin: httpx.AsyncClient, product: str, worker: Worker, case: str
 ) -> None:
     plan, why = FAULTY[case]
-    await submitted(admin, a_goal(title="roadmap"))
+    await submit_job(admin, a_goal(title="roadmap"))
     planner = await plans(worker, plan)
     assert (planner["stage"], planner["result"]) == ("failed", "verify_failed")
     assert why in planner["reason"]
@@ -123,7 +123,7 @@ async def test_a_plan_that_does_not_hold_fails_its_planner_with_the_reason(
 async def test_a_plan_of_an_earlier_run_does_not_count(
     admin: httpx.AsyncClient, product: str, worker: Worker
 ) -> None:
-    await submitted(admin, a_goal(retry={"max": 1, "backoff": "0s"}))
+    await submit_job(admin, a_goal(retry={"max": 1, "backoff": "0s"}))
     again = await plans(worker, "- {name: a, deps: [b]}\n")
     assert again["stage"] == "queued"
     grant = await worker.granted()
@@ -137,9 +137,9 @@ async def test_a_plan_of_an_earlier_run_does_not_count(
 async def test_the_approval_of_an_outdated_plan_is_refused(
     admin: httpx.AsyncClient, product: str, worker: Worker
 ) -> None:
-    await submitted(admin, a_goal())
+    await submit_job(admin, a_goal())
     planner = await plans(worker, "- {name: taken}\n")
-    await submitted(admin, {"manifest": {"name": "taken"}, "body": "x"})
+    await submit_job(admin, {"manifest": {"name": "taken"}, "body": "x"})
     answer = await act(admin, planner["id"], "approve")
     assert (answer.status_code, answer.json()["code"]) == (409, "name_taken")
     assert (await admin.get(f"/jobs/{planner['id']}")).json()["stage"] == "review"
@@ -151,7 +151,7 @@ async def test_the_approval_of_an_outdated_plan_is_refused(
 async def test_a_plan_needs_no_approval_if_the_policy_requires_none(
     admin: httpx.AsyncClient, product: str, worker: Worker
 ) -> None:
-    await submitted(admin, a_goal(reviewPolicy="auto"))
+    await submit_job(admin, a_goal(reviewPolicy="auto"))
     planner = await plans(worker, TWO, stage="testing")
     assert planner["stage"] == "shipped"
     assert {"schema", "page"} <= set(await stages(admin))
@@ -161,18 +161,18 @@ async def test_work_without_review_is_shipped_by_people_unless_the_goal_says_so(
     admin: httpx.AsyncClient, product: str, worker: Worker
 ) -> None:
     plan = "- {name: one, body: x, ship-policy: auto, verify: 'true'}\n"
-    await submitted(admin, a_goal(reviewPolicy="auto"))
+    await submit_job(admin, a_goal(reviewPolicy="auto"))
     planner = await plans(worker, plan, stage="testing")
     assert planner["stage"] == "failed"
     assert "plan[0].ship-policy: is auto" in planner["reason"]
-    await submitted(admin, a_goal(name="bold", reviewPolicy="auto", shipPolicy="auto"))
+    await submit_job(admin, a_goal(name="bold", reviewPolicy="auto", shipPolicy="auto"))
     assert (await plans(worker, plan, stage="testing"))["stage"] == "shipped"
 
 
 async def test_a_planner_of_many_reports_is_judged_like_any_other(
     admin: httpx.AsyncClient, product: str, worker: Worker
 ) -> None:
-    await submitted(admin, a_goal())
+    await submit_job(admin, a_goal())
     grant = await worker.granted()
     job_id, epoch = grant["job"]["id"], grant["leaseEpoch"]
     said = [{"stage": "building"}, {"stage": "review", "result": "ok"}]
@@ -185,9 +185,9 @@ async def test_a_planner_of_many_reports_is_judged_like_any_other(
 async def test_planning_again_makes_a_revision_and_leaves_alone_what_is_there(
     admin: httpx.AsyncClient, product: str, worker: Worker
 ) -> None:
-    await submitted(admin, a_goal(reviewPolicy="auto"))
+    await submit_job(admin, a_goal(reviewPolicy="auto"))
     await plans(worker, TWO, stage="testing")
-    assert await ships(admin, worker) == "schema"
+    assert await ship_next_job(admin, worker) == "schema"
     before = {node["name"]: node["id"] for node in (await dag(admin))["nodes"]}
     again = {"jobs": [{"manifest": {"name": "again", "profile": "planner"}, "body": "Again."}]}
     assert (await admin.post("/jobs/roadmap/children", json=again)).status_code == 201
@@ -213,12 +213,12 @@ async def test_a_goal_that_is_run_again_is_planned_again_and_keeps_what_was_ship
     admin: httpx.AsyncClient, product: str, worker: Worker
 ) -> None:
     one = "- {name: one, body: x, ship: none}\n"
-    await submitted(admin, a_goal(reviewPolicy="auto"))
+    await submit_job(admin, a_goal(reviewPolicy="auto"))
     await plans(worker, one, stage="testing")
-    assert await ships(admin, worker) == "one"
-    await comes_to(admin, "roadmap", "shipped")
+    assert await ship_next_job(admin, worker) == "one"
+    await wait_for_stage(admin, "roadmap", "shipped")
     first = {node["name"]: node["id"] for node in (await dag(admin))["nodes"]}
-    await submitted(admin, a_goal(reviewPolicy="auto"))
+    await submit_job(admin, a_goal(reviewPolicy="auto"))
     await plans(worker, one + "- {name: two, body: x, ship: none}\n", stage="testing")
     second = {node["name"]: node["id"] for node in (await dag(admin))["nodes"]}
     assert second["roadmap"] != first["roadmap"]
@@ -229,8 +229,8 @@ async def test_a_goal_that_is_run_again_is_planned_again_and_keeps_what_was_ship
 async def test_a_goal_with_children_of_its_own_or_alone_has_no_planner(
     admin: httpx.AsyncClient, product: str, worker: Worker
 ) -> None:
-    await submitted(admin, a_goal(children=[{"name": "given"}]))
+    await submit_job(admin, a_goal(children=[{"name": "given"}]))
     assert set(await stages(admin)) == {"roadmap", "given"}
-    await submitted(admin, {"manifest": {"name": "alone", "profile": "planner"}, "body": "x"})
+    await submit_job(admin, {"manifest": {"name": "alone", "profile": "planner"}, "body": "x"})
     kept = (await admin.get("/jobs/alone?include=manifest")).json()["manifest"]
     assert "artifacts" not in kept

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.support.api_server import Server, Worker
-from tests.support.jobs_api import a_child, a_roadmap, submitted
+from tests.support.jobs_api import a_child, a_roadmap, submit_job
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -37,7 +37,7 @@ def more(name: str, **manifest: object) -> dict[str, object]:
 async def test_an_agent_adds_children_to_its_own_composite(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
-    roadmap = await submitted(admin, a_roadmap(a_child("first")))
+    roadmap = await submit_job(admin, a_roadmap(a_child("first")))
     grant = await worker.granted()
     async with an_agent(server, worker, grant) as agent:
         answer = await agent.post(f"/jobs/{roadmap['id']}/children", json=more("second"))
@@ -55,7 +55,7 @@ async def test_an_agent_adds_children_to_its_own_composite(
 async def test_what_an_agent_adds_is_not_shipped_without_a_person(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
-    roadmap = await submitted(admin, a_roadmap(a_child("first")))
+    roadmap = await submit_job(admin, a_roadmap(a_child("first")))
     async with an_agent(server, worker, await worker.granted()) as agent:
         hasty = more("second", shipPolicy="auto")
         refused = await agent.post(f"/jobs/{roadmap['id']}/children", json=hasty)
@@ -68,7 +68,7 @@ async def test_what_an_agent_adds_is_not_shipped_without_a_person(
 async def test_where_the_composite_ships_by_itself_so_may_what_its_agents_add(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
-    roadmap = await submitted(admin, a_roadmap(a_child("first"), shipPolicy="auto"))
+    roadmap = await submit_job(admin, a_roadmap(a_child("first"), shipPolicy="auto"))
     async with an_agent(server, worker, await worker.granted()) as agent:
         hasty = more("second", shipPolicy="auto")
         taken = await agent.post(f"/jobs/{roadmap['id']}/children", json=hasty)
@@ -78,11 +78,11 @@ async def test_where_the_composite_ships_by_itself_so_may_what_its_agents_add(
 async def test_an_agent_sees_and_changes_nothing_outside_of_its_composite(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
-    roadmap = await submitted(admin, a_roadmap(a_child("first")))
+    roadmap = await submit_job(admin, a_roadmap(a_child("first")))
     grant = await worker.granted()
-    foreign = await submitted(admin, a_roadmap(a_child("theirs"), name="other"))
+    foreign = await submit_job(admin, a_roadmap(a_child("theirs"), name="other"))
     alone = {"name": "alone", "idempotencyKey": "k-1", "deps": ["theirs"]}
-    kept = await submitted(admin, {"manifest": alone})
+    kept = await submit_job(admin, {"manifest": alone})
     async with an_agent(server, worker, grant) as agent:
         for job in ("other", "theirs", "alone"):
             assert (await agent.get(f"/jobs/{job}")).status_code == 404
@@ -101,7 +101,7 @@ async def test_children_below_a_composite_of_its_composite_are_seen_and_not_adde
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     inner = {"name": "inner", "kind": "composite", "children": [a_child("deep", deps=["first"])]}
-    await submitted(admin, a_roadmap(a_child("first"), inner))
+    await submit_job(admin, a_roadmap(a_child("first"), inner))
     grant = await worker.granted()
     async with an_agent(server, worker, grant) as agent:
         assert (await agent.get("/jobs/deep")).status_code == 200
@@ -133,7 +133,7 @@ async def test_children_below_a_composite_of_its_composite_are_seen_and_not_adde
 async def test_the_token_of_a_job_opens_nothing_else(
     server: Server, admin: httpx.AsyncClient, worker: Worker, method: str, path: str
 ) -> None:
-    await submitted(admin, a_roadmap(a_child("first")))
+    await submit_job(admin, a_roadmap(a_child("first")))
     async with an_agent(server, worker, await worker.granted()) as agent:
         answer = await agent.request(method, path, json={} if method == "POST" else None)
     assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
@@ -143,7 +143,7 @@ async def test_the_token_of_a_job_opens_nothing_else(
 async def test_a_job_that_is_part_of_no_composite_has_nothing_to_add_to(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
-    job = await submitted(admin, {"manifest": {"name": "alone"}, "body": "x"})
+    job = await submit_job(admin, {"manifest": {"name": "alone"}, "body": "x"})
     async with an_agent(server, worker, await worker.granted()) as agent:
         assert (await agent.get(f"/jobs/{job['id']}")).json()["name"] == "alone"
         answer = await agent.post(f"/jobs/{job['id']}/children", json=more("mine"))
@@ -154,7 +154,7 @@ async def test_a_job_that_is_part_of_no_composite_has_nothing_to_add_to(
 async def test_the_token_ends_with_the_run(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
-    await submitted(admin, a_roadmap(a_child("first")))
+    await submit_job(admin, a_roadmap(a_child("first")))
     grant = await worker.granted()
     async with an_agent(server, worker, grant) as agent:
         assert (await agent.get("/jobs/first")).status_code == 200
@@ -169,7 +169,7 @@ async def test_the_token_ends_with_the_run(
 async def test_only_the_worker_with_the_lease_gets_a_token(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
-    await submitted(admin, a_roadmap(a_child("first")))
+    await submit_job(admin, a_roadmap(a_child("first")))
     grant = await worker.granted()
     path, asked = f"/jobs/{grant['job']['id']}/token", {"leaseEpoch": grant["leaseEpoch"]}
     person = await admin.post(path, json=asked)
@@ -181,7 +181,7 @@ async def test_only_the_worker_with_the_lease_gets_a_token(
 async def test_the_token_of_a_job_is_listed_nowhere(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
-    await submitted(admin, a_roadmap(a_child("first")))
+    await submit_job(admin, a_roadmap(a_child("first")))
     grant = await worker.granted()
     secret = await token_for(worker, grant)
     assert secret.startswith("gfj_")

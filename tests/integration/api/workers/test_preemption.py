@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.api_server import Worker, a_server, a_worker, streamed
+from tests.support.api_server import Worker, a_server, a_worker, open_stream
 from tests.support.polling import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -46,7 +46,7 @@ async def test_a_critical_job_gets_the_seat_of_a_low_one_which_goes_on_elsewhere
     async with a_server(tmp_path) as server, server.client() as admin, a_worker(server) as worker:
         grant = await running_alone(admin, worker, "low")
         low = grant["job"]["id"]
-        async with streamed(worker.http, f"/factories/{worker.id}/offers") as messages:
+        async with open_stream(worker.http, f"/factories/{worker.id}/offers") as messages:
             await anext(messages)
             urgent = await submit(admin, "urgent", "critical")
             command = await anext(messages)

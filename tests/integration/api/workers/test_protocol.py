@@ -6,7 +6,7 @@ import itertools
 import httpx
 import pytest
 
-from tests.support.api_server import Server, Worker, a_worker, streamed
+from tests.support.api_server import Server, Worker, a_worker, open_stream
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -304,7 +304,7 @@ async def test_a_withdrawn_invitation_is_no_good(server: Server, admin: httpx.As
 async def test_an_offer_comes_over_the_stream_and_is_accepted_once(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
-    async with streamed(worker.http, f"/factories/{worker.id}/offers") as messages:
+    async with open_stream(worker.http, f"/factories/{worker.id}/offers") as messages:
         assert (await anext(messages)).event is None
         job_id = await submit(admin, priority="high")
         offer = await anext(messages)
@@ -326,7 +326,7 @@ async def test_an_offer_comes_over_the_stream_and_is_accepted_once(
 async def test_a_declined_offer_is_gone(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
-    async with streamed(worker.http, f"/factories/{worker.id}/offers") as messages:
+    async with open_stream(worker.http, f"/factories/{worker.id}/offers") as messages:
         await anext(messages)
         job_id = await submit(admin)
         offer = (await anext(messages)).data
@@ -340,7 +340,7 @@ async def test_a_declined_offer_is_gone(
 async def test_a_revoked_factory_loses_its_open_stream(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
-    async with streamed(worker.http, f"/factories/{worker.id}/offers") as messages:
+    async with open_stream(worker.http, f"/factories/{worker.id}/offers") as messages:
         await anext(messages)
         revoked = await admin.post(f"/factories/{worker.id}/token/revoke")
         assert revoked.json() == {"factoryId": worker.id}

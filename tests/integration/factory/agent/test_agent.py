@@ -11,40 +11,40 @@ import pytest_asyncio
 from gigafactory.factory.agent.agent import ExitCondition
 from gigafactory.factory.agent.membership import FleetMembership, save_membership
 from tests.services.few_tools import search_path
-from tests.support.factory.local_fleet import Yard, a_yard
+from tests.support.factory.local_fleet import FactoryHarness, a_local_harness
 from tests.support.polling import until
 
 
 @pytest_asyncio.fixture
-async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
-    async with a_yard(tmp_path) as made:
+async def harness(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
+    async with a_local_harness(tmp_path) as made:
         yield made
 
 
-async def test_a_job_goes_from_its_words_into_the_repo(yard: Yard) -> None:
-    async with yard.factory():
-        job_id = await yard.submit("echo hello > hello.txt", verify="grep -q hello hello.txt")
-        done = await yard.rests(job_id)
+async def test_a_job_goes_from_its_words_into_the_repo(harness: FactoryHarness) -> None:
+    async with harness.factory():
+        job_id = await harness.submit("echo hello > hello.txt", verify="grep -q hello hello.txt")
+        done = await harness.wait_until_idle(job_id)
         assert (done["stage"], done["result"]) == ("testing", "ok")
         assert done["checkpoint"]["branch"] == f"aq/job/{job_id}"
-        assert yard.remote.commit_of(f"aq/job/{job_id}") == done["checkpoint"]["commit"]
-        assert yard.remote.commit_of("main") == yard.start, "nothing is shipped by itself"
-        await yard.act(job_id, "ship")
-        assert (await yard.rests(job_id, at="shipped"))["reason"] is None
-    assert yard.remote.text("main", "hello.txt") == "hello"
-    assert await yard.story(job_id) == [
+        assert harness.remote.commit_of(f"aq/job/{job_id}") == done["checkpoint"]["commit"]
+        assert harness.remote.commit_of("main") == harness.start, "nothing is shipped by itself"
+        await harness.act(job_id, "ship")
+        assert (await harness.wait_until_idle(job_id, at="shipped"))["reason"] is None
+    assert harness.remote.text("main", "hello.txt") == "hello"
+    assert await harness.event_types(job_id) == [
         *("submitted", "offered", "assigned", "started", "checkpoint"),
         *("diff_added", "checkpoint", "usage", "verify_passed", "diff", "tested"),
         *("ship_requested", "offered", "assigned", "ship_intent", "shipped"),
     ]
-    assert list(yard.data_dir().worktrees.iterdir()) == []
+    assert list(harness.data_dir().worktrees.iterdir()) == []
 
 
-async def test_what_it_prints_is_its_log(yard: Yard) -> None:
-    async with yard.factory():
-        job_id = await yard.submit("echo to stdout; echo to stderr >&2; touch x")
-        await yard.rests(job_id)
-        log = await yard.log(job_id)
+async def test_what_it_prints_is_its_log(harness: FactoryHarness) -> None:
+    async with harness.factory():
+        job_id = await harness.submit("echo to stdout; echo to stderr >&2; touch x")
+        await harness.wait_until_idle(job_id)
+        log = await harness.log(job_id)
     assert "to stdout\n" in log
     assert "to stderr\n" in log
     assert "aq: ended: ok\n" in log
@@ -65,162 +65,168 @@ async def test_what_it_prints_is_its_log(yard: Yard) -> None:
     ],
 )
 async def test_a_run_that_fails_ends_in_one_class_with_a_reason(
-    yard: Yard, body: str, manifest: dict[str, object], result: str
+    harness: FactoryHarness, body: str, manifest: dict[str, object], result: str
 ) -> None:
-    async with yard.factory():
-        job_id = await yard.submit(body, **manifest)
-        ended = await yard.rests(job_id)
+    async with harness.factory():
+        job_id = await harness.submit(body, **manifest)
+        ended = await harness.wait_until_idle(job_id)
         assert (ended["stage"], ended["result"]) == ("failed", result), ended["reason"]
         assert ended["reason"]
-    assert yard.remote.commit_of(f"aq/job/{job_id}") is None
+    assert harness.remote.commit_of(f"aq/job/{job_id}") is None
 
 
-async def test_a_job_without_a_repo_has_a_folder_of_its_own(yard: Yard) -> None:
-    async with yard.factory():
-        job_id = await yard.submit("pwd; ls -A; touch here", repo=None, ship="none")
-        done = await yard.rests(job_id)
+async def test_a_job_without_a_repo_has_a_folder_of_its_own(harness: FactoryHarness) -> None:
+    async with harness.factory():
+        job_id = await harness.submit("pwd; ls -A; touch here", repo=None, ship="none")
+        done = await harness.wait_until_idle(job_id)
         assert (done["stage"], done["checkpoint"]) == ("testing", None), done["reason"]
 
 
-async def test_a_run_has_ports_to_itself(yard: Yard) -> None:
-    async with yard.factory():
-        job_id = await yard.submit('test "$AQ_PORT_BASE" -ge 20000', repo=None, ship="none")
-        assert (await yard.rests(job_id))["result"] == "ok"
+async def test_a_run_has_ports_to_itself(harness: FactoryHarness) -> None:
+    async with harness.factory():
+        job_id = await harness.submit('test "$AQ_PORT_BASE" -ge 20000', repo=None, ship="none")
+        assert (await harness.wait_until_idle(job_id))["result"] == "ok"
 
 
-async def test_jobs_of_one_repo_run_side_by_side(yard: Yard) -> None:
-    async with yard.factory(seats={"command": 2}):
-        meet = yard.folder / "meet"
+async def test_jobs_of_one_repo_run_side_by_side(harness: FactoryHarness) -> None:
+    async with harness.factory(seats={"command": 2}):
+        meet = harness.folder / "meet"
         meet.mkdir()
         wait = "for i in 1 2 3 4 5 6 7 8 9; do [ -e {} ] && exit 0; sleep 0.2; done; exit 1"
-        one = await yard.submit(f"touch one {meet}/one; " + wait.format(f"{meet}/two"))
-        two = await yard.submit(f"touch two {meet}/two; " + wait.format(f"{meet}/one"))
-        assert (await yard.rests(one))["result"] == "ok"
-        assert (await yard.rests(two))["result"] == "ok"
+        one = await harness.submit(f"touch one {meet}/one; " + wait.format(f"{meet}/two"))
+        two = await harness.submit(f"touch two {meet}/two; " + wait.format(f"{meet}/one"))
+        assert (await harness.wait_until_idle(one))["result"] == "ok"
+        assert (await harness.wait_until_idle(two))["result"] == "ok"
 
 
-async def test_a_cancelled_run_stops_and_pushes_no_result(yard: Yard) -> None:
-    async with yard.factory() as agent:
-        job_id = await yard.submit("echo x > x; echo under way; sleep 600")
-        await yard.prints(job_id, "under way")
-        await yard.act(job_id, "cancel")
+async def test_a_cancelled_run_stops_and_pushes_no_result(harness: FactoryHarness) -> None:
+    async with harness.factory() as agent:
+        job_id = await harness.submit("echo x > x; echo under way; sleep 600")
+        await harness.wait_for_log(job_id, "under way")
+        await harness.act(job_id, "cancel")
         await until(lambda: not agent.running_jobs)
-        assert (await yard.job(job_id))["stage"] == "cancelled"
-    assert yard.remote.commit_of(f"aq/job/{job_id}") is None
+        assert (await harness.job(job_id))["stage"] == "cancelled"
+    assert harness.remote.commit_of(f"aq/job/{job_id}") is None
 
 
-async def test_work_that_is_handed_back_goes_on_from_its_checkpoint_elsewhere(yard: Yard) -> None:
+async def test_work_that_is_handed_back_goes_on_from_its_checkpoint_elsewhere(
+    harness: FactoryHarness,
+) -> None:
     body = "if [ -e half ]; then echo done > whole; else echo x > half; echo half; sleep 600; fi"
-    async with yard.factory("mac-1") as first:
-        job_id = await yard.submit(body)
-        await yard.prints(job_id, "half\n")
+    async with harness.factory("mac-1") as first:
+        job_id = await harness.submit(body)
+        await harness.wait_for_log(job_id, "half\n")
         first.drain()
         first.drain()
         await until(lambda: not first.running_jobs)
-    handed = await yard.job(job_id)
+    handed = await harness.job(job_id)
     assert handed["stage"] == "queued", handed
     assert handed["checkpoint"]["branch"] == f"aq/wip/{job_id}/1"
-    async with yard.factory("mac-2"):
-        done = await yard.rests(job_id)
+    async with harness.factory("mac-2"):
+        done = await harness.wait_until_idle(job_id)
         assert (done["stage"], done["result"]) == ("testing", "ok"), done["reason"]
     commit = done["checkpoint"]["commit"]
-    assert yard.remote.text(commit, "half") == "x"
-    assert yard.remote.text(commit, "whole") == "done"
+    assert harness.remote.text(commit, "half") == "x"
+    assert harness.remote.text(commit, "whole") == "done"
 
 
-async def test_a_factory_ends_after_the_jobs_that_it_was_to_take(yard: Yard) -> None:
-    async with yard.factory(ends=ExitCondition(jobs_max=1)) as agent:
-        first = await yard.submit("touch one", lock="a")
-        second = await yard.submit("touch two", lock="a")
-        assert (await yard.rests(first))["stage"] == "testing"
+async def test_a_factory_ends_after_the_jobs_that_it_was_to_take(harness: FactoryHarness) -> None:
+    async with harness.factory(ends=ExitCondition(jobs_max=1)) as agent:
+        first = await harness.submit("touch one", lock="a")
+        second = await harness.submit("touch two", lock="a")
+        assert (await harness.wait_until_idle(first))["stage"] == "testing"
         await until(lambda: not agent.running_jobs)
-        assert (await yard.job(second))["stage"] == "queued"
+        assert (await harness.job(second))["stage"] == "queued"
 
 
 @pytest.mark.parametrize("source", ["gate", "poll"])
-async def test_work_is_also_asked_for(yard: Yard, source: str) -> None:
-    job_id = await yard.submit("touch x")
-    async with yard.factory(source=source):
-        assert (await yard.rests(job_id))["result"] == "ok"
+async def test_work_is_also_asked_for(harness: FactoryHarness, source: str) -> None:
+    job_id = await harness.submit("touch x")
+    async with harness.factory(source=source):
+        assert (await harness.wait_until_idle(job_id))["result"] == "ok"
 
 
-async def test_a_protected_path_asks_for_a_person(yard: Yard) -> None:
-    await yard.people.put("/products/notes", json={"protectedPaths": ["ci/**"]})
-    async with yard.factory():
-        job_id = await yard.submit("mkdir ci; touch ci/deploy", verify="true")
-        assert (await yard.rests(job_id))["stage"] == "review"
+async def test_a_protected_path_asks_for_a_person(harness: FactoryHarness) -> None:
+    await harness.api.put("/products/notes", json={"protectedPaths": ["ci/**"]})
+    async with harness.factory():
+        job_id = await harness.submit("mkdir ci; touch ci/deploy", verify="true")
+        assert (await harness.wait_until_idle(job_id))["stage"] == "review"
 
 
-async def test_a_conflict_leaves_the_base_alone(yard: Yard) -> None:
-    async with yard.factory():
-        job_id = await yard.submit("echo ours > README.md")
-        await yard.rests(job_id)
-        theirs = yard.remote.commit({"README.md": "theirs\n"})
-        await yard.act(job_id, "ship")
+async def test_a_conflict_leaves_the_base_alone(harness: FactoryHarness) -> None:
+    async with harness.factory():
+        job_id = await harness.submit("echo ours > README.md")
+        await harness.wait_until_idle(job_id)
+        theirs = harness.remote.commit({"README.md": "theirs\n"})
+        await harness.act(job_id, "ship")
 
         async def tried() -> bool:
-            return "ship_failed" in await yard.story(job_id)
+            return "ship_failed" in await harness.event_types(job_id)
 
         await until(tried)
-        ended = await yard.job(job_id)
+        ended = await harness.job(job_id)
         assert ended["stage"] == "testing"
         assert "README.md" in ended["reason"]
-    assert yard.remote.commit_of("main") == theirs
+    assert harness.remote.commit_of("main") == theirs
 
 
-async def test_a_secret_of_the_factory_is_not_pushed(yard: Yard) -> None:
+async def test_a_secret_of_the_factory_is_not_pushed(harness: FactoryHarness) -> None:
     environ = {"PATH": search_path(), "DEPLOY_TOKEN": "correct-horse-battery"}
-    async with yard.factory(environ=environ, env=("DEPLOY_TOKEN",)):
-        job_id = await yard.submit('echo "$DEPLOY_TOKEN" > notes; cat notes', env=["DEPLOY_TOKEN"])
-        ended = await yard.rests(job_id)
-        log = await yard.log(job_id)
+    async with harness.factory(environ=environ, env=("DEPLOY_TOKEN",)):
+        job_id = await harness.submit(
+            'echo "$DEPLOY_TOKEN" > notes; cat notes', env=["DEPLOY_TOKEN"]
+        )
+        ended = await harness.wait_until_idle(job_id)
+        log = await harness.log(job_id)
     assert (ended["stage"], ended["result"]) == ("failed", "scope_violation")
     assert "notes" in ended["reason"]
     assert "correct-horse" not in ended["reason"] + log
-    for branch in yard.remote.branches():
-        assert "correct-horse" not in yard.remote.text(branch, "README.md")
-        assert yard.remote.commit_of(branch) == yard.start
+    for branch in harness.remote.branches():
+        assert "correct-horse" not in harness.remote.text(branch, "README.md")
+        assert harness.remote.commit_of(branch) == harness.start
 
 
-async def test_the_next_job_follows_at_once_on_a_factory_with_one_slot(yard: Yard) -> None:
-    async with yard.factory(slots=1):
-        jobs = [await yard.submit(f"touch file-{number}") for number in range(4)]
+async def test_the_next_job_follows_at_once_on_a_factory_with_one_slot(
+    harness: FactoryHarness,
+) -> None:
+    async with harness.factory(slots=1):
+        jobs = [await harness.submit(f"touch file-{number}") for number in range(4)]
         for job_id in jobs:
-            await yard.rests(job_id)
+            await harness.wait_until_idle(job_id)
         for job_id in jobs:
-            story = await yard.story(job_id)
+            story = await harness.event_types(job_id)
             assert story.count("offered") == 1, "no offer was declined for want of room"
             assert "fenced" not in story
 
 
-async def test_a_factory_at_work_takes_up_a_rotated_token(yard: Yard) -> None:
-    async with yard.factory() as agent:
-        token = await yard.token("mac-1")
+async def test_a_factory_at_work_takes_up_a_rotated_token(harness: FactoryHarness) -> None:
+    async with harness.factory() as agent:
+        token = await harness.token("mac-1")
         headers = {"authorization": f"Bearer {token}"}
-        async with httpx.AsyncClient(base_url=yard.people.base_url, headers=headers) as factory:
+        async with httpx.AsyncClient(base_url=harness.api.base_url, headers=headers) as factory:
             answer = await factory.post("/factories/mac-1/token/rotate")
         save_membership(
-            yard.data_dir(), FleetMembership(yard.server.url, "mac-1", answer.json()["token"])
+            harness.data_dir(), FleetMembership(harness.server.url, "mac-1", answer.json()["token"])
         )
-        job_id = await yard.submit("touch file")
-        assert (await yard.rests(job_id))["stage"] == "testing"
+        job_id = await harness.submit("touch file")
+        assert (await harness.wait_until_idle(job_id))["stage"] == "testing"
         assert not agent.draining
 
 
 async def test_the_wall_budget_is_one_for_all_runs_of_a_job(tmp_path: Path) -> None:
-    async with a_yard(tmp_path) as yard, yard.factory():
+    async with a_local_harness(tmp_path) as harness, harness.factory():
         go = tmp_path / "go"
-        job_id = await yard.submit(
+        job_id = await harness.submit(
             f"echo begun; until [ -e {go} ]; do sleep 0.05; done; exit 1",
             budget={"wall": "60s"},
             retry={"max": 1, "backoff": "1s"},
         )
-        await yard.prints(job_id, "begun")
-        yard.clock.leap(timedelta(seconds=70))
+        await harness.wait_for_log(job_id, "begun")
+        harness.clock.advance(timedelta(seconds=70))
         go.touch()
-        await yard.rests(job_id, at="queued")
-        yard.clock.leap(timedelta(minutes=5))
-        job = await yard.rests(job_id)
-        runs = await yard.runs(job_id)
+        await harness.wait_until_idle(job_id, at="queued")
+        harness.clock.advance(timedelta(minutes=5))
+        job = await harness.wait_until_idle(job_id)
+        runs = await harness.runs(job_id)
     assert [run["result"] for run in runs] == ["crash", "budget_exceeded"]
     assert "budget.wall" in job["reason"]

@@ -10,40 +10,42 @@ from structlog.testing import capture_logs
 
 from gigafactory.factory.agent.membership import FleetMembership, save_membership
 from tests.services.aq import Ran, Shell
-from tests.support.factory.local_fleet import Yard, a_yard
+from tests.support.factory.local_fleet import FactoryHarness, a_local_harness
 
 
 @pytest_asyncio.fixture
-async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
-    async with a_yard(tmp_path) as made:
+async def harness(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
+    async with a_local_harness(tmp_path) as made:
         yield made
 
 
-async def typed(yard: Yard, *flags: str) -> Ran:
+async def typed(harness: FactoryHarness, *flags: str) -> Ran:
     """Run a factory as a person does, to its end."""
     name = "attic"
     save_membership(
-        yard.data_dir(name), FleetMembership(yard.server.url, name, await yard.token(name))
+        harness.data_dir(name), FleetMembership(harness.server.url, name, await harness.token(name))
     )
     settings = {
-        "AQ_DATA": str(yard.folder / f"disk-{name}"),
+        "AQ_DATA": str(harness.folder / f"disk-{name}"),
         "AQ_FACTORY_SANDBOX": "none",
         "AQ_FACTORY_COST_CLASS": "3",
     }
-    return await asyncio.to_thread(Shell(yard.folder, settings).aq, "factory", "run", *flags)
+    return await asyncio.to_thread(Shell(harness.folder, settings).aq, "factory", "run", *flags)
 
 
-async def factories(yard: Yard) -> dict[str, dict[str, Any]]:
+async def factories(harness: FactoryHarness) -> dict[str, dict[str, Any]]:
     """What the fleet knows of its machines."""
-    told = (await yard.people.get("/factories")).json()
+    told = (await harness.api.get("/factories")).json()
     return {each["id"]: each for each in told["factories"]}
 
 
-async def test_what_is_typed_counts_and_a_factory_without_work_ends(yard: Yard) -> None:
-    stranger = await yard.submit("touch x")
-    where = ("--repos", str(yard.folder), "--allow-repo", "garden-*", "--label", "upstairs")
+async def test_what_is_typed_counts_and_a_factory_without_work_ends(
+    harness: FactoryHarness,
+) -> None:
+    stranger = await harness.submit("touch x")
+    where = ("--repos", str(harness.folder), "--allow-repo", "garden-*", "--label", "upstairs")
     ran = await typed(
-        yard,
+        harness,
         "--slots",
         "3",
         "--seats",
@@ -55,30 +57,30 @@ async def test_what_is_typed_counts_and_a_factory_without_work_ends(yard: Yard) 
         "poll",
     )
     assert ran.code == 0, ran.err
-    attic = (await factories(yard))["attic"]
+    attic = (await factories(harness))["attic"]
     assert (attic["slots"], attic["labels"], attic["costClass"]) == (3, ["upstairs"], 3)
     assert attic["engines"]["command"]["seats"] == 2
-    job = await yard.job(stranger)
+    job = await harness.job(stranger)
     assert job["result"] == "setup_failed"
     assert "it serves garden-*" in job["reason"]
 
 
-async def test_once_is_one_job(yard: Yard) -> None:
-    first, second = [await yard.submit("touch x", lock="one") for _ in range(2)]
-    ran = await typed(yard, "--once", "--repos", str(yard.folder))
+async def test_once_is_one_job(harness: FactoryHarness) -> None:
+    first, second = [await harness.submit("touch x", lock="one") for _ in range(2)]
+    ran = await typed(harness, "--once", "--repos", str(harness.folder))
     assert ran.code == 0, ran.err
-    assert [(await yard.job(each))["stage"] for each in (first, second)] == ["testing", "queued"]
+    assert [(await harness.job(each))["stage"] for each in (first, second)] == ["testing", "queued"]
 
 
 async def test_a_factory_with_a_disk_below_its_floor_takes_nothing_new_and_says_so(
-    yard: Yard,
+    harness: FactoryHarness,
 ) -> None:
     with capture_logs() as said:
-        async with yard.factory("full", disk_floor=1e9):
-            assert (await factories(yard))["full"]["slots"] == 0
-            job_id = await yard.submit("touch x")
-            async with yard.factory("roomy"):
-                assert (await yard.rests(job_id))["result"] == "ok"
-    assert [run["factoryId"] for run in await yard.runs(job_id)] == ["roomy"]
+        async with harness.factory("full", disk_floor=1e9):
+            assert (await factories(harness))["full"]["slots"] == 0
+            job_id = await harness.submit("touch x")
+            async with harness.factory("roomy"):
+                assert (await harness.wait_until_idle(job_id))["result"] == "ok"
+    assert [run["factoryId"] for run in await harness.runs(job_id)] == ["roomy"]
     reasons = [line["reason"] for line in said if line["event"] == "takes no new jobs"]
     assert "less than the floor of 1000000000.0 GiB" in reasons[0]

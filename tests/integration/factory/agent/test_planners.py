@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest_asyncio
 
-from tests.support.factory.local_fleet import Yard, a_yard
+from tests.support.factory.local_fleet import FactoryHarness, a_local_harness
 from tests.support.polling import until
 
 
 @pytest_asyncio.fixture
-async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
-    async with a_yard(tmp_path) as made:
+async def harness(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
+    async with a_local_harness(tmp_path) as made:
         yield made
 
 
@@ -21,12 +21,12 @@ def writes(plan: str) -> str:
     return f"mkdir -p .aq && cat > .aq/plan.yaml <<'END'\n{plan}END\n"
 
 
-def an_entry(yard: Yard, name: str, body: str, *more: str) -> str:
+def an_entry(harness: FactoryHarness, name: str, body: str, *more: str) -> str:
     lines = (
         f"- name: {name}",
         f"  body: {body}",
         "  engine: command",
-        f"  repo: {yard.remote.path}",
+        f"  repo: {harness.remote.path}",
         "  verify: 'true'",
         "  ship-policy: auto",
         *(f"  {line}" for line in more),
@@ -34,17 +34,17 @@ def an_entry(yard: Yard, name: str, body: str, *more: str) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-async def nodes(yard: Yard, job_id: str) -> list[dict[str, Any]]:
-    told: dict[str, Any] = (await yard.people.get(f"/jobs/{job_id}/dag")).json()
+async def nodes(harness: FactoryHarness, job_id: str) -> list[dict[str, Any]]:
+    told: dict[str, Any] = (await harness.api.get(f"/jobs/{job_id}/dag")).json()
     below: list[dict[str, Any]] = told["nodes"][1:]
     return below
 
 
-async def test_a_roadmap_is_planned_by_a_real_job_and_then_done(yard: Yard) -> None:
-    plan = an_entry(yard, "one", "echo one > one.txt", "phase: 1")
-    plan += an_entry(yard, "two", "cat one.txt > two.txt", "phase: 2", "deps: [one]")
-    async with yard.factory():
-        job_id = await yard.submit(
+async def test_a_roadmap_is_planned_by_a_real_job_and_then_done(harness: FactoryHarness) -> None:
+    plan = an_entry(harness, "one", "echo one > one.txt", "phase: 1")
+    plan += an_entry(harness, "two", "cat one.txt > two.txt", "phase: 2", "deps: [one]")
+    async with harness.factory():
+        job_id = await harness.submit(
             writes(plan),
             name="roadmap",
             kind="composite",
@@ -53,66 +53,68 @@ async def test_a_roadmap_is_planned_by_a_real_job_and_then_done(yard: Yard) -> N
             shipPolicy="auto",
             verify="cat two.txt",
         )
-        job = await yard.rests(job_id, at="shipped")
+        job = await harness.wait_until_idle(job_id, at="shipped")
     assert (job["result"], job["reason"]) == ("ok", None)
-    assert yard.remote.text("main", "two.txt") == "one"
-    planner, *children = await nodes(yard, job_id)
+    assert harness.remote.text("main", "two.txt") == "one"
+    planner, *children = await nodes(harness, job_id)
     assert [(node["name"], node["stage"]) for node in children] == [
         ("one", "shipped"),
         ("two", "shipped"),
     ]
     assert planner["planner"] is True
-    story = await yard.story(planner["id"])
+    story = await harness.event_types(planner["id"])
     assert [kind for kind in story if kind in {"artifact_added", "verify_passed", "shipped"}] == [
         *("artifact_added", "verify_passed", "shipped")
     ]
-    assert not any("Plan" in line for line in yard.remote.log("main"))
+    assert not any("Plan" in line for line in harness.remote.log("main"))
 
 
-async def test_a_plan_waits_for_a_person_who_sees_it_first(yard: Yard) -> None:
-    async with yard.factory():
-        job_id = await yard.submit(
-            writes(an_entry(yard, "one", "echo one > one.txt")),
+async def test_a_plan_waits_for_a_person_who_sees_it_first(harness: FactoryHarness) -> None:
+    async with harness.factory():
+        job_id = await harness.submit(
+            writes(an_entry(harness, "one", "echo one > one.txt")),
             kind="composite",
             profile="planner",
             verify=None,
         )
-        (planner,) = await nodes(yard, job_id)
-        await yard.rests(planner["id"], at="review")
-        matters = (await yard.people.get("/attention")).json()["attention"]
+        (planner,) = await nodes(harness, job_id)
+        await harness.wait_until_idle(planner["id"], at="review")
+        matters = (await harness.api.get("/attention")).json()["attention"]
         assert [(m["kind"], m["subject"], m["reason"]) for m in matters] == [
             ("review", planner["id"], "its plan waits for approval")
         ]
-        (file,) = (await yard.people.get(f"/jobs/{planner['id']}/artifacts")).json()["artifacts"]
-        text = (await yard.people.get(f"/artifacts/{file['id']}")).text
+        (file,) = (await harness.api.get(f"/jobs/{planner['id']}/artifacts")).json()["artifacts"]
+        text = (await harness.api.get(f"/artifacts/{file['id']}")).text
         assert text.startswith("- name: one")
-        assert len(await nodes(yard, job_id)) == 1
-        await yard.act(planner["id"], "approve")
-        await yard.rests(job_id, at="shipped")
+        assert len(await nodes(harness, job_id)) == 1
+        await harness.act(planner["id"], "approve")
+        await harness.wait_until_idle(job_id, at="shipped")
 
 
 async def test_a_plan_with_faults_fails_its_planner_and_nothing_of_it_is_stored(
-    yard: Yard,
+    harness: FactoryHarness,
 ) -> None:
-    plan = an_entry(yard, "one", "echo one > one.txt", "deps: [missing]", "colour: red")
-    async with yard.factory():
-        job_id = await yard.submit(
+    plan = an_entry(harness, "one", "echo one > one.txt", "deps: [missing]", "colour: red")
+    async with harness.factory():
+        job_id = await harness.submit(
             writes(plan), kind="composite", profile="planner", verify=None, reviewPolicy="auto"
         )
-        (planner,) = await nodes(yard, job_id)
-        job = await yard.rests(planner["id"], at="failed")
+        (planner,) = await nodes(harness, job_id)
+        job = await harness.wait_until_idle(planner["id"], at="failed")
     assert job["result"] == "verify_failed"
     assert "plan[0].colour: found the unknown key 'colour'" in job["reason"]
-    assert [node["name"] for node in await nodes(yard, job_id)] == [planner["name"]]
-    assert (await yard.job(job_id))["stage"] == "building"
+    assert [node["name"] for node in await nodes(harness, job_id)] == [planner["name"]]
+    assert (await harness.job(job_id))["stage"] == "building"
 
 
-async def test_a_planner_that_is_tried_again_is_told_what_was_wrong(yard: Yard) -> None:
-    good = an_entry(yard, "one", "echo one > one.txt")
+async def test_a_planner_that_is_tried_again_is_told_what_was_wrong(
+    harness: FactoryHarness,
+) -> None:
+    good = an_entry(harness, "one", "echo one > one.txt")
     bad = good.replace("  verify", "  deps: [nowhere]\n  verify")
     script = f"if grep -q nowhere; then\n{writes(good)}else\n{writes(bad)}fi\n"
-    async with yard.factory():
-        job_id = await yard.submit(
+    async with harness.factory():
+        job_id = await harness.submit(
             "# The goal\n",
             kind="composite",
             profile="planner",
@@ -124,10 +126,10 @@ async def test_a_planner_that_is_tried_again_is_told_what_was_wrong(yard: Yard) 
         )
 
         async def done() -> bool:
-            return bool((await yard.job(job_id))["stage"] == "shipped")
+            return bool((await harness.job(job_id))["stage"] == "shipped")
 
         await until(done, within_s=30)
-    planner, child = await nodes(yard, job_id)
+    planner, child = await nodes(harness, job_id)
     assert (planner["stage"], child["name"]) == ("shipped", "one")
-    runs = await yard.runs(planner["id"])
+    runs = await harness.runs(planner["id"])
     assert [run["result"] for run in runs] == ["verify_failed", "ok"]

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from pathlib import Path
 
-from tests.support.factory.local_fleet import a_yard
+from tests.support.factory.local_fleet import a_local_harness
 
 HALF_DONE = """
 if test -f half.txt; then echo resumed; exit 0; fi
@@ -16,19 +16,19 @@ exec sleep 600
 async def test_a_critical_job_takes_the_only_slot_and_the_other_goes_on_from_its_checkpoint(
     tmp_path: Path,
 ) -> None:
-    async with a_yard(tmp_path) as yard, yard.factory(slots=1):
-        low = await yard.submit(HALF_DONE, name="low", priority="low")
-        await yard.prints(low, "begun")
-        urgent = await yard.submit("echo now > urgent.txt", name="urgent", priority="critical")
-        await yard.rests(urgent)
-        waiting = await yard.job(low)
+    async with a_local_harness(tmp_path) as harness, harness.factory(slots=1):
+        low = await harness.submit(HALF_DONE, name="low", priority="low")
+        await harness.wait_for_log(low, "begun")
+        urgent = await harness.submit("echo now > urgent.txt", name="urgent", priority="critical")
+        await harness.wait_until_idle(urgent)
+        waiting = await harness.job(low)
         assert (waiting["stage"], waiting["attempts"]) == ("queued", 0)
         assert waiting["checkpoint"]["commit"]
         # That factory is not asked about this job for half a minute.
-        yard.clock.leap(timedelta(seconds=31))
-        await yard.rests(low)
-        assert "resumed" in await yard.log(low)
-        story = await yard.story(low)
+        harness.clock.advance(timedelta(seconds=31))
+        await harness.wait_until_idle(low)
+        assert "resumed" in await harness.log(low)
+        story = await harness.event_types(low)
         assert story.index("preempt_requested") < story.index("preempted")
         assert story.count("assigned") == 2
-        assert "preempting" in await yard.story(urgent)
+        assert "preempting" in await harness.event_types(urgent)

@@ -16,7 +16,7 @@ from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.factory.agent.work_source import DeliveryMode, PollIntervals, WorkItem, WorkSource
 from gigafactory.wire.fleet import HeartbeatDoc
 from gigafactory.wire.workers import GrantView
-from tests.support.factory.local_fleet import YardHere, a_yard
+from tests.support.factory.local_fleet import LocalHarness, a_local_harness
 from tests.support.polling import until
 
 ME = "mac-1"
@@ -85,18 +85,18 @@ class Taker:
 
 
 @pytest_asyncio.fixture
-async def yard(tmp_path: Path) -> AsyncIterator[YardHere]:
-    async with a_yard(tmp_path) as made:
+async def harness(tmp_path: Path) -> AsyncIterator[LocalHarness]:
+    async with a_local_harness(tmp_path) as made:
         yield made
 
 
 @asynccontextmanager
 async def taking(
-    yard: YardHere, mode: DeliveryMode, url: str | None = None
+    harness: LocalHarness, mode: DeliveryMode, url: str | None = None
 ) -> AsyncIterator[Taker]:
     """A factory that has joined and takes what comes, until the block ends."""
     async with AsyncExitStack() as stack:
-        client = AsyncClient(url or yard.server.url, await yard.token(ME))
+        client = AsyncClient(url or harness.server.url, await harness.token(ME))
         taker = Taker(await stack.enter_async_context(client), mode)
         await taker.is_there()
         work = asyncio.create_task(taker.take())
@@ -107,48 +107,50 @@ async def taking(
             await asyncio.wait([work])
 
 
-async def test_what_becomes_due_by_time_alone_is_asked_for(yard: YardHere) -> None:
+async def test_what_becomes_due_by_time_alone_is_asked_for(harness: LocalHarness) -> None:
     with capture_logs() as said:
-        async with taking(yard, DeliveryMode.GATE) as taker:
-            job_id = await yard.submit("true", repo=None, notBefore="1h")
+        async with taking(harness, DeliveryMode.GATE) as taker:
+            job_id = await harness.submit("true", repo=None, notBefore="1h")
             said.clear()
             in_vain = ("/claim", 204)
             await until(lambda: [_request(line) for line in said].count(in_vain) > 1)
-            yard.clock.leap(timedelta(hours=2))
+            harness.clock.advance(timedelta(hours=2))
             await taker.is_there()
             await until(lambda: taker.taken == [job_id])
 
 
 async def test_a_factory_whose_offers_do_not_come_asks_and_goes_back_to_them_by_itself(
-    yard: YardHere,
+    harness: LocalHarness,
 ) -> None:
-    box = Middlebox(yard.server.url)
+    box = Middlebox(harness.server.url)
     with capture_logs() as said:
-        async with box.serving() as url, taking(yard, DeliveryMode.STREAM, url) as taker:
-            asked_for = await yard.submit("true", repo=None)
+        async with box.serving() as url, taking(harness, DeliveryMode.STREAM, url) as taker:
+            asked_for = await harness.submit("true", repo=None)
             await until(lambda: taker.taken == [asked_for])
             box.blocks = False
-            await until(lambda: _streams(yard))
-            offered = await yard.submit("true", repo=None)
+            await until(lambda: _streams(harness))
+            offered = await harness.submit("true", repo=None)
             await until(lambda: taker.taken == [asked_for, offered])
-    assert "offered" not in await yard.story(asked_for)
-    assert "offered" in await yard.story(offered)
+    assert "offered" not in await harness.event_types(asked_for)
+    assert "offered" in await harness.event_types(offered)
     assert any(line["event"].startswith("offer stream failed") for line in said)
 
 
-async def test_a_factory_asks_beside_its_stream_for_what_is_not_offered(yard: YardHere) -> None:
-    async with taking(yard, DeliveryMode.STREAM) as taker:
-        await until(lambda: _streams(yard))
-        (await yard.people.put("/shadow/notes", json={"mode": "pull"})).raise_for_status()
-        asked_for = await yard.submit("true", repo=None)
+async def test_a_factory_asks_beside_its_stream_for_what_is_not_offered(
+    harness: LocalHarness,
+) -> None:
+    async with taking(harness, DeliveryMode.STREAM) as taker:
+        await until(lambda: _streams(harness))
+        (await harness.api.put("/shadow/notes", json={"mode": "pull"})).raise_for_status()
+        asked_for = await harness.submit("true", repo=None)
         await until(lambda: taker.taken == [asked_for])
-    assert "offered" not in await yard.story(asked_for)
+    assert "offered" not in await harness.event_types(asked_for)
 
 
 def _request(line: Any) -> tuple[str, int]:  # noqa: ANN401 - whatever was logged
     return "/" + str(line.get("path", "")).rpartition("/")[2], line.get("status", 0)
 
 
-async def _streams(yard: YardHere) -> bool:
-    told = (await yard.people.get("/factories")).json()
+async def _streams(harness: LocalHarness) -> bool:
+    told = (await harness.api.get("/factories")).json()
     return bool(told["factories"][0]["streaming"])

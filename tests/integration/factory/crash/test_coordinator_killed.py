@@ -9,7 +9,7 @@ import pytest
 
 from gigafactory.factory.reporting.outbox import Outbox
 from tests.services.fork_server import ForkServer
-from tests.support.factory.fleet_processes import FarYard, a_far_yard
+from tests.support.factory.fleet_processes import ProcessHarness, a_process_harness
 from tests.support.polling import until
 
 WHOLE_STORY = [
@@ -32,36 +32,36 @@ async def test_a_run_goes_on_without_its_coordinator_and_tells_it_afterwards(
 ) -> None:
     sign = tmp_path / "sign"
     async with (
-        a_far_yard(forks, tmp_path, settings={}) as yard,
-        yard.factory(seats={"command": 2}) as agent,
+        a_process_harness(forks, tmp_path, settings={}) as harness,
+        harness.factory(seats={"command": 2}) as agent,
     ):
-        plain = await yard.submit(f"echo plain; {waits_for(sign)}", repo=None, ship="none")
-        pushed = await yard.submit(f"echo hello > hello.txt; echo pushed; {waits_for(sign)}")
-        await yard.prints(plain, "plain\n")
-        await yard.prints(pushed, "pushed\n")
-        async with yard.lives.dead():
+        plain = await harness.submit(f"echo plain; {waits_for(sign)}", repo=None, ship="none")
+        pushed = await harness.submit(f"echo hello > hello.txt; echo pushed; {waits_for(sign)}")
+        await harness.wait_for_log(plain, "plain\n")
+        await harness.wait_for_log(pushed, "pushed\n")
+        async with harness.coordinator.killed():
             sign.touch()
-            outbox = Outbox(yard.data_dir().outbox)
+            outbox = Outbox(harness.data_dir().outbox)
             await until(lambda: any(outbox.read(place).last for place in outbox.pending()))
             assert pushed in agent.running_jobs, "nothing is pushed without the coordinator's word"
-        assert (await yard.rests(plain))["stage"] == "testing"
-        assert (await yard.rests(pushed))["stage"] == "testing"
+        assert (await harness.wait_until_idle(plain))["stage"] == "testing"
+        assert (await harness.wait_until_idle(pushed))["stage"] == "testing"
         for job_id in (plain, pushed):
-            assert [run["result"] for run in await yard.runs(job_id)] == ["ok"]
-            log = await yard.log(job_id)
+            assert [run["result"] for run in await harness.runs(job_id)] == ["ok"]
+            log = await harness.log(job_id)
             assert log.endswith("aq: ended: ok\n"), "what was said meanwhile came later"
-            assert log == yard.data_dir().log_file(f"{job_id}.1").read_text()
-        assert await yard.story(pushed) == WHOLE_STORY
+            assert log == harness.data_dir().log_file(f"{job_id}.1").read_text()
+        assert await harness.event_types(pushed) == WHOLE_STORY
         assert outbox.pending() == []
 
 
 @asynccontextmanager
-async def raised_again(yard: FarYard) -> AsyncIterator[None]:
+async def raised_again(harness: ProcessHarness) -> AsyncIterator[None]:
     """While the block lasts, a coordinator that dies is started again."""
 
     async def watch() -> None:
         while True:
-            await yard.lives.after(yard.lives.life)
+            await harness.coordinator.wait_for_restart(harness.coordinator.process)
 
     watching = asyncio.create_task(watch())
     try:
@@ -82,17 +82,17 @@ async def test_a_report_whose_answer_was_lost_counts_once(
 ) -> None:
     doom = f"{moment}:report:{REPORTS[told]}"
     async with (
-        a_far_yard(forks, tmp_path, settings={}, dooms=[doom]) as yard,
-        yard.factory(),
-        raised_again(yard),
+        a_process_harness(forks, tmp_path, settings={}, kill_points=[doom]) as harness,
+        harness.factory(),
+        raised_again(harness),
     ):
-        first = yard.lives.life
-        job_id = await yard.submit("echo hello > hello.txt")
-        await until(lambda: yard.lives.life is not first)
-        assert (await yard.rests(job_id))["stage"] == "testing"
-        assert [run["result"] for run in await yard.runs(job_id)] == ["ok"]
-        story = await yard.story(job_id)
+        first = harness.coordinator.process
+        job_id = await harness.submit("echo hello > hello.txt")
+        await until(lambda: harness.coordinator.process is not first)
+        assert (await harness.wait_until_idle(job_id))["stage"] == "testing"
+        assert [run["result"] for run in await harness.runs(job_id)] == ["ok"]
+        story = await harness.event_types(job_id)
         # Files do not wait in line: the diff may be there before a report that is sent again.
         assert [*without_files(story)] == [*without_files(WHOLE_STORY)]
         assert story.count("diff_added") == 1
-        assert len(yard.moves(f"aq/job/{job_id}")) == 1
+        assert len(harness.branch_history(f"aq/job/{job_id}")) == 1

@@ -11,7 +11,7 @@ from gigafactory.domain.errors import Conflict
 from gigafactory.factory.process.orphans import find_orphans
 from gigafactory.factory.run import run_registry
 from tests.services.fork_server import ForkServer
-from tests.support.factory.fleet_processes import FarYard, a_far_yard
+from tests.support.factory.fleet_processes import ProcessHarness, a_process_harness
 
 HALF_AND_WHOLE = (
     "if [ -e half ]; then echo done > whole; else echo x > half; echo y > more; sleep 600; fi"
@@ -19,47 +19,47 @@ HALF_AND_WHOLE = (
 
 
 @pytest_asyncio.fixture
-async def yard(forks: ForkServer, tmp_path: Path) -> AsyncIterator[FarYard]:
-    async with a_far_yard(forks, tmp_path) as made:
+async def harness(forks: ForkServer, tmp_path: Path) -> AsyncIterator[ProcessHarness]:
+    async with a_process_harness(forks, tmp_path) as made:
         yield made
 
 
 async def test_what_a_killed_factory_left_running_is_ended_and_its_job_goes_on(
-    yard: FarYard,
+    harness: ProcessHarness,
 ) -> None:
-    data_dir = yard.data_dir("mac-1")
-    first = await yard.doomed("mac-1", at="during:engine")
-    job_id = await yard.submit(HALF_AND_WHOLE)
-    assert await yard.ended(first) == -signal.SIGKILL, yard.said("mac-1")
+    data_dir = harness.data_dir("mac-1")
+    first = await harness.start_factory("mac-1", at="during:engine")
+    job_id = await harness.submit(HALF_AND_WHOLE)
+    assert await harness.wait_for_exit(first) == -signal.SIGKILL, harness.process_log("mac-1")
     [dead] = run_registry.load_runs(data_dir)
     assert (dead.job_id, dead.epoch) == (job_id, 1)
     assert any("sleep 600" in stray.command for stray in find_orphans(dead.mark))
     assert data_dir.worktree(job_id).exists()
-    async with yard.factory("mac-1"):
+    async with harness.factory("mac-1"):
         assert find_orphans(dead.mark) == []
-        done = await yard.rests(job_id)
-        assert (done["stage"], done["result"]) == ("testing", "ok"), await yard.log(job_id)
-    assert yard.remote.text(done["checkpoint"]["commit"], "whole") == "done"
+        done = await harness.wait_until_idle(job_id)
+        assert (done["stage"], done["result"]) == ("testing", "ok"), await harness.log(job_id)
+    assert harness.remote.text(done["checkpoint"]["commit"], "whole") == "done"
     assert "+x" in (data_dir.quarantine_folder(job_id, 1) / "work.patch").read_text()
     assert list(data_dir.worktrees.iterdir()) == []
     assert run_registry.load_runs(data_dir) == []
 
 
-async def test_what_a_job_without_a_repo_left_is_put_aside(yard: FarYard) -> None:
-    data_dir = yard.data_dir("mac-1")
-    first = await yard.doomed("mac-1", at="after:engine")
-    job_id = await yard.submit("echo x > half", repo=None, ship="none")
-    assert await yard.ended(first) == -signal.SIGKILL, yard.said("mac-1")
-    async with yard.factory("mac-1"):
+async def test_what_a_job_without_a_repo_left_is_put_aside(harness: ProcessHarness) -> None:
+    data_dir = harness.data_dir("mac-1")
+    first = await harness.start_factory("mac-1", at="after:engine")
+    job_id = await harness.submit("echo x > half", repo=None, ship="none")
+    assert await harness.wait_for_exit(first) == -signal.SIGKILL, harness.process_log("mac-1")
+    async with harness.factory("mac-1"):
         assert (data_dir.quarantine_folder(job_id, 1) / "half").read_text() == "x\n"
-        assert (await yard.rests(job_id))["stage"] == "testing"
+        assert (await harness.wait_until_idle(job_id))["stage"] == "testing"
     assert list(data_dir.worktrees.iterdir()) == []
 
 
-async def test_two_factories_do_not_work_in_one_place(yard: FarYard) -> None:
-    async with yard.factory("mac-1"):
+async def test_two_factories_do_not_work_in_one_place(harness: ProcessHarness) -> None:
+    async with harness.factory("mac-1"):
         with pytest.raises(Conflict, match="another factory works in"):
-            async with yard.factory("mac-1"):
+            async with harness.factory("mac-1"):
                 pass
-    async with yard.factory("mac-1"):
+    async with harness.factory("mac-1"):
         pass

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tests.services.fork_server import ForkServer
-from tests.support.factory.fleet_processes import FarYard, a_far_yard
+from tests.support.factory.fleet_processes import ProcessHarness, a_process_harness
 from tests.support.polling import until
 
 BEFORE_ITS_PUSH = "during:push:STOP"
@@ -19,8 +19,8 @@ BAD = 400
 
 
 @pytest_asyncio.fixture
-async def yard(forks: ForkServer, tmp_path: Path) -> AsyncIterator[FarYard]:
-    async with a_far_yard(forks, tmp_path) as made:
+async def harness(forks: ForkServer, tmp_path: Path) -> AsyncIterator[ProcessHarness]:
+    async with a_process_harness(forks, tmp_path) as made:
         yield made
 
 
@@ -30,94 +30,94 @@ async def stopped(pid: int) -> None:
     await until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
 
 
-async def gone_home(yard: FarYard, pid: int) -> None:
+async def gone_home(harness: ProcessHarness, pid: int) -> None:
     """Have a factory end in an orderly way."""
     os.kill(pid, signal.SIGTERM)
-    assert await yard.ended(pid) == 0, yard.said("mac-1")
+    assert await harness.wait_for_exit(pid) == 0, harness.process_log("mac-1")
 
 
 async def test_it_changes_no_ref_when_it_wakes_up_and_keeps_its_work_to_itself(
-    yard: FarYard,
+    harness: ProcessHarness,
 ) -> None:
-    sleepy = await yard.doomed("mac-1", at=BEFORE_ITS_PUSH, source="poll")
-    job_id = await yard.submit('echo "by $AQ_RUN_ID" > hello.txt')
+    sleepy = await harness.start_factory("mac-1", at=BEFORE_ITS_PUSH, source="poll")
+    job_id = await harness.submit('echo "by $AQ_RUN_ID" > hello.txt')
     await stopped(sleepy)
-    async with yard.factory("mac-2"):
-        done = await yard.rests(job_id)
-        assert (done["stage"], done["result"]) == ("testing", "ok"), await yard.log(job_id)
-        before = yard.refs()
+    async with harness.factory("mac-2"):
+        done = await harness.wait_until_idle(job_id)
+        assert (done["stage"], done["result"]) == ("testing", "ok"), await harness.log(job_id)
+        before = harness.refs()
         os.kill(sleepy, signal.SIGCONT)
-        aside = yard.data_dir("mac-1").quarantine_folder(job_id, 1) / "work.patch"
+        aside = harness.data_dir("mac-1").quarantine_folder(job_id, 1) / "work.patch"
         await until(aside.exists)
-        await gone_home(yard, sleepy)
-    assert yard.refs() == before
-    assert yard.moves(f"aq/job/{job_id}") == [done["checkpoint"]["commit"]]
+        await gone_home(harness, sleepy)
+    assert harness.refs() == before
+    assert harness.branch_history(f"aq/job/{job_id}") == [done["checkpoint"]["commit"]]
     assert f"+by {job_id}.1" in aside.read_text()
-    now = await yard.job(job_id)
+    now = await harness.job(job_id)
     assert (now["stage"], now["checkpoint"]) == ("testing", done["checkpoint"])
-    assert list(yard.data_dir("mac-1").worktrees.iterdir()) == []
+    assert list(harness.data_dir("mac-1").worktrees.iterdir()) == []
 
 
 @pytest.mark.parametrize("moment", [BEFORE_ITS_PUSH, AT_ITS_PUSH])
 async def test_it_changes_no_ref_that_anyone_reads_when_its_successor_is_at_work(
-    yard: FarYard, moment: str
+    harness: ProcessHarness, moment: str
 ) -> None:
-    sign = yard.folder / "sign"
+    sign = harness.folder / "sign"
     waits = f"echo waits; until [ -e {sign} ]; do sleep 0.05; done"
-    sleepy = await yard.doomed("mac-1", at=moment, source="poll")
-    job_id = await yard.submit(
+    sleepy = await harness.start_factory("mac-1", at=moment, source="poll")
+    job_id = await harness.submit(
         f'echo "by $AQ_RUN_ID" > hello.txt; case $AQ_RUN_ID in *.1) ;; *) {waits};; esac'
     )
     await stopped(sleepy)
-    async with yard.factory("mac-2"):
-        await yard.prints(job_id, "waits\n")
-        before = yard.refs()
+    async with harness.factory("mac-2"):
+        await harness.wait_for_log(job_id, "waits\n")
+        before = harness.refs()
         os.kill(sleepy, signal.SIGCONT)
-        await until(lambda: "run ended" in yard.said("mac-1"))
-        await gone_home(yard, sleepy)
-        assert yard.refs() == before
+        await until(lambda: "run ended" in harness.process_log("mac-1"))
+        await gone_home(harness, sleepy)
+        assert harness.refs() == before
         sign.touch()
-        done = await yard.rests(job_id)
-        assert (done["stage"], done["result"]) == ("testing", "ok"), await yard.log(job_id)
+        done = await harness.wait_until_idle(job_id)
+        assert (done["stage"], done["result"]) == ("testing", "ok"), await harness.log(job_id)
     commit = done["checkpoint"]["commit"]
-    assert yard.moves(f"aq/job/{job_id}") == [commit]
-    assert yard.remote.text(commit, "hello.txt") == f"by {successor_run(done)}"
-    assert (await yard.story(job_id)).count("tested") == 1
+    assert harness.branch_history(f"aq/job/{job_id}") == [commit]
+    assert harness.remote.text(commit, "hello.txt") == f"by {successor_run(done)}"
+    assert (await harness.event_types(job_id)).count("tested") == 1
 
 
-async def test_it_changes_no_ref_when_it_has_no_successor_yet(yard: FarYard) -> None:
-    sleepy = await yard.doomed("mac-1", at=BEFORE_ITS_PUSH)
-    job_id = await yard.submit('echo "by $AQ_RUN_ID" > hello.txt')
+async def test_it_changes_no_ref_when_it_has_no_successor_yet(harness: ProcessHarness) -> None:
+    sleepy = await harness.start_factory("mac-1", at=BEFORE_ITS_PUSH)
+    job_id = await harness.submit('echo "by $AQ_RUN_ID" > hello.txt')
     await stopped(sleepy)
-    assert (await yard.people.post("/halt", json={})).status_code < BAD
-    await until(lambda: lost(yard, job_id))
-    before = yard.refs()
+    assert (await harness.api.post("/halt", json={})).status_code < BAD
+    await until(lambda: lost(harness, job_id))
+    before = harness.refs()
     os.kill(sleepy, signal.SIGCONT)
-    await until((yard.data_dir("mac-1").quarantine_folder(job_id, 1) / "work.patch").exists)
-    await gone_home(yard, sleepy)
-    assert yard.refs() == before
-    assert (await yard.job(job_id))["stage"] == "queued"
+    await until((harness.data_dir("mac-1").quarantine_folder(job_id, 1) / "work.patch").exists)
+    await gone_home(harness, sleepy)
+    assert harness.refs() == before
+    assert (await harness.job(job_id))["stage"] == "queued"
 
 
-async def lost(yard: FarYard, job_id: str) -> bool:
+async def lost(harness: ProcessHarness, job_id: str) -> bool:
     """Whether its lease was taken away."""
-    return "lease_expired" in await yard.story(job_id)
+    return "lease_expired" in await harness.event_types(job_id)
 
 
 def successor_run(job: dict[str, Any]) -> str:
     return f"{job['id']}.{job['leaseEpoch']}"
 
 
-async def test_it_can_be_its_own_successor(yard: FarYard) -> None:
-    sleepy = await yard.doomed("mac-1", at=BEFORE_ITS_PUSH)
-    job_id = await yard.submit('echo "by $AQ_RUN_ID" > hello.txt')
+async def test_it_can_be_its_own_successor(harness: ProcessHarness) -> None:
+    sleepy = await harness.start_factory("mac-1", at=BEFORE_ITS_PUSH)
+    job_id = await harness.submit('echo "by $AQ_RUN_ID" > hello.txt')
     await stopped(sleepy)
-    await until(lambda: lost(yard, job_id))
+    await until(lambda: lost(harness, job_id))
     os.kill(sleepy, signal.SIGCONT)
-    done = await yard.rests(job_id)
-    assert (done["stage"], done["result"]) == ("testing", "ok"), yard.said("mac-1")
-    assert [run["result"] for run in await yard.runs(job_id)] == ["lost", "ok"]
+    done = await harness.wait_until_idle(job_id)
+    assert (done["stage"], done["result"]) == ("testing", "ok"), harness.process_log("mac-1")
+    assert [run["result"] for run in await harness.runs(job_id)] == ["lost", "ok"]
     commit = done["checkpoint"]["commit"]
-    assert yard.moves(f"aq/job/{job_id}") == [commit]
-    assert yard.remote.text(commit, "hello.txt") == f"by {successor_run(done)}"
-    await gone_home(yard, sleepy)
+    assert harness.branch_history(f"aq/job/{job_id}") == [commit]
+    assert harness.remote.text(commit, "hello.txt") == f"by {successor_run(done)}"
+    await gone_home(harness, sleepy)

@@ -9,7 +9,7 @@ from gigafactory.factory.reporting.outbox import Outbox
 from gigafactory.factory.run import crash_recovery, run_registry
 from gigafactory.factory.run.crash_recovery import recover_from_crash
 from gigafactory.factory.run.run_registry import RegisteredRun
-from tests.support.factory.two_machines import JobsOnARemote
+from tests.support.factory.two_machines import GcHarness
 
 RUN = RegisteredRun(run_id="a.1", job_id="a", epoch=1, mark="m" * 32, repo=None)
 
@@ -31,7 +31,7 @@ def data_dir(tmp_path: Path) -> DataDir:
 async def test_a_run_that_kills_each_recovery_is_set_aside_and_reported(
     data_dir: DataDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = JobsOnARemote(tmp_path / "world")
+    harness = GcHarness(tmp_path / "world")
 
     async def killed(*_: object) -> None:
         raise KilledError
@@ -39,8 +39,8 @@ async def test_a_run_that_kills_each_recovery_is_set_aside_and_reported(
     monkeypatch.setattr(crash_recovery, "quarantine_dead_run", killed)
     for _ in range(2):
         with pytest.raises(KilledError):
-            await recover_from_crash(data_dir, world.world.mirrors, world.one.repos)
-    await recover_from_crash(data_dir, world.world.mirrors, world.one.repos)
+            await recover_from_crash(data_dir, harness.git_harness.mirrors, harness.one.repos)
+    await recover_from_crash(data_dir, harness.git_harness.mirrors, harness.one.repos)
     assert run_registry.load_runs(data_dir) == []
     kept = data_dir.quarantine_folder("a", 1)
     assert (kept / "work.txt").read_text() == "work"
@@ -55,7 +55,7 @@ async def test_a_run_that_kills_each_recovery_is_set_aside_and_reported(
 async def test_a_recovery_that_only_fails_is_tried_again_at_every_start(
     data_dir: DataDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = JobsOnARemote(tmp_path / "world")
+    harness = GcHarness(tmp_path / "world")
 
     async def fails(*_: object) -> None:
         raise OSError("the disk is full")
@@ -63,8 +63,8 @@ async def test_a_recovery_that_only_fails_is_tried_again_at_every_start(
     with monkeypatch.context() as patched:
         patched.setattr(crash_recovery, "quarantine_dead_run", fails)
         for _ in range(4):
-            await recover_from_crash(data_dir, world.world.mirrors, world.one.repos)
+            await recover_from_crash(data_dir, harness.git_harness.mirrors, harness.one.repos)
     assert run_registry.load_runs(data_dir) == [RUN]
-    await recover_from_crash(data_dir, world.world.mirrors, world.one.repos)
+    await recover_from_crash(data_dir, harness.git_harness.mirrors, harness.one.repos)
     assert (data_dir.quarantine_folder("a", 1) / "work.txt").read_text() == "work"
     assert not Outbox(data_dir.outbox).pending()

@@ -18,7 +18,7 @@ from gigafactory.factory.run import run_registry
 from tests.services import engines
 from tests.services.fake_model import FakeModel, fake_model
 from tests.services.fake_model.scenarios import SCENARIOS, Scenario, Shell, Turn, Use
-from tests.support.factory.local_fleet import Yard, YardHere, a_yard
+from tests.support.factory.local_fleet import FactoryHarness, LocalHarness, a_local_harness
 from tests.support.factory.real_sandbox import a_sandbox, search_path
 from tests.support.polling import until
 
@@ -88,18 +88,18 @@ def folder() -> Iterator[Path]:
 
 
 @pytest_asyncio.fixture
-async def yard(folder: Path) -> AsyncIterator[YardHere]:
-    async with a_yard(folder) as made:
+async def harness(folder: Path) -> AsyncIterator[LocalHarness]:
+    async with a_local_harness(folder) as made:
         yield made
 
 
-def furnished(yard: Yard, engine: str, url: str, **more: str) -> Mapping[str, str]:
+def furnished(harness: FactoryHarness, engine: str, url: str, **more: str) -> Mapping[str, str]:
     """The environment of a factory whose engine asks the model at an address."""
     program = engines.program(engine)
     node = shutil.which("node")
     assert node is not None, "it was there to install the engine"
     if engine == "codex":
-        config = yard.data_dir(FACTORY).engine_home("codex") / ".codex" / "config.toml"
+        config = harness.data_dir(FACTORY).engine_home("codex") / ".codex" / "config.toml"
         config.parent.mkdir(parents=True, exist_ok=True)
         config.write_text(PROVIDER.format(url=url))
     return {
@@ -111,24 +111,24 @@ def furnished(yard: Yard, engine: str, url: str, **more: str) -> Mapping[str, st
     }
 
 
-async def submitted(yard: Yard, engine: str, **manifest: object) -> str:
+async def submitted(harness: FactoryHarness, engine: str, **manifest: object) -> str:
     usual = {"engine": engine, "model": MODELS[engine], "yolo": True, "verify": "true"}
-    return await yard.submit("Create hello.txt.", **usual | manifest)
+    return await harness.submit("Create hello.txt.", **usual | manifest)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_the_work_of_a_real_engine_is_verified_pushed_and_counted(
-    yard: Yard, model: FakeModel, engine: str
+    harness: FactoryHarness, model: FakeModel, engine: str
 ) -> None:
-    environ = furnished(yard, engine, model.url("create_file"))
-    async with yard.factory(FACTORY, environ=environ, yolo_without_sandbox=True):
-        job_id = await submitted(yard, engine, verify="grep -q Hello hello.txt")
-        done = await yard.rests(job_id)
-        log = await yard.log(job_id)
+    environ = furnished(harness, engine, model.url("create_file"))
+    async with harness.factory(FACTORY, environ=environ, yolo_without_sandbox=True):
+        job_id = await submitted(harness, engine, verify="grep -q Hello hello.txt")
+        done = await harness.wait_until_idle(job_id)
+        log = await harness.log(job_id)
         assert (done["stage"], done["result"]) == ("testing", "ok"), log
-    assert yard.remote.text(f"aq/job/{job_id}", "hello.txt") == "Hello from the scripted model."
+    assert harness.remote.text(f"aq/job/{job_id}", "hello.txt") == "Hello from the scripted model."
     assert "Done: hello.txt is created." in log
-    [run] = await yard.runs(job_id)
+    [run] = await harness.runs(job_id)
     used = run["usage"]
     assert (used["engine"], used["model"]) == (engine, MODELS[engine])
     counted = [used[name] for name in ("tokensIn", "tokensCached", "tokensOut", "toolCalls")]
@@ -138,30 +138,30 @@ async def test_the_work_of_a_real_engine_is_verified_pushed_and_counted(
     assert (used["costUsd"], used["estimated"]) == COSTS[engine]
     assert run["versions"][engine][0].isdecimal()
     assert run["verify"]["passed"]
-    assert list(yard.data_dir(FACTORY).run_registry.iterdir()) == []
+    assert list(harness.data_dir(FACTORY).run_registry.iterdir()) == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_a_real_engine_that_is_kept_strictly_reaches_its_model_and_nothing_else(
-    yard: Yard, model: FakeModel, engine: str, folder: Path
+    harness: FactoryHarness, model: FakeModel, engine: str, folder: Path
 ) -> None:
-    await a_sandbox(folder, least="strict")
+    await a_sandbox(folder, minimum="strict")
     url = model.url("create_file")
-    environ = furnished(yard, engine, url)
+    environ = furnished(harness, engine, url)
     path = os.pathsep.join((environ["PATH"], search_path()))
     listed = (urlsplit(url).netloc,)
-    async with yard.factory(
+    async with harness.factory(
         FACTORY,
         environ={**environ, "PATH": path},
         sandbox="strict",
         allow_hosts=listed,
     ):
-        job_id = await submitted(yard, engine, verify="grep -q Hello hello.txt")
-        done = await yard.rests(job_id)
-        log = await yard.log(job_id)
+        job_id = await submitted(harness, engine, verify="grep -q Hello hello.txt")
+        done = await harness.wait_until_idle(job_id)
+        log = await harness.log(job_id)
         assert (done["stage"], done["result"]) == ("testing", "ok"), log
-    assert yard.remote.text(f"aq/job/{job_id}", "hello.txt") == "Hello from the scripted model."
+    assert harness.remote.text(f"aq/job/{job_id}", "hello.txt") == "Hello from the scripted model."
 
 
 @pytest.mark.parametrize(
@@ -173,19 +173,19 @@ async def test_a_real_engine_that_is_kept_strictly_reaches_its_model_and_nothing
     ],
 )
 async def test_an_engine_whose_limit_is_reached_cools_down_until_its_reset(
-    yard: Yard, model: FakeModel, engine: str, credentials: Mapping[str, str]
+    harness: FactoryHarness, model: FakeModel, engine: str, credentials: Mapping[str, str]
 ) -> None:
-    environ = furnished(yard, engine, model.url("usage_limit"), **credentials)
-    async with yard.factory(FACTORY, environ=environ, yolo_without_sandbox=True):
+    environ = furnished(harness, engine, model.url("usage_limit"), **credentials)
+    async with harness.factory(FACTORY, environ=environ, yolo_without_sandbox=True):
         before = datetime.now(UTC)
-        job_id = await submitted(yard, engine)
+        job_id = await submitted(harness, engine)
 
         async def tried() -> bool:
-            return "rate_limited" in [run["result"] for run in await yard.runs(job_id)]
+            return "rate_limited" in [run["result"] for run in await harness.runs(job_id)]
 
         await until(tried)
-        assert (await yard.job(job_id))["stage"] == "queued"
-        seen = (await yard.people.get(f"/factories/{FACTORY}")).json()["engines"][engine]
+        assert (await harness.job(job_id))["stage"] == "queued"
+        seen = (await harness.api.get(f"/factories/{FACTORY}")).json()["engines"][engine]
     reset = datetime.fromisoformat(seen["coolingUntil"])
     # Codex names the minute only.
     assert timedelta(minutes=58) < reset - before < timedelta(minutes=62)
@@ -193,94 +193,94 @@ async def test_an_engine_whose_limit_is_reached_cools_down_until_its_reset(
 
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_an_engine_that_is_not_let_in_is_unavailable_and_the_job_unharmed(
-    yard: Yard, model: FakeModel, engine: str
+    harness: FactoryHarness, model: FakeModel, engine: str
 ) -> None:
-    environ = furnished(yard, engine, model.url("auth"))
-    async with yard.factory(FACTORY, environ=environ, yolo_without_sandbox=True):
-        job_id = await submitted(yard, engine)
+    environ = furnished(harness, engine, model.url("auth"))
+    async with harness.factory(FACTORY, environ=environ, yolo_without_sandbox=True):
+        job_id = await submitted(harness, engine)
 
         async def tried() -> bool:
-            return "engine_unavailable" in [run["result"] for run in await yard.runs(job_id)]
+            return "engine_unavailable" in [run["result"] for run in await harness.runs(job_id)]
 
         await until(tried)
-        assert (await yard.job(job_id))["stage"] == "queued"
-        seen = (await yard.people.get(f"/factories/{FACTORY}")).json()["engines"][engine]
+        assert (await harness.job(job_id))["stage"] == "queued"
+        seen = (await harness.api.get(f"/factories/{FACTORY}")).json()["engines"][engine]
         assert seen["unavailable"]
 
 
-async def in_the_middle(yard: Yard, job_id: str) -> None:
+async def in_the_middle(harness: FactoryHarness, job_id: str) -> None:
     """Come back when the shell tool of the second step is under way."""
-    sign = yard.data_dir(FACTORY).worktree(job_id) / "step2.txt"
+    sign = harness.data_dir(FACTORY).worktree(job_id) / "step2.txt"
     await until(sign.exists)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_nothing_of_a_cancelled_engine_is_alive_afterwards(
-    yard: Yard, model: FakeModel, engine: str
+    harness: FactoryHarness, model: FakeModel, engine: str
 ) -> None:
-    environ = furnished(yard, engine, model.url("three_steps"))
-    async with yard.factory(FACTORY, environ=environ, yolo_without_sandbox=True) as agent:
-        job_id = await submitted(yard, engine)
-        await in_the_middle(yard, job_id)
-        [live] = run_registry.load_runs(yard.data_dir(FACTORY))
+    environ = furnished(harness, engine, model.url("three_steps"))
+    async with harness.factory(FACTORY, environ=environ, yolo_without_sandbox=True) as agent:
+        job_id = await submitted(harness, engine)
+        await in_the_middle(harness, job_id)
+        [live] = run_registry.load_runs(harness.data_dir(FACTORY))
         # It says that it begins before it does.
         await until(lambda: any("sleep 60" in stray.command for stray in find_orphans(live.mark)))
-        await yard.act(job_id, "cancel")
+        await harness.act(job_id, "cancel")
         await until(lambda: not agent.running_jobs)
         assert find_orphans(live.mark) == []
-        assert (await yard.job(job_id))["stage"] == "cancelled"
-    assert yard.remote.commit_of(f"aq/job/{job_id}") is None
+        assert (await harness.job(job_id))["stage"] == "cancelled"
+    assert harness.remote.commit_of(f"aq/job/{job_id}") is None
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_an_interrupted_engine_goes_on_in_its_own_session(
-    yard: YardHere, model: FakeModel, engine: str
+    harness: LocalHarness, model: FakeModel, engine: str
 ) -> None:
-    environ = furnished(yard, engine, model.url("three_steps"))
-    async with yard.factory(FACTORY, environ=environ, yolo_without_sandbox=True) as agent:
-        job_id = await submitted(yard, engine)
-        await in_the_middle(yard, job_id)
+    environ = furnished(harness, engine, model.url("three_steps"))
+    async with harness.factory(FACTORY, environ=environ, yolo_without_sandbox=True) as agent:
+        job_id = await submitted(harness, engine)
+        await in_the_middle(harness, job_id)
         agent.drain()
         agent.drain()
         await until(lambda: not agent.running_jobs)
 
         async def handed_back() -> bool:
-            stage: str = (await yard.job(job_id))["stage"]
+            stage: str = (await harness.job(job_id))["stage"]
             return stage == "queued"
 
         await until(handed_back)
-    session = (await yard.job(job_id))["checkpoint"]["sessionId"]
+    session = (await harness.job(job_id))["checkpoint"]["sessionId"]
     assert session
     # A job that was handed back is kept from the same factory for a while.
-    yard.clock.leap(EXCLUSION_TTL)
-    async with yard.factory(FACTORY, environ=environ, yolo_without_sandbox=True):
-        done = await yard.rests(job_id)
-        log = await yard.log(job_id)
+    harness.clock.advance(EXCLUSION_TTL)
+    async with harness.factory(FACTORY, environ=environ, yolo_without_sandbox=True):
+        done = await harness.wait_until_idle(job_id)
+        log = await harness.log(job_id)
         assert (done["stage"], done["result"]) == ("testing", "ok"), log
     assert f"resumes session {session}" in log
-    assert yard.remote.text(f"aq/job/{job_id}", "step1.txt") == "one"
-    assert yard.remote.text(f"aq/job/{job_id}", "step3.txt") == "three"
+    assert harness.remote.text(f"aq/job/{job_id}", "step1.txt") == "one"
+    assert harness.remote.text(f"aq/job/{job_id}", "step3.txt") == "three"
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 async def test_an_engine_hears_in_its_own_session_what_a_reviewer_wants(
-    yard: Yard, model: FakeModel, engine: str
+    harness: FactoryHarness, model: FakeModel, engine: str
 ) -> None:
-    environ = furnished(yard, engine, model.url("reviewed"))
-    async with yard.factory(FACTORY, environ=environ, yolo_without_sandbox=True):
-        job_id = await submitted(yard, engine, reviewPolicy="manual")
-        first = (await yard.rests(job_id, at="review"))["checkpoint"]
+    environ = furnished(harness, engine, model.url("reviewed"))
+    async with harness.factory(FACTORY, environ=environ, yolo_without_sandbox=True):
+        job_id = await submitted(harness, engine, reviewPolicy="manual")
+        first = (await harness.wait_until_idle(job_id, at="review"))["checkpoint"]
         wish = {"decision": "request-changes", "comment": "Say it twice."}
-        answer = await yard.people.post(
+        answer = await harness.api.post(
             f"/jobs/{job_id}/review", json=wish | {"commit": first["commit"]}
         )
         assert answer.status_code == 200, answer.text
-        second = (await yard.rests(job_id, at="review"))["checkpoint"]
-        log = await yard.log(job_id)
+        second = (await harness.wait_until_idle(job_id, at="review"))["checkpoint"]
+        log = await harness.log(job_id)
     assert f"resumes session {first['sessionId']}" in log
     assert second["commit"] != first["commit"]
-    assert yard.remote.text(first["commit"], "said.txt") == "once"
-    assert yard.remote.text(second["commit"], "said.txt") == "once\ntwice"
+    assert harness.remote.text(first["commit"], "said.txt") == "once"
+    assert harness.remote.text(second["commit"], "said.txt") == "once\ntwice"
     said = "A reviewer asks for this change:\n\nSay it twice."
     assert any(said in asked.prompt for asked in model.requests)
 
@@ -288,16 +288,16 @@ async def test_an_engine_hears_in_its_own_session_what_a_reviewer_wants(
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("yolo", [True, False])
 async def test_a_real_engine_asks_the_fleet_for_a_child_of_its_composite(
-    yard: Yard, model: FakeModel, engine: str, *, yolo: bool
+    harness: FactoryHarness, model: FakeModel, engine: str, *, yolo: bool
 ) -> None:
-    environ = furnished(yard, engine, model.url("hands_in"))
+    environ = furnished(harness, engine, model.url("hands_in"))
     child = {"name": "plan", "body": "Plan it.", "engine": engine, "model": MODELS[engine]}
-    more = {"repo": str(yard.remote.path), "yolo": yolo, "verify": "true"}
-    async with yard.factory(FACTORY, environ=environ, yolo_without_sandbox=True):
-        told = await yard.submit("# The roadmap\n", kind="composite", children=[child | more])
-        planner = (await yard.people.get(f"/jobs/{told}/dag")).json()["nodes"][1]["id"]
-        await yard.rests(planner)
-        log = await yard.log(planner)
-    nodes = (await yard.people.get(f"/jobs/{told}/dag")).json()["nodes"]
+    more = {"repo": str(harness.remote.path), "yolo": yolo, "verify": "true"}
+    async with harness.factory(FACTORY, environ=environ, yolo_without_sandbox=True):
+        told = await harness.submit("# The roadmap\n", kind="composite", children=[child | more])
+        planner = (await harness.api.get(f"/jobs/{told}/dag")).json()["nodes"][1]["id"]
+        await harness.wait_until_idle(planner)
+        log = await harness.log(planner)
+    nodes = (await harness.api.get(f"/jobs/{told}/dag")).json()["nodes"]
     assert [node["name"] for node in nodes[1:]] == ["plan", "from-the-agent"], log
     assert "gfj_" not in log

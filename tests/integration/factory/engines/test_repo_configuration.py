@@ -12,8 +12,8 @@ import pytest_asyncio
 
 from tests.integration.factory.engines.test_real_engines import FACTORY, furnished, submitted
 from tests.services.fake_model import FakeModel, fake_model
-from tests.support.factory.git_repo import planted
-from tests.support.factory.local_fleet import Yard, a_yard
+from tests.support.factory.git_repo import planted_program
+from tests.support.factory.local_fleet import FactoryHarness, a_local_harness
 
 # The first test on a machine installs the agents.
 pytestmark = pytest.mark.timeout(900)
@@ -23,11 +23,11 @@ GUIDES = {"claude": "CLAUDE.md", "codex": "AGENTS.md"}
 
 
 @pytest_asyncio.fixture
-async def yard() -> AsyncIterator[Yard]:
+async def harness() -> AsyncIterator[FactoryHarness]:
     # Codex does not work below the folder for temporary files, where pytest's are.
     folder = Path(tempfile.mkdtemp(dir="/var/tmp", prefix="gigafactory-"))
     try:
-        async with a_yard(folder) as made:
+        async with a_local_harness(folder) as made:
             yield made
     finally:
         shutil.rmtree(folder)
@@ -64,14 +64,14 @@ def brought(program: os.PathLike[str]) -> dict[str, str]:
 @pytest.mark.parametrize("yolo", [True, False])
 @pytest.mark.parametrize("engine", list(GUIDES))
 async def test_a_repo_can_tell_an_agent_how_to_work_and_have_nothing_run(
-    yard: Yard, model: FakeModel, *, engine: str, yolo: bool
+    harness: FactoryHarness, model: FakeModel, *, engine: str, yolo: bool
 ) -> None:
-    program, trace = planted(yard.folder, "planted")
-    yard.remote.commit({**brought(program), GUIDES[engine]: "Be polite.\n"})
-    environ = furnished(yard, engine, model.url("create_file"))
-    async with yard.factory(FACTORY, environ=environ, yolo_without_sandbox=True):
-        job_id = await submitted(yard, engine, yolo=yolo)
-        done = await yard.rests(job_id)
-        assert done["result"] == "ok", await yard.log(job_id)
+    program, trace = planted_program(harness.folder, "planted")
+    harness.remote.commit({**brought(program), GUIDES[engine]: "Be polite.\n"})
+    environ = furnished(harness, engine, model.url("create_file"))
+    async with harness.factory(FACTORY, environ=environ, yolo_without_sandbox=True):
+        job_id = await submitted(harness, engine, yolo=yolo)
+        done = await harness.wait_until_idle(job_id)
+        assert done["result"] == "ok", await harness.log(job_id)
     assert not trace.exists()
     assert any(f"written in {GUIDES[engine]}" in str(asked.body) for asked in model.requests)

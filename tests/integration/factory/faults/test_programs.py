@@ -12,15 +12,15 @@ from gigafactory.engines.catalogue import load_engines
 from gigafactory.factory.reporting.log_sender import RunLog
 from tests.services.few_tools import search_path
 from tests.support.factory.fake_tools import agent
-from tests.support.factory.local_fleet import Yard, a_yard
+from tests.support.factory.local_fleet import FactoryHarness, a_local_harness
 from tests.support.polling import until
 
 LEAVES_BEHIND = "setsid sh -c 'trap \"\" TERM INT HUP; : {}; sleep 600' >/dev/null 2>&1 &"
 
 
 @pytest_asyncio.fixture
-async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
-    async with a_yard(tmp_path) as made:
+async def harness(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
+    async with a_local_harness(tmp_path) as made:
         yield made
 
 
@@ -41,42 +41,46 @@ def with_claude(folder: Path, flags: str) -> dict[str, str]:
     return {"PATH": f"{folder}:{search_path()}"}
 
 
-async def engine(yard: Yard, name: str) -> dict[str, Any]:
+async def engine(harness: FactoryHarness, name: str) -> dict[str, Any]:
     """What the fleet knows of an engine of the factory."""
-    told = (await yard.people.get("/factories")).json()
+    told = (await harness.api.get("/factories")).json()
     [factory] = told["factories"]
     found: dict[str, Any] = factory["engines"][name]
     return found
 
 
-async def test_an_engine_that_has_changed_its_flags_is_told_at_the_start(yard: Yard) -> None:
-    async with yard.factory(environ=with_claude(yard.folder / "bin", "--nothing-we-know")):
-        found = await engine(yard, "claude")
+async def test_an_engine_that_has_changed_its_flags_is_told_at_the_start(
+    harness: FactoryHarness,
+) -> None:
+    async with harness.factory(environ=with_claude(harness.folder / "bin", "--nothing-we-know")):
+        found = await engine(harness, "claude")
     assert "--print" in found["unavailable"]
 
 
-async def test_an_engine_that_is_gone_when_it_is_needed_hands_the_job_back(yard: Yard) -> None:
-    environ = with_claude(yard.folder / "bin", " ".join(load_engines()["claude"].flags))
-    async with yard.factory(environ=environ):
-        assert (await engine(yard, "claude"))["unavailable"] is None
-        (yard.folder / "bin" / "claude").unlink()
-        job_id = await yard.submit("write a poem", engine="claude")
+async def test_an_engine_that_is_gone_when_it_is_needed_hands_the_job_back(
+    harness: FactoryHarness,
+) -> None:
+    environ = with_claude(harness.folder / "bin", " ".join(load_engines()["claude"].flags))
+    async with harness.factory(environ=environ):
+        assert (await engine(harness, "claude"))["unavailable"] is None
+        (harness.folder / "bin" / "claude").unlink()
+        job_id = await harness.submit("write a poem", engine="claude")
 
         async def back() -> bool:
-            return "released" in await yard.story(job_id)
+            return "released" in await harness.event_types(job_id)
 
         await until(back)
-        job = await yard.job(job_id)
+        job = await harness.job(job_id)
     assert (job["stage"], job["result"], job["attempts"]) == ("queued", "engine_unavailable", 0)
     assert "claude" in job["reason"]
 
 
-async def test_garbage_is_kept_as_it_was_printed(yard: Yard) -> None:
+async def test_garbage_is_kept_as_it_was_printed(harness: FactoryHarness) -> None:
     garbage = r"printf '\377\376\001\033]52;c;eA==\007 <\n{usage: [1, {\n'; touch x"
-    async with yard.factory():
-        job = await yard.rests(await yard.submit(garbage))
+    async with harness.factory():
+        job = await harness.wait_until_idle(await harness.submit(garbage))
         assert job["result"] == "ok", job["reason"]
-        log = await yard.log(job["id"])
+        log = await harness.log(job["id"])
     assert "\x01\x1b]52;c;eA==\x07 <\n" in log
     assert "{usage: [1, {\n" in log
 
@@ -91,49 +95,55 @@ def test_a_log_that_grows_without_end_is_cut_off_with_a_word(tmp_path: Path) -> 
     assert file.read_bytes() == kept + b"\n[the log ends here: it has 1000 bytes]\n"
 
 
-async def test_a_run_that_prints_one_endless_line_goes_on(yard: Yard) -> None:
-    async with yard.factory():
+async def test_a_run_that_prints_one_endless_line_goes_on(harness: FactoryHarness) -> None:
+    async with harness.factory():
         flood = "head -c 30000000 /dev/zero | tr '\\0' x; echo; touch x"
-        job = await yard.rests(await yard.submit(flood))
+        job = await harness.wait_until_idle(await harness.submit(flood))
         assert job["result"] == "ok", job["reason"]
 
 
-async def test_what_an_engine_leaves_behind_is_ended_with_it(yard: Yard) -> None:
+async def test_what_an_engine_leaves_behind_is_ended_with_it(harness: FactoryHarness) -> None:
     word = uuid.uuid4().hex
-    async with yard.factory():
-        job = await yard.rests(await yard.submit(LEAVES_BEHIND.format(word) + " touch x"))
+    async with harness.factory():
+        job = await harness.wait_until_idle(
+            await harness.submit(LEAVES_BEHIND.format(word) + " touch x")
+        )
         assert job["result"] == "ok", job["reason"]
         assert not alive(word)
 
 
-async def test_nothing_that_a_cancelled_run_has_started_survives(yard: Yard) -> None:
+async def test_nothing_that_a_cancelled_run_has_started_survives(harness: FactoryHarness) -> None:
     word = uuid.uuid4().hex
-    async with yard.factory() as factory:
-        job_id = await yard.submit(LEAVES_BEHIND.format(word) + " echo begun; sleep 600")
-        await yard.prints(job_id, "begun\n")
+    async with harness.factory() as factory:
+        job_id = await harness.submit(LEAVES_BEHIND.format(word) + " echo begun; sleep 600")
+        await harness.wait_for_log(job_id, "begun\n")
         assert alive(word)
-        await yard.act(job_id, "cancel")
+        await harness.act(job_id, "cancel")
         await until(lambda: not factory.running_jobs)
         assert not alive(word)
 
 
-async def test_a_setup_that_fails_is_quoted(yard: Yard) -> None:
-    async with yard.factory():
-        job = await yard.rests(await yard.submit("touch x", setup="echo no such package; exit 4"))
+async def test_a_setup_that_fails_is_quoted(harness: FactoryHarness) -> None:
+    async with harness.factory():
+        job = await harness.wait_until_idle(
+            await harness.submit("touch x", setup="echo no such package; exit 4")
+        )
     assert (job["stage"], job["result"]) == ("failed", "setup_failed")
     assert "exited with 4: no such package" in job["reason"]
 
 
-async def test_a_setup_that_hangs_is_named(yard: Yard) -> None:
-    async with yard.factory(setup_timeout=1.0):
-        job = await yard.rests(await yard.submit("touch x", setup="sleep 600"))
+async def test_a_setup_that_hangs_is_named(harness: FactoryHarness) -> None:
+    async with harness.factory(setup_timeout=1.0):
+        job = await harness.wait_until_idle(await harness.submit("touch x", setup="sleep 600"))
     assert (job["stage"], job["result"]) == ("failed", "timeout")
     assert job["reason"] == "setup took longer than 1 s (factory.setup-timeout): `sleep 600`"
 
 
-async def test_a_verify_that_hangs_is_named_and_the_work_is_kept(yard: Yard) -> None:
-    async with yard.factory(verify_timeout=1.0):
-        job = await yard.rests(await yard.submit("echo kept > x", verify="sleep 600"))
+async def test_a_verify_that_hangs_is_named_and_the_work_is_kept(harness: FactoryHarness) -> None:
+    async with harness.factory(verify_timeout=1.0):
+        job = await harness.wait_until_idle(
+            await harness.submit("echo kept > x", verify="sleep 600")
+        )
     assert (job["stage"], job["result"]) == ("failed", "timeout")
     assert job["reason"] == "verify took longer than 1 s (factory.verify-timeout): `sleep 600`"
-    assert yard.remote.text(job["checkpoint"]["commit"], "x") == "kept"
+    assert harness.remote.text(job["checkpoint"]["commit"], "x") == "kept"

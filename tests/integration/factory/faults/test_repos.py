@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.support.factory.git_repo import plain_git, planted
-from tests.support.factory.local_fleet import Yard, a_yard
+from tests.support.factory.git_repo import plain_git, planted_program
+from tests.support.factory.local_fleet import FactoryHarness, a_local_harness
 
 POINTER = (
     "version https://git-lfs.github.com/spec/v1\n"
@@ -18,15 +18,17 @@ POINTER = (
 
 
 @pytest_asyncio.fixture
-async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
-    async with a_yard(tmp_path) as made:
+async def harness(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
+    async with a_local_harness(tmp_path) as made:
         yield made
 
 
-async def ended(yard: Yard, body: str = "touch x", **manifest: object) -> dict[str, Any]:
+async def ended(
+    harness: FactoryHarness, body: str = "touch x", **manifest: object
+) -> dict[str, Any]:
     """How a job ends that meets the repo as it is."""
-    async with yard.factory():
-        return await yard.rests(await yard.submit(body, **manifest))
+    async with harness.factory():
+        return await harness.wait_until_idle(await harness.submit(body, **manifest))
 
 
 def refused(job: dict[str, Any], *words: str) -> None:
@@ -36,83 +38,91 @@ def refused(job: dict[str, Any], *words: str) -> None:
         assert word in job["reason"]
 
 
-async def test_a_repo_that_is_not_there_is_named(yard: Yard) -> None:
-    gone = yard.folder / "gone.git"
-    refused(await ended(yard, repo=str(gone)), str(gone), "correct the job's `repo`")
+async def test_a_repo_that_is_not_there_is_named(harness: FactoryHarness) -> None:
+    gone = harness.folder / "gone.git"
+    refused(await ended(harness, repo=str(gone)), str(gone), "correct the job's `repo`")
 
 
-async def test_a_folder_that_is_no_repo_is_named(yard: Yard) -> None:
-    plain = yard.folder / "plain"
+async def test_a_folder_that_is_no_repo_is_named(harness: FactoryHarness) -> None:
+    plain = harness.folder / "plain"
     plain.mkdir()
-    refused(await ended(yard, repo=str(plain)), str(plain), "correct the job's `repo`")
+    refused(await ended(harness, repo=str(plain)), str(plain), "correct the job's `repo`")
 
 
-async def test_a_name_that_this_factory_does_not_know_is_named(yard: Yard) -> None:
-    refused(await ended(yard, repo="no-such-repo"), "no-such-repo", "factory.addresses")
+async def test_a_name_that_this_factory_does_not_know_is_named(harness: FactoryHarness) -> None:
+    refused(await ended(harness, repo="no-such-repo"), "no-such-repo", "factory.addresses")
 
 
 @pytest.mark.parametrize("base", [None, "main"])
-async def test_a_repo_without_a_commit_asks_for_a_first_one(yard: Yard, base: str | None) -> None:
-    empty = yard.folder / "empty.git"
+async def test_a_repo_without_a_commit_asks_for_a_first_one(
+    harness: FactoryHarness, base: str | None
+) -> None:
+    empty = harness.folder / "empty.git"
     empty.mkdir()
     plain_git(empty, "init", "-q", "--bare")
-    refused(await ended(yard, repo=str(empty), base=base), "empty", "push a first one")
+    refused(await ended(harness, repo=str(empty), base=base), "empty", "push a first one")
 
 
-async def test_a_detached_head_without_an_obvious_branch_asks_for_a_base(yard: Yard) -> None:
+async def test_a_detached_head_without_an_obvious_branch_asks_for_a_base(
+    harness: FactoryHarness,
+) -> None:
     for name in ("one", "two"):
-        yard.remote.commit({"a.txt": f"{name}\n"}, branch=name)
-    plain_git(yard.remote.path, "update-ref", "--no-deref", "HEAD", yard.start)
-    plain_git(yard.remote.path, "update-ref", "-d", "refs/heads/main")
-    refused(await ended(yard), "name one as `base`")
-    done = await ended(yard, base="two")
+        harness.remote.commit({"a.txt": f"{name}\n"}, branch=name)
+    plain_git(harness.remote.path, "update-ref", "--no-deref", "HEAD", harness.start)
+    plain_git(harness.remote.path, "update-ref", "-d", "refs/heads/main")
+    refused(await ended(harness), "name one as `base`")
+    done = await ended(harness, base="two")
     assert done["result"] == "ok", done["reason"]
-    assert yard.remote.text(done["checkpoint"]["commit"], "a.txt") == "two"
+    assert harness.remote.text(done["checkpoint"]["commit"], "a.txt") == "two"
 
 
-async def test_a_base_that_is_not_there_is_named(yard: Yard) -> None:
-    refused(await ended(yard, base="no-such-branch"), "'no-such-branch'", "another one as `base`")
+async def test_a_base_that_is_not_there_is_named(harness: FactoryHarness) -> None:
+    refused(
+        await ended(harness, base="no-such-branch"), "'no-such-branch'", "another one as `base`"
+    )
 
 
-async def test_large_files_that_are_kept_elsewhere_stay_pointers(yard: Yard) -> None:
-    yard.remote.commit({"film.bin": POINTER, ".gitattributes": "*.bin filter=lfs -text\n"})
+async def test_large_files_that_are_kept_elsewhere_stay_pointers(harness: FactoryHarness) -> None:
+    harness.remote.commit({"film.bin": POINTER, ".gitattributes": "*.bin filter=lfs -text\n"})
     for key, value in (("process", "git-lfs filter-process"), ("required", "true")):
-        plain_git(yard.remote.path, "config", f"filter.lfs.{key}", value)
-    done = await ended(yard, "cat film.bin; printf new > other.bin")
+        plain_git(harness.remote.path, "config", f"filter.lfs.{key}", value)
+    done = await ended(harness, "cat film.bin; printf new > other.bin")
     assert done["result"] == "ok", done["reason"]
-    assert POINTER in await yard.log(done["id"])
+    assert POINTER in await harness.log(done["id"])
     commit = done["checkpoint"]["commit"]
-    assert yard.remote.text(commit, "film.bin") == POINTER.strip()
-    assert yard.remote.text(commit, "other.bin") == "new"
+    assert harness.remote.text(commit, "film.bin") == POINTER.strip()
+    assert harness.remote.text(commit, "other.bin") == "new"
 
 
-async def test_a_submodule_is_an_empty_folder_and_nothing_of_it_is_fetched(yard: Yard) -> None:
-    program, trace = planted(yard.folder, "submodule")
-    bare = yard.remote.path
+async def test_a_submodule_is_an_empty_folder_and_nothing_of_it_is_fetched(
+    harness: FactoryHarness,
+) -> None:
+    program, trace = planted_program(harness.folder, "submodule")
+    bare = harness.remote.path
     modules = f'[submodule "sub"]\n\tpath = sub\n\turl = ext::{program}\n\tupdate = !{program}\n'
-    yard.remote.commit({".gitmodules": modules})
+    harness.remote.commit({".gitmodules": modules})
     plain_git(bare, "read-tree", "main")
-    plain_git(bare, "update-index", "--add", "--cacheinfo", f"160000,{yard.start},sub")
+    plain_git(bare, "update-index", "--add", "--cacheinfo", f"160000,{harness.start},sub")
     made = plain_git(bare, "commit-tree", "-m", "sub", "-p", "main", plain_git(bare, "write-tree"))
     plain_git(bare, "update-ref", "refs/heads/main", made)
-    done = await ended(yard, "ls -A sub | wc -l; touch x")
+    done = await ended(harness, "ls -A sub | wc -l; touch x")
     assert done["result"] == "ok", done["reason"]
-    assert "0\n" in await yard.log(done["id"])
+    assert "0\n" in await harness.log(done["id"])
     listed = plain_git(bare, "ls-tree", done["checkpoint"]["commit"], "sub")
-    assert listed.split() == ["160000", "commit", yard.start, "sub"]
+    assert listed.split() == ["160000", "commit", harness.start, "sub"]
     assert not trace.exists()
 
 
-async def test_what_the_settings_of_a_repo_would_run_is_not_run(yard: Yard) -> None:
-    program, trace = planted(yard.folder, "settings")
+async def test_what_the_settings_of_a_repo_would_run_is_not_run(harness: FactoryHarness) -> None:
+    program, trace = planted_program(harness.folder, "settings")
     for key in (
         *("core.fsmonitor", "core.sshCommand", "core.pager", "diff.external", "gpg.program"),
         *("uploadpack.packObjectsHook", "filter.evil.smudge", "filter.evil.clean"),
     ):
-        plain_git(yard.remote.path, "config", key, str(program))
-    plain_git(yard.remote.path, "config", "commit.gpgSign", "true")
-    yard.remote.commit({".gitattributes": "* filter=evil diff=evil\n", "a.txt": "1\n"})
-    done = await ended(yard, "echo 2 > a.txt")
+        plain_git(harness.remote.path, "config", key, str(program))
+    plain_git(harness.remote.path, "config", "commit.gpgSign", "true")
+    harness.remote.commit({".gitattributes": "* filter=evil diff=evil\n", "a.txt": "1\n"})
+    done = await ended(harness, "echo 2 > a.txt")
     assert done["result"] == "ok", done["reason"]
-    assert yard.remote.text(done["checkpoint"]["commit"], "a.txt") == "2"
+    assert harness.remote.text(done["checkpoint"]["commit"], "a.txt") == "2"
     assert not trace.exists()

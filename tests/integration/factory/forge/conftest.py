@@ -9,16 +9,16 @@ import pytest_asyncio
 
 from tests.services import shared
 from tests.services.emulate import TOKEN
-from tests.support.factory.github_repo import BRANCH, Desk, Hub
+from tests.support.factory.github_repo import BRANCH, GitHubRepo, ShippingRuns
 
 
 @pytest_asyncio.fixture
-async def hub(services: Path) -> AsyncIterator[Hub]:
+async def hub(services: Path) -> AsyncIterator[GitHubRepo]:
     """A repo of the test's own, on a GitHub that keeps state."""
     address = shared.address(services, "emulate")
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with httpx.AsyncClient(base_url=address, headers=headers) as http:
-        made = Hub(http)
+        made = GitHubRepo(http)
         await made.create()
         yield made
 
@@ -30,14 +30,14 @@ def prism(services: Path) -> str:
 
 
 @pytest.fixture
-def desk(hub: Hub, tmp_path: Path) -> Iterator[Desk]:
+def desk(hub: GitHubRepo, tmp_path: Path) -> Iterator[ShippingRuns]:
     """Where runs begin."""
-    made = Desk(tmp_path, hub.name)
+    made = ShippingRuns(tmp_path, hub.name)
     yield made
     made.close()
 
 
 @pytest_asyncio.fixture
-async def work(hub: Hub) -> str:
+async def work(hub: GitHubRepo) -> str:
     """The commit that was decided on, on its branch."""
     return await hub.push(BRANCH, await hub.commit_of("main"))

@@ -15,8 +15,15 @@ from gigafactory.factory.phases.push import push_result
 from gigafactory.factory.phases.ship import ship
 from gigafactory.factory.run.active_run import ActiveRun
 from tests.services.emulate import OWNER, TOKEN
-from tests.support.factory.git_repo import World, write
-from tests.support.factory.github_repo import BRANCH, Desk, Hub, Interrupted, Wire, forges
+from tests.support.factory.git_repo import GitHarness, write
+from tests.support.factory.github_repo import (
+    BRANCH,
+    GitHubRepo,
+    Interrupted,
+    RecordingTransport,
+    ShippingRuns,
+    forges,
+)
 
 pytestmark = pytest.mark.service
 
@@ -26,7 +33,7 @@ SECRET = "correct-horse-battery-staple"
 class HereToo(Forges):
     """Takes a repo on this disk for one on the hub, which has no git of its own."""
 
-    def __init__(self, hub: Hub, wire: Wire) -> None:
+    def __init__(self, hub: GitHubRepo, wire: RecordingTransport) -> None:
         super().__init__()
         self._hub = hub
         self._wire = wire
@@ -43,9 +50,9 @@ async def placed(run: ActiveRun, worktree: Worktree) -> None:
 
 
 async def test_the_words_of_the_agent_are_the_pull_requests_and_are_never_committed(
-    hub: Hub, desk: Desk, tmp_path: Path
+    hub: GitHubRepo, desk: ShippingRuns, tmp_path: Path
 ) -> None:
-    world, wire = World(tmp_path), Wire()
+    world, wire = GitHarness(tmp_path), RecordingTransport()
     worktree = await world.worktree()
     run, reporter = desk.run(HereToo(hub, wire), commit=worktree.commit, secrets=[SECRET])
     await placed(run, worktree)
@@ -68,9 +75,9 @@ async def test_the_words_of_the_agent_are_the_pull_requests_and_are_never_commit
 
 
 async def test_a_forge_that_refuses_does_not_cost_the_work(
-    hub: Hub, desk: Desk, tmp_path: Path
+    hub: GitHubRepo, desk: ShippingRuns, tmp_path: Path
 ) -> None:
-    world, wire = World(tmp_path), Wire()
+    world, wire = GitHarness(tmp_path), RecordingTransport()
     worktree = await world.worktree()
     await hub.ask("PATCH", hub.url, {"name": f"{hub.name}-gone"})
     run, _ = desk.run(HereToo(hub, wire), commit=worktree.commit)
@@ -83,11 +90,11 @@ async def test_a_forge_that_refuses_does_not_cost_the_work(
 
 
 async def test_the_words_of_the_agent_are_kept_for_the_ship_while_the_forge_is_away(
-    hub: Hub, desk: Desk, tmp_path: Path, work: str
+    hub: GitHubRepo, desk: ShippingRuns, tmp_path: Path, work: str
 ) -> None:
-    worktree = await World(tmp_path).worktree()
+    worktree = await GitHarness(tmp_path).worktree()
     await hub.ask("PATCH", hub.url, {"name": f"{hub.name}-gone"})
-    run, _ = desk.run(HereToo(hub, Wire()), commit=worktree.commit)
+    run, _ = desk.run(HereToo(hub, RecordingTransport()), commit=worktree.commit)
     await placed(run, worktree)
     write(worktree.path, {"hello.txt": "hello\n", ".aq/pr.md": "# Greets people\n\nIt does.\n"})
     assert await push_result(run) is None
@@ -99,9 +106,9 @@ async def test_the_words_of_the_agent_are_kept_for_the_ship_while_the_forge_is_a
 
 
 async def test_work_that_is_not_to_be_shipped_gets_no_pull_request(
-    hub: Hub, desk: Desk, tmp_path: Path
+    hub: GitHubRepo, desk: ShippingRuns, tmp_path: Path
 ) -> None:
-    world, wire = World(tmp_path), Wire()
+    world, wire = GitHarness(tmp_path), RecordingTransport()
     worktree = await world.worktree()
     run, _ = desk.run(HereToo(hub, wire), commit=worktree.commit, ship="none")
     await placed(run, worktree)
@@ -111,9 +118,13 @@ async def test_work_that_is_not_to_be_shipped_gets_no_pull_request(
 
 
 async def test_a_delivery_that_is_cut_off_is_repeated_without_a_second_pull_request(
-    hub: Hub, desk: Desk, tmp_path: Path
+    hub: GitHubRepo, desk: ShippingRuns, tmp_path: Path
 ) -> None:
-    world, cut, wire = World(tmp_path), Wire(breaks_after=1), Wire()
+    world, cut, wire = (
+        GitHarness(tmp_path),
+        RecordingTransport(breaks_after=1),
+        RecordingTransport(),
+    )
     worktree = await world.worktree()
     write(worktree.path, {"hello.txt": "hello\n"})
     run, _ = desk.run(HereToo(hub, cut), commit=worktree.commit, run_id="job-1.1")

@@ -16,11 +16,11 @@ from gigafactory.factory.run.active_run import ActiveRun
 from tests.services.emulate import STRANGER
 from tests.support.factory.github_repo import (
     BRANCH,
-    HURRIED,
-    Desk,
-    Hub,
+    NO_POLLING,
+    GitHubRepo,
     Interrupted,
-    Wire,
+    RecordingTransport,
+    ShippingRuns,
     forges,
 )
 
@@ -38,9 +38,9 @@ async def propose(run: ActiveRun, known: Forges, commit: str, words: PullRequest
 
 
 async def test_a_pull_request_is_opened_once_and_merged_once(
-    hub: Hub, work: str, desk: Desk
+    hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
-    wire = Wire()
+    wire = RecordingTransport()
     run, reporter = desk.run(forges(hub, wire), commit=work)
     assert await ship(run) is None
     [pull] = await hub.pulls()
@@ -52,19 +52,19 @@ async def test_a_pull_request_is_opened_once_and_merged_once(
     assert reporter.intents == ["opens", "merges"]
     successor, said = desk.run(forges(hub, wire), commit=work, run_id="job-1.3")
     assert await ship(successor) is None
-    assert (wire.changes, said.told) == ([OPEN, MERGE], [])
+    assert (wire.changes, said.reports) == ([OPEN, MERGE], [])
 
 
 @pytest.mark.parametrize("effect", [1, 2])
 async def test_a_ship_that_is_cut_off_after_an_effect_is_finished_without_repeating_it(
-    hub: Hub, work: str, desk: Desk, effect: int
+    hub: GitHubRepo, work: str, desk: ShippingRuns, effect: int
 ) -> None:
-    cut = Wire(breaks_after=effect)
+    cut = RecordingTransport(breaks_after=effect)
     run, reporter = desk.run(forges(hub, cut), commit=work)
     with pytest.raises(Interrupted):
         await ship(run)
     assert len(reporter.intents) == effect, "what was about to be done is on record"
-    wire = Wire()
+    wire = RecordingTransport()
     successor, _ = desk.run(forges(hub, wire), commit=work, run_id="job-1.3")
     assert await ship(successor) is None
     assert cut.changes + wire.changes == [OPEN, MERGE]
@@ -73,7 +73,7 @@ async def test_a_ship_that_is_cut_off_after_an_effect_is_finished_without_repeat
 
 @pytest.mark.parametrize("style", ["squash", "merge"])
 async def test_the_style_of_the_merge_is_the_jobs(
-    hub: Hub, work: str, desk: Desk, style: str
+    hub: GitHubRepo, work: str, desk: ShippingRuns, style: str
 ) -> None:
     before = await hub.commit_of("main")
     run, _ = desk.run(forges(hub), commit=work, merge_style=style)
@@ -85,7 +85,7 @@ async def test_the_style_of_the_merge_is_the_jobs(
 
 
 async def test_a_fast_forward_moves_the_base_to_the_very_commit(
-    hub: Hub, work: str, desk: Desk
+    hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     run, _ = desk.run(forges(hub), commit=work, merge_style="ff")
     assert await ship(run) is None
@@ -93,7 +93,7 @@ async def test_a_fast_forward_moves_the_base_to_the_very_commit(
 
 
 async def test_a_base_that_has_moved_on_cannot_be_fast_forwarded(
-    hub: Hub, work: str, desk: Desk
+    hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     moved = await hub.push("main")
     run, _ = desk.run(forges(hub), commit=work, merge_style="ff")
@@ -104,22 +104,22 @@ async def test_a_base_that_has_moved_on_cannot_be_fast_forwarded(
 
 
 async def test_what_is_in_the_base_already_is_shipped_without_a_pull_request(
-    hub: Hub, work: str, desk: Desk
+    hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     await hub.ask("PATCH", f"{hub.url}/git/refs/heads/main", {"sha": work})
-    wire = Wire()
+    wire = RecordingTransport()
     run, _ = desk.run(forges(hub, wire), commit=work)
     assert await ship(run) is None
     assert (wire.changes, await hub.pulls()) == ([], [])
 
 
 async def test_pending_checks_are_waited_for_and_then_it_is_merged(
-    hub: Hub, work: str, desk: Desk
+    hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     await hub.require("build", "lint")
     await hub.check(work, "build", None)
 
-    class Turning(Wire):
+    class Turning(RecordingTransport):
         """The checks turn green while they are being read."""
 
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -141,11 +141,11 @@ async def test_pending_checks_are_waited_for_and_then_it_is_merged(
 
 
 async def test_checks_that_stay_pending_end_the_wait_with_their_names(
-    hub: Hub, work: str, desk: Desk
+    hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     await hub.require("build")
-    wire = Wire()
-    run, _ = desk.run(forges(hub, wire, patience=HURRIED), commit=work)
+    wire = RecordingTransport()
+    run, _ = desk.run(forges(hub, wire, pace=NO_POLLING), commit=work)
     outcome = await ship(run)
     assert outcome is not None
     assert (outcome.result, "pending: build" in outcome.reason) == (Result.TIMEOUT, True)
@@ -154,7 +154,7 @@ async def test_checks_that_stay_pending_end_the_wait_with_their_names(
 
 @pytest.mark.parametrize("conclusion", ["failure", "cancelled", "timed_out", "action_required"])
 async def test_a_red_check_ends_the_ship_and_nothing_is_merged(
-    hub: Hub, work: str, desk: Desk, conclusion: str
+    hub: GitHubRepo, work: str, desk: ShippingRuns, conclusion: str
 ) -> None:
     before = await hub.commit_of("main")
     await hub.require("build", "lint")
@@ -167,9 +167,9 @@ async def test_a_red_check_ends_the_ship_and_nothing_is_merged(
 
 
 async def test_ship_pr_is_done_when_the_pull_request_is_open(
-    hub: Hub, work: str, desk: Desk
+    hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
-    wire = Wire()
+    wire = RecordingTransport()
     run, _ = desk.run(forges(hub, wire), commit=work, ship="pr")
     assert await ship(run) is None
     assert [pull["state"] for pull in await hub.pulls()] == ["open"]
@@ -179,9 +179,9 @@ async def test_ship_pr_is_done_when_the_pull_request_is_open(
 
 
 async def test_ship_pr_with_wait_merge_waits_for_people_and_is_handed_on_meanwhile(
-    hub: Hub, work: str, desk: Desk
+    hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
-    hurried = forges(hub, patience=HURRIED)
+    hurried = forges(hub, pace=NO_POLLING)
     run, _ = desk.run(hurried, commit=work, ship="pr", wait_merge=True)
     outcome = await ship(run)
     assert outcome is not None
@@ -192,12 +192,12 @@ async def test_ship_pr_with_wait_merge_waits_for_people_and_is_handed_on_meanwhi
 
 
 async def test_a_pull_request_that_people_closed_is_not_opened_again(
-    hub: Hub, work: str, desk: Desk
+    hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     run, _ = desk.run(forges(hub), commit=work, ship="pr")
     assert await ship(run) is None
     await hub.ask("PATCH", f"{hub.url}/pulls/1", {"state": "closed"})
-    wire = Wire()
+    wire = RecordingTransport()
     successor, _ = desk.run(forges(hub, wire), commit=work)
     outcome = await ship(successor)
     assert outcome is not None
@@ -206,12 +206,12 @@ async def test_a_pull_request_that_people_closed_is_not_opened_again(
 
 
 async def test_a_branch_that_is_not_what_was_decided_on_is_not_merged(
-    hub: Hub, work: str, desk: Desk
+    hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     newer = await hub.push(BRANCH)
     run, _ = desk.run(forges(hub), commit=newer, ship="pr")
     assert await ship(run) is None
-    wire = Wire()
+    wire = RecordingTransport()
     successor, _ = desk.run(forges(hub, wire), commit=work)
     outcome = await ship(successor)
     assert outcome is not None
@@ -226,14 +226,14 @@ async def test_a_branch_that_is_not_what_was_decided_on_is_not_merged(
 
 
 async def test_what_people_merged_with_more_than_was_decided_on_is_shipped(
-    hub: Hub, work: str, desk: Desk
+    hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     newer = await hub.push(BRANCH)
     run, _ = desk.run(forges(hub), commit=newer, ship="pr")
     assert await ship(run) is None
     assert run.findings.edited_lines == 0, "the approved commit is unchanged"
     await hub.ask("PUT", f"{hub.url}/pulls/1/merge", {"merge_method": "squash"})
-    wire = Wire()
+    wire = RecordingTransport()
     successor, _ = desk.run(forges(hub, wire), commit=work, ship="pr", wait_merge=True)
     assert await ship(successor) is None
     assert wire.changes == [], "nothing is opened or merged a second time"
@@ -242,9 +242,9 @@ async def test_what_people_merged_with_more_than_was_decided_on_is_shipped(
 
 
 async def test_a_later_run_says_once_below_the_pull_request_what_is_new(
-    hub: Hub, work: str, desk: Desk
+    hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
-    wire = Wire()
+    wire = RecordingTransport()
     known = forges(hub, wire)
     first, _ = desk.run(known, commit=work, run_id="job-1.1")
     await propose(first, known, work, PullRequestText("Say hello", "As asked."))
@@ -261,12 +261,12 @@ async def test_a_later_run_says_once_below_the_pull_request_what_is_new(
 
 
 async def test_a_comment_whose_answer_was_lost_is_not_said_again(
-    hub: Hub, work: str, desk: Desk
+    hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     known = forges(hub)
     first, _ = desk.run(known, commit=work, run_id="job-1.1")
     await propose(first, known, work, PullRequestText("Say hello", ""))
-    cut, wire = Wire(breaks_after=1), Wire()
+    cut, wire = RecordingTransport(breaks_after=1), RecordingTransport()
     later, _ = desk.run(forges(hub, cut), commit=work)
     with pytest.raises(Interrupted):
         await propose(later, forges(hub, cut), work, PullRequestText("Say it louder", ""))
@@ -274,7 +274,9 @@ async def test_a_comment_whose_answer_was_lost_is_not_said_again(
     assert (cut.changes, wire.changes) == ([COMMENT], [])
 
 
-async def test_a_wait_ends_when_the_factory_is_drained(hub: Hub, work: str, desk: Desk) -> None:
+async def test_a_wait_ends_when_the_factory_is_drained(
+    hub: GitHubRepo, work: str, desk: ShippingRuns
+) -> None:
     await hub.require("build")
     run, _ = desk.run(forges(hub), commit=work)
     run.stop.request(StopReason.DRAINED, "the factory is drained")
@@ -284,7 +286,7 @@ async def test_a_wait_ends_when_the_factory_is_drained(hub: Hub, work: str, desk
 
 
 async def test_a_token_that_may_not_see_the_repo_ends_with_a_sentence_and_is_never_shown(
-    hub: Hub, work: str, desk: Desk, capfd: pytest.CaptureFixture[str]
+    hub: GitHubRepo, work: str, desk: ShippingRuns, capfd: pytest.CaptureFixture[str]
 ) -> None:
     await hub.ask("PATCH", hub.url, {"private": True})
     run, _ = desk.run(forges(hub, token=STRANGER), commit=work)
@@ -298,9 +300,9 @@ async def test_a_token_that_may_not_see_the_repo_ends_with_a_sentence_and_is_nev
 
 
 async def test_a_forge_that_cannot_be_reached_hands_the_job_back(
-    hub: Hub, work: str, desk: Desk
+    hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
-    class Cut(Wire):
+    class Cut(RecordingTransport):
         """A network that is down."""
 
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -313,9 +315,9 @@ async def test_a_forge_that_cannot_be_reached_hands_the_job_back(
 
 
 async def test_an_answer_that_was_lost_is_looked_for_before_anything_is_repeated(
-    hub: Hub, work: str, desk: Desk
+    hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
-    class Lossy(Wire):
+    class Lossy(RecordingTransport):
         """Takes every change through, and loses its answer."""
 
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -330,7 +332,7 @@ async def test_an_answer_that_was_lost_is_looked_for_before_anything_is_repeated
     assert wire.changes == [OPEN, MERGE]
 
 
-class Unsure(Wire):
+class Unsure(RecordingTransport):
     """The forge needs some time to find out whether a pull request can be merged."""
 
     def __init__(self, found: Sequence[bool | None]) -> None:
@@ -346,7 +348,7 @@ class Unsure(Wire):
 
 
 async def test_what_the_forge_has_not_found_out_yet_is_looked_at_again(
-    hub: Hub, work: str, desk: Desk
+    hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     opening, _ = desk.run(forges(hub), commit=work, ship="pr")
     assert await ship(opening) is None
@@ -357,7 +359,9 @@ async def test_what_the_forge_has_not_found_out_yet_is_looked_at_again(
     assert (len(looks), wire.changes) == (3, [MERGE])
 
 
-async def test_a_conflict_is_told_and_nothing_is_tried(hub: Hub, work: str, desk: Desk) -> None:
+async def test_a_conflict_is_told_and_nothing_is_tried(
+    hub: GitHubRepo, work: str, desk: ShippingRuns
+) -> None:
     opening, _ = desk.run(forges(hub), commit=work, ship="pr")
     assert await ship(opening) is None
     wire = Unsure([None, False])

@@ -7,17 +7,19 @@ import pytest
 from gigafactory.domain.job.job import Result
 from gigafactory.factory.core.stop import StopReason
 from gigafactory.factory.phases.ship import ship
-from tests.support.factory.github_repo import Desk, Hub, Wire, forges
+from tests.support.factory.github_repo import GitHubRepo, RecordingTransport, ShippingRuns, forges
 
 pytestmark = pytest.mark.service
 
 OPEN, MERGE, TAKE_BACK = "POST pulls", "PUT merge", "PATCH 2"
 
 
-async def test_a_run_that_lost_its_lease_changes_nothing(hub: Hub, work: str, desk: Desk) -> None:
-    wire = Wire()
+async def test_a_run_that_lost_its_lease_changes_nothing(
+    hub: GitHubRepo, work: str, desk: ShippingRuns
+) -> None:
+    wire = RecordingTransport()
     run, reporter = desk.run(forges(hub, wire), commit=work)
-    reporter.holds = False
+    reporter.holds_lease = False
     outcome = await ship(run)
     assert outcome is not None
     assert (outcome.result, run.stop.reason) == (Result.LOST, StopReason.FENCED)
@@ -26,14 +28,17 @@ async def test_a_run_that_lost_its_lease_changes_nothing(hub: Hub, work: str, de
 
 @pytest.mark.parametrize("late_with", [OPEN, MERGE])
 async def test_what_was_on_its_way_when_the_lease_was_lost_is_not_done_twice(
-    hub: Hub, work: str, desk: Desk, late_with: str
+    hub: GitHubRepo, work: str, desk: ShippingRuns, late_with: str
 ) -> None:
-    late, wire = Wire(sleeps_before=[OPEN, MERGE].index(late_with) + 1), Wire()
+    late, wire = (
+        RecordingTransport(sleeps_before=[OPEN, MERGE].index(late_with) + 1),
+        RecordingTransport(),
+    )
     sleeper, reporter = desk.run(forges(hub, late), commit=work, merge_style="squash")
     async with asyncio.TaskGroup() as group:
         shipping = group.create_task(ship(sleeper))
-        await late.asleep.wait()
-        reporter.holds = False
+        await late.blocked.wait()
+        reporter.holds_lease = False
         successor, _ = desk.run(forges(hub, wire), commit=work, run_id="job-1.3")
         assert await ship(successor) is None
         base = await hub.commit_of("main")
@@ -52,13 +57,15 @@ async def test_what_was_on_its_way_when_the_lease_was_lost_is_not_done_twice(
         assert outcome is None
 
 
-async def test_a_late_pull_request_is_left_to_the_next_run(hub: Hub, work: str, desk: Desk) -> None:
-    late, wire = Wire(sleeps_before=1), Wire()
+async def test_a_late_pull_request_is_left_to_the_next_run(
+    hub: GitHubRepo, work: str, desk: ShippingRuns
+) -> None:
+    late, wire = RecordingTransport(sleeps_before=1), RecordingTransport()
     sleeper, reporter = desk.run(forges(hub, late), commit=work)
     async with asyncio.TaskGroup() as group:
         shipping = group.create_task(ship(sleeper))
-        await late.asleep.wait()
-        reporter.holds = False
+        await late.blocked.wait()
+        reporter.holds_lease = False
         late.woken.set()
     outcome = shipping.result()
     assert outcome is not None

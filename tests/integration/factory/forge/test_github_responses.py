@@ -21,7 +21,7 @@ from gigafactory.factory.forges.forge import (
 )
 from gigafactory.factory.forges.github import open_github
 from gigafactory.factory.phases.ship import ship
-from tests.support.factory.github_repo import Desk, Hub, Wire, forges
+from tests.support.factory.github_repo import GitHubRepo, RecordingTransport, ShippingRuns, forges
 
 pytestmark = pytest.mark.service
 
@@ -125,9 +125,15 @@ async def test_a_forge_in_trouble_is_away(prism: str) -> None:
     ],
 )
 async def test_a_refused_merge_ends_the_ship_with_its_reason_and_leaves_the_base(
-    hub: Hub, work: str, desk: Desk, prism: str, code: int, result: Result, words: str
+    hub: GitHubRepo,
+    work: str,
+    desk: ShippingRuns,
+    prism: str,
+    code: int,
+    result: Result,
+    words: str,
 ) -> None:
-    class Detour(Wire):
+    class Detour(RecordingTransport):
         """The merge alone is answered by the description."""
 
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

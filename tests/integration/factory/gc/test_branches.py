@@ -8,20 +8,20 @@ import pytest
 from gigafactory.domain.job.job import FINAL, Stage
 from gigafactory.factory.git.push import delete_branches
 from tests.support.factory.git_repo import plain_git
-from tests.support.factory.two_machines import LONG_AGO, NOW, JobsOnARemote, lines
+from tests.support.factory.two_machines import LONG_AGO, NOW, GcHarness, lines_of_kind
 
 
 @pytest.fixture
-def jobs(tmp_path: Path) -> JobsOnARemote:
-    return JobsOnARemote(tmp_path)
+def jobs(tmp_path: Path) -> GcHarness:
+    return GcHarness(tmp_path)
 
 
-async def test_all_branches_of_a_shipped_job_go(jobs: JobsOnARemote) -> None:
-    jobs.fates.say("a", Stage.SHIPPED, head=jobs.result("a"))
+async def test_all_branches_of_a_shipped_job_go(jobs: GcHarness) -> None:
+    jobs.job_states.set_state("a", Stage.SHIPPED, head=jobs.deliver("a"))
     jobs.merge("a")
     await jobs.one.mirror()
-    swept = await jobs.one.sweep()
-    assert lines(swept, "branch") == [
+    swept = await jobs.one.collect()
+    assert lines_of_kind(swept, "branch") == [
         "removed branch aq/job/a: it is merged",
         "removed branch aq/wip/a/1: its job is shipped",
     ]
@@ -31,105 +31,109 @@ async def test_all_branches_of_a_shipped_job_go(jobs: JobsOnARemote) -> None:
 
 @pytest.mark.parametrize("told", [True, False])
 async def test_a_squashed_result_goes_although_it_is_no_ancestor(
-    jobs: JobsOnARemote, *, told: bool
+    jobs: GcHarness, *, told: bool
 ) -> None:
-    jobs.fates.say("a", Stage.SHIPPED, head=jobs.result("a"))
-    jobs.squash("a", told=told)
+    jobs.job_states.set_state("a", Stage.SHIPPED, head=jobs.deliver("a"))
+    jobs.squash("a", with_trailers_of_job=told)
     await jobs.one.mirror()
-    assert "removed branch aq/job/a: its job is shipped" in lines(await jobs.one.sweep(), "branch")
-    assert jobs.ours() == []
+    assert "removed branch aq/job/a: its job is shipped" in lines_of_kind(
+        await jobs.one.collect(), "branch"
+    )
+    assert jobs.job_branches() == []
 
 
-async def test_a_result_that_may_be_in_an_open_pull_request_stays(jobs: JobsOnARemote) -> None:
-    jobs.fates.say("a", Stage.SHIPPED, head=jobs.result("a"))
-    jobs.fates.apart.add("a")
+async def test_a_result_that_may_be_in_an_open_pull_request_stays(jobs: GcHarness) -> None:
+    jobs.job_states.set_state("a", Stage.SHIPPED, head=jobs.deliver("a"))
+    jobs.job_states.unmerged.add("a")
     await jobs.one.mirror()
-    told = lines(await jobs.one.sweep(), "branch")
+    told = lines_of_kind(await jobs.one.collect(), "branch")
     assert told[1].startswith("kept branch aq/job/a: its job is shipped, but not into a branch")
-    assert jobs.ours() == ["aq/job/a"]
-    jobs.squash("a", told=True)
-    assert lines(await jobs.one.sweep(), "branch") == [
+    assert jobs.job_branches() == ["aq/job/a"]
+    jobs.squash("a", with_trailers_of_job=True)
+    assert lines_of_kind(await jobs.one.collect(), "branch") == [
         "removed branch aq/job/a: it is merged, as another commit"
     ]
 
 
-async def test_a_result_with_later_commits_stays(jobs: JobsOnARemote) -> None:
-    jobs.fates.say("a", Stage.SHIPPED, head=jobs.result("a"))
+async def test_a_result_with_later_commits_stays(jobs: GcHarness) -> None:
+    jobs.job_states.set_state("a", Stage.SHIPPED, head=jobs.deliver("a"))
     jobs.merge("a")
     jobs.remote.commit({"more.txt": "of mine"}, branch="aq/job/a")
     await jobs.one.mirror()
-    told = lines(await jobs.one.sweep(), "branch")
+    told = lines_of_kind(await jobs.one.collect(), "branch")
     assert "kept branch aq/job/a: its job is shipped, but its newest commit" in told[1]
-    assert jobs.ours() == ["aq/job/a"]
+    assert jobs.job_branches() == ["aq/job/a"]
 
 
 @pytest.mark.parametrize("stage", [stage for stage in Stage if stage not in FINAL])
 async def test_nothing_of_a_job_that_has_not_ended_is_touched(
-    jobs: JobsOnARemote, stage: Stage
+    jobs: GcHarness, stage: Stage
 ) -> None:
-    jobs.fates.say("a", stage, head=jobs.result("a"), since=LONG_AGO)
+    jobs.job_states.set_state("a", stage, head=jobs.deliver("a"), since=LONG_AGO)
     jobs.merge("a")
     mirror = await jobs.one.mirror()
     await mirror.fetch_branch("aq/wip/a/1")
-    before = jobs.ours()
-    swept = await jobs.one.sweep()
+    before = jobs.job_branches()
+    swept = await jobs.one.collect()
     assert (swept.swept, swept.notes) == ((), ())
-    assert jobs.ours() == before == ["aq/job/a", "aq/wip/a/1"]
+    assert jobs.job_branches() == before == ["aq/job/a", "aq/wip/a/1"]
     refs = plain_git(mirror.folder, "for-each-ref", "refs/remotes/origin/aq")
     assert "aq/wip/a/1" in refs
 
 
 @pytest.mark.parametrize("stage", [Stage.FAILED, Stage.CANCELLED, Stage.DEAD_LETTER])
 async def test_a_job_that_ended_otherwise_can_be_requeued_for_a_while(
-    jobs: JobsOnARemote, stage: Stage
+    jobs: GcHarness, stage: Stage
 ) -> None:
-    jobs.fates.say("a", stage, head=jobs.result("a"), since=NOW - timedelta(days=13))
+    jobs.job_states.set_state("a", stage, head=jobs.deliver("a"), since=NOW - timedelta(days=13))
     await jobs.one.mirror()
-    assert (await jobs.one.sweep()).swept == ()
-    assert jobs.ours() == ["aq/job/a", "aq/wip/a/1"]
-    told = lines(await jobs.one.sweep(at=NOW + timedelta(days=2)), "branch")
+    assert (await jobs.one.collect()).swept == ()
+    assert jobs.job_branches() == ["aq/job/a", "aq/wip/a/1"]
+    told = lines_of_kind(await jobs.one.collect(at=NOW + timedelta(days=2)), "branch")
     assert told[0].startswith(f"removed branch aq/wip/a/1: its job is {stage} since")
     assert "and it is not merged; delete it if it is not needed" in told[1]
-    assert jobs.ours() == ["aq/job/a"]
+    assert jobs.job_branches() == ["aq/job/a"]
 
 
-async def test_a_rejected_result_that_was_merged_by_hand_goes(jobs: JobsOnARemote) -> None:
-    jobs.fates.say("a", Stage.FAILED, head=jobs.result("a"))
+async def test_a_rejected_result_that_was_merged_by_hand_goes(jobs: GcHarness) -> None:
+    jobs.job_states.set_state("a", Stage.FAILED, head=jobs.deliver("a"))
     jobs.merge("a")
     await jobs.one.mirror()
-    assert lines(await jobs.one.sweep(), "branch") == ["removed branch aq/job/a: it is merged"]
-    assert jobs.ours() == ["aq/wip/a/1"]
+    assert lines_of_kind(await jobs.one.collect(), "branch") == [
+        "removed branch aq/job/a: it is merged"
+    ]
+    assert jobs.job_branches() == ["aq/wip/a/1"]
 
 
-async def test_branches_of_unknown_jobs_and_of_others_stay(jobs: JobsOnARemote) -> None:
-    jobs.result("theirs")
+async def test_branches_of_unknown_jobs_and_of_others_stay(jobs: GcHarness) -> None:
+    jobs.deliver("theirs")
     jobs.remote.commit({"x": "y"}, branch="aq/other")
     jobs.remote.commit({"x": "y"}, branch="aq/job/deep/er")
     await jobs.one.mirror()
-    swept = await jobs.one.sweep()
+    swept = await jobs.one.collect()
     assert swept.swept == ()
     assert swept.notes == ("notes: branches of a job that are unknown stay: theirs",)
-    assert len(jobs.ours()) == 4
+    assert len(jobs.job_branches()) == 4
 
 
-async def test_twice_is_the_same_as_once_and_two_machines_agree(jobs: JobsOnARemote) -> None:
-    jobs.fates.say("a", Stage.SHIPPED, head=jobs.result("a"))
-    jobs.fates.say("b", Stage.TESTING, head=jobs.result("b"))
+async def test_twice_is_the_same_as_once_and_two_machines_agree(jobs: GcHarness) -> None:
+    jobs.job_states.set_state("a", Stage.SHIPPED, head=jobs.deliver("a"))
+    jobs.job_states.set_state("b", Stage.TESTING, head=jobs.deliver("b"))
     jobs.merge("a")
     for machine in (jobs.one, jobs.two):
         mirror = await machine.mirror()
         for name in ("aq/job/a", "aq/wip/b/1"):
             await mirror.fetch_branch(name)
-    assert len((await jobs.one.sweep()).changed) == 2
-    assert (await jobs.one.sweep()).swept == ()
-    left = lines(await jobs.two.sweep(), "branch")
+    assert len((await jobs.one.collect()).changed) == 2
+    assert (await jobs.one.collect()).swept == ()
+    left = lines_of_kind(await jobs.two.collect(), "branch")
     assert left in ([], ["removed branch aq/job/a: it is merged"]), "only what its mirror knew"
-    assert (await jobs.two.sweep()).swept == ()
-    assert jobs.ours() == ["aq/job/b", "aq/wip/b/1"]
+    assert (await jobs.two.collect()).swept == ()
+    assert jobs.job_branches() == ["aq/job/b", "aq/wip/b/1"]
 
 
-async def test_a_branch_that_moved_since_it_was_judged_is_kept(jobs: JobsOnARemote) -> None:
-    judged = jobs.result("a")
+async def test_a_branch_that_moved_since_it_was_judged_is_kept(jobs: GcHarness) -> None:
+    judged = jobs.deliver("a")
     mirror = await jobs.one.mirror()
     moved = jobs.remote.commit({"new.txt": "work"}, branch="aq/job/a")
     wip = jobs.remote.commit_of("aq/wip/a/1")
@@ -138,21 +142,21 @@ async def test_a_branch_that_moved_since_it_was_judged_is_kept(jobs: JobsOnARemo
         mirror, {"aq/job/a": judged, "aq/wip/a/1": wip, "aq/wip/gone/1": judged}
     )
     assert stay == {"aq/job/a": f"it is now at {moved[:12]}"}
-    assert jobs.ours() == ["aq/job/a"]
+    assert jobs.job_branches() == ["aq/job/a"]
 
 
 async def test_a_job_that_is_reopened_while_its_branches_are_judged_keeps_them(
-    jobs: JobsOnARemote,
+    jobs: GcHarness,
 ) -> None:
-    jobs.fates.say("a", Stage.FAILED, head=jobs.result("a"), since=LONG_AGO)
+    jobs.job_states.set_state("a", Stage.FAILED, head=jobs.deliver("a"), since=LONG_AGO)
     await jobs.one.mirror()
-    jobs.fates.then = lambda: jobs.fates.say("a", Stage.QUEUED)
-    await jobs.one.sweep()
-    assert jobs.ours() == ["aq/job/a", "aq/wip/a/1"]
+    jobs.job_states.after_lookup = lambda: jobs.job_states.set_state("a", Stage.QUEUED)
+    await jobs.one.collect()
+    assert jobs.job_branches() == ["aq/job/a", "aq/wip/a/1"]
 
 
-async def test_a_dry_run_says_what_would_go_and_touches_nothing(jobs: JobsOnARemote) -> None:
-    jobs.fates.say("a", Stage.SHIPPED, head=jobs.result("a"))
+async def test_a_dry_run_says_what_would_go_and_touches_nothing(jobs: GcHarness) -> None:
+    jobs.job_states.set_state("a", Stage.SHIPPED, head=jobs.deliver("a"))
     mirror = await jobs.one.mirror()
     await mirror.fetch_branch("aq/wip/a/1")
     before = {
@@ -160,27 +164,27 @@ async def test_a_dry_run_says_what_would_go_and_touches_nothing(jobs: JobsOnARem
         for root in (jobs.one.data_dir.root, jobs.remote.path)
         for path in root.rglob("*")
     }
-    told = await jobs.one.sweep(dry_run=True)
+    told = await jobs.one.collect(dry_run=True)
     assert told.summary() == "would have removed 2 branches"
     for path, changed in before.items():
         assert path.lstat().st_mtime_ns == changed, path
-    assert jobs.ours() == ["aq/job/a", "aq/wip/a/1"]
+    assert jobs.job_branches() == ["aq/job/a", "aq/wip/a/1"]
 
 
-async def test_without_a_coordinator_no_branch_is_touched(jobs: JobsOnARemote) -> None:
-    jobs.fates.say("a", Stage.SHIPPED, head=jobs.result("a"))
+async def test_without_a_coordinator_no_branch_is_touched(jobs: GcHarness) -> None:
+    jobs.job_states.set_state("a", Stage.SHIPPED, head=jobs.deliver("a"))
     await jobs.one.mirror()
-    jobs.fates.away = True
-    told = await jobs.one.sweep()
+    jobs.job_states.unavailable = True
+    told = await jobs.one.collect()
     assert told.swept == ()
     assert told.notes == ("branches were skipped, as their jobs are unknown: it is away",)
-    assert jobs.ours() == ["aq/job/a", "aq/wip/a/1"]
+    assert jobs.job_branches() == ["aq/job/a", "aq/wip/a/1"]
 
 
-async def test_a_remote_that_is_away_is_told_and_the_rest_goes_on(jobs: JobsOnARemote) -> None:
-    jobs.fates.say("a", Stage.SHIPPED, head=jobs.result("a"))
+async def test_a_remote_that_is_away_is_told_and_the_rest_goes_on(jobs: GcHarness) -> None:
+    jobs.job_states.set_state("a", Stage.SHIPPED, head=jobs.deliver("a"))
     await jobs.one.mirror()
     jobs.remote.path.rename(jobs.remote.path.with_suffix(".away"))
-    told = await jobs.one.sweep()
+    told = await jobs.one.collect()
     assert told.swept == ()
     assert told.notes[0].startswith("branches of notes were skipped: ")

@@ -14,136 +14,144 @@ from gigafactory.factory.git.worktree import Worktree
 from gigafactory.wiring.git import build_git
 from tests.services.aq import Ran, Shell
 from tests.support.factory.git_repo import write
-from tests.support.factory.local_fleet import YardHere, a_yard
+from tests.support.factory.local_fleet import LocalHarness, a_local_harness
 from tests.support.polling import until
 
 
 @pytest_asyncio.fixture
-async def yard(tmp_path: Path) -> AsyncIterator[YardHere]:
-    async with a_yard(tmp_path) as made:
+async def harness(tmp_path: Path) -> AsyncIterator[LocalHarness]:
+    async with a_local_harness(tmp_path) as made:
         yield made
 
 
-async def gc(yard: YardHere, *flags: str, name: str = "mac-1", url: str | None = None) -> Ran:
+async def gc(
+    harness: LocalHarness, *flags: str, name: str = "mac-1", url: str | None = None
+) -> Ran:
     """Type the command on the machine of a factory."""
-    data_dir = yard.data_dir(name)
-    save_membership(data_dir, FleetMembership(url or yard.server.url, name, await yard.token(name)))
+    data_dir = harness.data_dir(name)
+    save_membership(
+        data_dir, FleetMembership(url or harness.server.url, name, await harness.token(name))
+    )
     data = data_dir.root.parent
-    settings = {"AQ_DATA": str(data), "AQ_FACTORY_REPOS": str(yard.folder)}
-    return await asyncio.to_thread(Shell(yard.folder, settings).aq, "gc", *flags)
+    settings = {"AQ_DATA": str(data), "AQ_FACTORY_REPOS": str(harness.folder)}
+    return await asyncio.to_thread(Shell(harness.folder, settings).aq, "gc", *flags)
 
 
-def ours(yard: YardHere) -> list[str]:
-    return [name for name in yard.remote.branches() if name.startswith("aq/")]
+def ours(harness: LocalHarness) -> list[str]:
+    return [name for name in harness.remote.branches() if name.startswith("aq/")]
 
 
 async def test_after_a_ship_nothing_of_the_job_is_left_and_all_of_others_is(
-    yard: YardHere,
+    harness: LocalHarness,
 ) -> None:
-    async with yard.factory(seats={"command": 2}):
-        done = await yard.submit("echo hello > hello.txt", mergeStyle="squash")
-        waits = await yard.submit("echo other > other.txt")
-        fails = await yard.submit("echo half > half.txt; exit 1")
-        await yard.rests(done)
-        await yard.rests(waits)
-        await yard.rests(fails)
-        await yard.act(done, "ship")
-        await yard.rests(done, at="shipped")
-        runs = await yard.submit("echo x > x; echo under way; sleep 600")
-        await yard.prints(runs, "under way")
-        before = ours(yard)
-        dry = await gc(yard, "--dry-run")
+    async with harness.factory(seats={"command": 2}):
+        done = await harness.submit("echo hello > hello.txt", mergeStyle="squash")
+        waits = await harness.submit("echo other > other.txt")
+        fails = await harness.submit("echo half > half.txt; exit 1")
+        await harness.wait_until_idle(done)
+        await harness.wait_until_idle(waits)
+        await harness.wait_until_idle(fails)
+        await harness.act(done, "ship")
+        await harness.wait_until_idle(done, at="shipped")
+        runs = await harness.submit("echo x > x; echo under way; sleep 600")
+        await harness.wait_for_log(runs, "under way")
+        before = ours(harness)
+        dry = await gc(harness, "--dry-run")
         assert f"would remove branch aq/job/{done}: " in dry.out
-        assert ours(yard) == before
-        told = await gc(yard)
+        assert ours(harness) == before
+        told = await gc(harness)
         assert told.code == 0, told.err
         assert told.out.endswith("removed 2 branches\n")
         left = [name for name in before if done not in name]
-        assert ours(yard) == left
+        assert ours(harness) == left
         assert sorted({name.split("/")[2] for name in left}) == sorted([waits, fails, runs])
-        assert yard.data_dir().worktree(runs).exists()
-        again = await gc(yard)
+        assert harness.data_dir().worktree(runs).exists()
+        again = await gc(harness)
         assert (again.out, again.err) == ("", "nothing to remove\n")
-        assert (await yard.job(runs))["stage"] == "building"
+        assert (await harness.job(runs))["stage"] == "building"
 
 
-async def test_a_failed_job_goes_on_from_its_branch_until_that_is_old(yard: YardHere) -> None:
+async def test_a_failed_job_goes_on_from_its_branch_until_that_is_old(
+    harness: LocalHarness,
+) -> None:
     body = "if [ -e half ]; then echo y > whole; else echo x > half; exit 1; fi"
-    async with yard.factory():
-        job_id = await yard.submit(body)
-        assert (await yard.rests(job_id))["stage"] == "failed"
-        assert "nothing to remove" in (await gc(yard)).err
-        await yard.act(job_id, "requeue")
-        done = await yard.rests(job_id, at="testing")
-        assert yard.remote.text(done["checkpoint"]["commit"], "whole") == "y"
+    async with harness.factory():
+        job_id = await harness.submit(body)
+        assert (await harness.wait_until_idle(job_id))["stage"] == "failed"
+        assert "nothing to remove" in (await gc(harness)).err
+        await harness.act(job_id, "requeue")
+        done = await harness.wait_until_idle(job_id, at="testing")
+        assert harness.remote.text(done["checkpoint"]["commit"], "whole") == "y"
 
 
-async def test_it_happens_by_itself(yard: YardHere) -> None:
-    async with yard.factory(gc_every=0.2):
-        job_id = await yard.submit("echo hello > hello.txt")
-        waits = await yard.submit("echo other > other.txt")
-        await yard.rests(waits)
-        await yard.rests(job_id)
-        await yard.act(job_id, "ship")
-        await yard.rests(job_id, at="shipped")
-        await until(lambda: not [name for name in ours(yard) if job_id in name])
-        assert f"aq/job/{waits}" in ours(yard)
+async def test_it_happens_by_itself(harness: LocalHarness) -> None:
+    async with harness.factory(gc_every=0.2):
+        job_id = await harness.submit("echo hello > hello.txt")
+        waits = await harness.submit("echo other > other.txt")
+        await harness.wait_until_idle(waits)
+        await harness.wait_until_idle(job_id)
+        await harness.act(job_id, "ship")
+        await harness.wait_until_idle(job_id, at="shipped")
+        await until(lambda: not [name for name in ours(harness) if job_id in name])
+        assert f"aq/job/{waits}" in ours(harness)
 
 
-async def test_continuous_gc_does_not_disturb_runs(yard: YardHere) -> None:
-    async with yard.factory(gc_every=0.01, seats={"command": 2}):
-        jobs = [await yard.submit(f"echo {n} > {n}; sleep 0.3") for n in range(3)]
-        jobs += [await yard.submit("touch x; sleep 0.3", repo=None, ship="none")]
+async def test_continuous_gc_does_not_disturb_runs(harness: LocalHarness) -> None:
+    async with harness.factory(gc_every=0.01, seats={"command": 2}):
+        jobs = [await harness.submit(f"echo {n} > {n}; sleep 0.3") for n in range(3)]
+        jobs += [await harness.submit("touch x; sleep 0.3", repo=None, ship="none")]
         for job_id in jobs:
-            done = await yard.rests(job_id)
+            done = await harness.wait_until_idle(job_id)
             assert (done["stage"], done["result"]) == ("testing", "ok"), done["reason"]
 
 
-async def test_without_its_coordinator_it_does_what_is_safe_and_says_so(yard: YardHere) -> None:
-    async with yard.factory() as agent:
-        job_id = await yard.submit("echo hello > hello.txt")
-        await yard.rests(job_id)
-        await yard.act(job_id, "ship")
-        await yard.rests(job_id, at="shipped")
+async def test_without_its_coordinator_it_does_what_is_safe_and_says_so(
+    harness: LocalHarness,
+) -> None:
+    async with harness.factory() as agent:
+        job_id = await harness.submit("echo hello > hello.txt")
+        await harness.wait_until_idle(job_id)
+        await harness.act(job_id, "ship")
+        await harness.wait_until_idle(job_id, at="shipped")
         await until(lambda: not agent.running_jobs)
-    data_dir = yard.data_dir()
+    data_dir = harness.data_dir()
     old = data_dir.log_file("long-ago")
     write(data_dir.logs, {old.name: "x"})
     os.utime(old, (1, 1))
-    told = await gc(yard, url="http://127.0.0.1:1")
+    told = await gc(harness, url="http://127.0.0.1:1")
     assert told.code == 0, told.err
     assert "removed log long-ago.log" in told.out
     assert "branches were skipped, as their jobs are unknown: cannot reach" in told.err
-    assert len(ours(yard)) == 2
-    assert "removed 2 branches" in (await gc(yard)).out
+    assert len(ours(harness)) == 2
+    assert "removed 2 branches" in (await gc(harness)).out
 
 
-async def test_what_a_factory_knows_nothing_of_stays(yard: YardHere) -> None:
-    yard.remote.commit({"x": "y"}, branch="aq/job/of-another-fleet")
-    async with yard.factory() as agent:
-        job_id = await yard.submit("echo hello > hello.txt")
-        await yard.rests(job_id)
+async def test_what_a_factory_knows_nothing_of_stays(harness: LocalHarness) -> None:
+    harness.remote.commit({"x": "y"}, branch="aq/job/of-another-fleet")
+    async with harness.factory() as agent:
+        job_id = await harness.submit("echo hello > hello.txt")
+        await harness.wait_until_idle(job_id)
         await until(lambda: not agent.running_jobs)
-    told = await gc(yard, "--json")
+    told = await gc(harness, "--json")
     answer: Any = told.json()
     assert (answer["swept"], answer["bytes"], answer["dryRun"]) == ([], 0, False)
     assert answer["notes"] == ["remote: branches of a job that are unknown stay: of-another-fleet"]
 
 
 async def test_a_stopped_factory_s_worktree_goes_when_its_work_is_elsewhere(
-    yard: YardHere,
+    harness: LocalHarness,
 ) -> None:
-    async with yard.factory() as agent:
-        job_id = await yard.submit("echo hello > hello.txt")
-        await yard.rests(job_id)
+    async with harness.factory() as agent:
+        job_id = await harness.submit("echo hello > hello.txt")
+        await harness.wait_until_idle(job_id)
         await until(lambda: not agent.running_jobs)
-    git = build_git(FactorySettings(repos=yard.folder), yard.data_dir(), os.environ)
-    mirror = await git.mirrors.open(git.repos.address(str(yard.remote.path)))
+    git = build_git(FactorySettings(repos=harness.folder), harness.data_dir(), os.environ)
+    mirror = await git.mirrors.open(git.repos.address(str(harness.remote.path)))
     for name in ("stale", "unsaved"):
-        left = await Worktree.add(mirror, yard.data_dir().worktree(name), yard.start)
+        left = await Worktree.add(mirror, harness.data_dir().worktree(name), harness.start)
         left.close()
-    write(yard.data_dir().worktree("unsaved"), {"new.txt": "x"})
-    told = await gc(yard)
+    write(harness.data_dir().worktree("unsaved"), {"new.txt": "x"})
+    told = await gc(harness)
     assert "removed worktree stale: its job has no run here" in told.out
     assert "kept worktree unsaved: it has work that is saved nowhere else: new.txt" in told.err
     assert told.out.splitlines()[-1].startswith("removed 1 worktree")

@@ -10,15 +10,15 @@ from gigafactory.factory.core.file_lock import FileLock
 from gigafactory.factory.git import mirror_metadata as mirror_notes
 from gigafactory.factory.git.mirror import Mirror
 from tests.support.factory.git_repo import plain_git, write
-from tests.support.factory.two_machines import NOW, JobsOnARemote, lines
+from tests.support.factory.two_machines import NOW, GcHarness, lines_of_kind
 
 LATER = NOW + timedelta(days=20)
 MUCH_LATER = NOW + timedelta(days=31)
 
 
 @pytest.fixture
-def jobs(tmp_path: Path) -> JobsOnARemote:
-    return JobsOnARemote(tmp_path)
+def jobs(tmp_path: Path) -> GcHarness:
+    return GcHarness(tmp_path)
 
 
 def has(mirror: Mirror, commit: str) -> bool:
@@ -35,17 +35,17 @@ async def unreferenced(mirror: Mirror, base: str) -> str:
     return made.text
 
 
-async def test_what_nothing_refers_to_is_pruned_when_nothing_borrows(jobs: JobsOnARemote) -> None:
+async def test_what_nothing_refers_to_is_pruned_when_nothing_borrows(jobs: GcHarness) -> None:
     mirror = await jobs.one.mirror()
     loose = await unreferenced(mirror, jobs.base)
-    assert (await jobs.one.sweep()).swept == (), "it was made just now"
-    await jobs.one.sweep(at=LATER)
+    assert (await jobs.one.collect()).swept == (), "it was made just now"
+    await jobs.one.collect(at=LATER)
     assert not has(mirror, loose)
     assert has(mirror, jobs.base)
     assert (mirror.folder / "pruned").exists()
 
 
-async def test_nothing_that_a_worktree_needs_is_ever_pruned(jobs: JobsOnARemote) -> None:
+async def test_nothing_that_a_worktree_needs_is_ever_pruned(jobs: GcHarness) -> None:
     """The base was forced away, and no ref of the mirror names what the agent works on."""
     side = jobs.remote.commit({"side.txt": "x\n"}, branch="side")
     busy = await jobs.one.worktree("a", side)
@@ -54,7 +54,7 @@ async def test_nothing_that_a_worktree_needs_is_ever_pruned(jobs: JobsOnARemote)
     await busy.mirror.fetch()
     await unreferenced(busy.mirror, jobs.base)
     jobs.one.live.add("a")
-    await jobs.one.sweep(at=LATER)
+    await jobs.one.collect(at=LATER)
     assert has(busy.mirror, loose)
     assert plain_git(busy.path, "fsck", "--connectivity-only", check=True) is not None
     assert plain_git(busy.path, "log", "--format=%H", "-1") == side
@@ -64,26 +64,26 @@ async def test_nothing_that_a_worktree_needs_is_ever_pruned(jobs: JobsOnARemote)
     assert (await busy.snapshot(side)).commit is not None
 
 
-async def test_nothing_is_pruned_while_a_run_may_be_about_to_begin(jobs: JobsOnARemote) -> None:
+async def test_nothing_is_pruned_while_a_run_may_be_about_to_begin(jobs: GcHarness) -> None:
     mirror = await jobs.one.mirror()
     loose = await unreferenced(mirror, jobs.base)
-    jobs.one.note("a", str(jobs.remote.path))
-    await jobs.one.sweep(at=LATER)
+    jobs.one.register_run("a", str(jobs.remote.path))
+    await jobs.one.collect(at=LATER)
     assert has(mirror, loose)
 
 
-async def test_nothing_is_pruned_during_a_fetch(jobs: JobsOnARemote) -> None:
+async def test_nothing_is_pruned_during_a_fetch(jobs: GcHarness) -> None:
     mirror = await jobs.one.mirror()
     loose = await unreferenced(mirror, jobs.base)
     lock = FileLock.try_acquire(mirror.lock)
     assert lock is not None
     with lock:
-        await jobs.one.sweep(at=LATER)
+        await jobs.one.collect(at=LATER)
     assert has(mirror, loose)
 
 
 async def test_a_scattered_mirror_is_packed_under_a_worktree_and_loses_nothing(
-    jobs: JobsOnARemote,
+    jobs: GcHarness,
 ) -> None:
     busy = await jobs.one.worktree("a", jobs.base)
     jobs.one.live.add("a")
@@ -94,57 +94,57 @@ async def test_a_scattered_mirror_is_packed_under_a_worktree_and_loses_nothing(
         made = await mirror.run("hash-object", "-w", "--stdin", stdin=blob)
         pack = str(mirror.folder / "objects/pack/pack")
         await mirror.run("pack-objects", "-q", pack, stdin=made.stdout)
-    told = await jobs.one.sweep()
+    told = await jobs.one.collect()
     assert [(each.did, each.kind) for each in told.swept] == [("packed", "mirror")]
     assert len(list(mirror.folder.glob("objects/pack/*.pack"))) < 5
     assert has(mirror, loose)
     assert plain_git(busy.path, "status", "--porcelain") == ""
-    assert (await jobs.one.sweep()).swept == ()
+    assert (await jobs.one.collect()).swept == ()
 
 
 async def test_an_unused_mirror_is_removed_and_can_be_created_again(
-    jobs: JobsOnARemote,
+    jobs: GcHarness,
 ) -> None:
     mirror = await jobs.one.mirror()
-    assert (await jobs.one.sweep(at=LATER)).changed == ()
-    told = await jobs.one.sweep(at=MUCH_LATER)
-    assert lines(told, "mirror") == [
+    assert (await jobs.one.collect(at=LATER)).changed == ()
+    told = await jobs.one.collect(at=MUCH_LATER)
+    assert lines_of_kind(told, "mirror") == [
         f"removed mirror {mirror.folder.name}: not used for 30 days; it can be fetched again"
     ]
     assert list(jobs.one.data_dir.mirrors.glob("*.git")) == []
-    assert (await jobs.one.sweep(at=MUCH_LATER)).swept == ()
+    assert (await jobs.one.collect(at=MUCH_LATER)).swept == ()
     # Another run had opened it at the same moment and continues with a fetch.
     await mirror.fetch()
     assert await mirror.resolve("main") == jobs.base
     assert await (await jobs.one.mirror()).resolve("main") == jobs.base
 
 
-async def test_a_mirror_with_a_worktree_or_a_run_is_never_removed(jobs: JobsOnARemote) -> None:
+async def test_a_mirror_with_a_worktree_or_a_run_is_never_removed(jobs: GcHarness) -> None:
     left = await jobs.one.worktree("a", jobs.base)
     write(left.path, {"new.txt": "unsaved"})
     left.close()
-    await jobs.one.sweep(at=MUCH_LATER)
+    await jobs.one.collect(at=MUCH_LATER)
     assert left.mirror.folder.exists()
     mirror = await jobs.two.mirror()
-    jobs.two.note("b", str(jobs.remote.path))
-    await jobs.two.sweep(at=MUCH_LATER)
+    jobs.two.register_run("b", str(jobs.remote.path))
+    await jobs.two.collect(at=MUCH_LATER)
     assert mirror.folder.exists()
 
 
-async def test_a_mirror_that_is_opened_again_is_in_use(jobs: JobsOnARemote) -> None:
+async def test_a_mirror_that_is_opened_again_is_in_use(jobs: GcHarness) -> None:
     mirror = await jobs.one.mirror()
     note = mirror_notes.metadata_file(mirror.folder)
     old = (NOW - timedelta(days=60)).timestamp()
     os.utime(note, (old, old))
-    told = await jobs.one.sweep(dry_run=True)
+    told = await jobs.one.collect(dry_run=True)
     assert [each.did for each in told.swept] == ["removed"]
     assert mirror.folder.exists()
     await jobs.one.mirror()
-    assert (await jobs.one.sweep()).swept == ()
+    assert (await jobs.one.collect()).swept == ()
 
 
-async def test_a_round_that_was_cut_short_is_finished(jobs: JobsOnARemote) -> None:
+async def test_a_round_that_was_cut_short_is_finished(jobs: GcHarness) -> None:
     mirror = await jobs.one.mirror()
     mirror.folder.rename(mirror.folder.with_suffix(".old"))
-    await jobs.one.sweep()
+    await jobs.one.collect()
     assert list(jobs.one.data_dir.mirrors.glob("*.old")) == []

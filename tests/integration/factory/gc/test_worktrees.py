@@ -11,70 +11,70 @@ from gigafactory.factory.git.workspace import PlainFolder, folder_lock
 from gigafactory.factory.git.worktree import WorktreeBusy
 from tests.support.factory import unprivileged_gc as closed_folders
 from tests.support.factory.git_repo import plain_git, write
-from tests.support.factory.two_machines import JobsOnARemote, lines
+from tests.support.factory.two_machines import GcHarness, lines_of_kind
 
 
 @pytest.fixture
-def jobs(tmp_path: Path) -> JobsOnARemote:
-    return JobsOnARemote(tmp_path)
+def jobs(tmp_path: Path) -> GcHarness:
+    return GcHarness(tmp_path)
 
 
-async def test_a_worktree_without_changes_goes_with_all_that_was_its(jobs: JobsOnARemote) -> None:
+async def test_a_worktree_without_changes_goes_with_all_that_was_its(jobs: GcHarness) -> None:
     left = await jobs.one.worktree("a", jobs.base)
     left.close()
-    swept = await jobs.one.sweep()
-    assert lines(swept, "worktree") == ["removed worktree a: its job has no run here"]
+    swept = await jobs.one.collect()
+    assert lines_of_kind(swept, "worktree") == ["removed worktree a: its job has no run here"]
     assert swept.bytes > 0
     assert list(jobs.one.data_dir.worktrees.iterdir()) == []
     assert list(left.mirror.worktrees.iterdir()) == []
-    assert (await jobs.one.sweep()).swept == ()
+    assert (await jobs.one.collect()).swept == ()
 
 
-async def test_a_worktree_in_use_is_not_touched(jobs: JobsOnARemote) -> None:
+async def test_a_worktree_in_use_is_not_touched(jobs: GcHarness) -> None:
     busy = await jobs.one.worktree("a", jobs.base)
-    told = lines(await jobs.one.sweep(), "worktree")
+    told = lines_of_kind(await jobs.one.collect(), "worktree")
     assert "kept worktree a: it cannot be removed: " in told[0]
     jobs.one.live.add("a")
     busy.close()
-    assert (await jobs.one.sweep()).swept == ()
+    assert (await jobs.one.collect()).swept == ()
     assert plain_git(busy.path, "status", "--porcelain") == ""
 
 
-async def test_unsaved_work_stays_and_is_named(jobs: JobsOnARemote) -> None:
+async def test_unsaved_work_stays_and_is_named(jobs: GcHarness) -> None:
     left = await jobs.one.worktree("a", jobs.base)
     write(left.path, {"new.txt": "of hours", "README.md": "Changed.\n"})
     left.close()
-    told = await jobs.one.sweep()
-    assert lines(told, "worktree") == [
+    told = await jobs.one.collect()
+    assert lines_of_kind(told, "worktree") == [
         "kept worktree a: it has work that is saved nowhere else: README.md, new.txt"
     ]
     assert (left.path / "new.txt").read_text() == "of hours"
 
 
-async def test_what_is_committed_by_the_agent_alone_is_unsaved_too(jobs: JobsOnARemote) -> None:
+async def test_what_is_committed_by_the_agent_alone_is_unsaved_too(jobs: GcHarness) -> None:
     left = await jobs.one.worktree("a", jobs.base)
     write(left.path, {"new.txt": "of hours"})
     plain_git(left.path, "add", "-A")
     plain_git(left.path, "commit", "-q", "-m", "mine")
     left.close()
-    assert "new.txt" in lines(await jobs.one.sweep(), "worktree")[0]
+    assert "new.txt" in lines_of_kind(await jobs.one.collect(), "worktree")[0]
     assert left.path.exists()
 
 
-async def test_work_that_is_on_a_branch_of_the_job_is_saved(jobs: JobsOnARemote) -> None:
+async def test_work_that_is_on_a_branch_of_the_job_is_saved(jobs: GcHarness) -> None:
     left = await jobs.one.worktree("a", jobs.base)
     write(left.path, {"new.txt": "of hours", "ignored.log": "x", ".gitignore": "*.log\n"})
     taken = await left.snapshot(left.commit)
     assert taken.commit is not None
     await push(left.mirror, taken.commit, "aq/wip/a/3", expect=None)
     left.close()
-    told = await jobs.one.sweep()
-    assert lines(told, "worktree") == ["removed worktree a: its job has no run here"]
+    told = await jobs.one.collect()
+    assert lines_of_kind(told, "worktree") == ["removed worktree a: its job has no run here"]
     assert not left.path.exists()
-    assert jobs.ours() == ["aq/wip/a/3"]
+    assert jobs.job_branches() == ["aq/wip/a/3"]
 
 
-async def test_work_that_was_saved_before_the_last_changes_stays(jobs: JobsOnARemote) -> None:
+async def test_work_that_was_saved_before_the_last_changes_stays(jobs: GcHarness) -> None:
     left = await jobs.one.worktree("a", jobs.base)
     write(left.path, {"new.txt": "half"})
     taken = await left.snapshot(left.commit)
@@ -82,33 +82,33 @@ async def test_work_that_was_saved_before_the_last_changes_stays(jobs: JobsOnARe
     await push(left.mirror, taken.commit, "aq/wip/a/3", expect=None)
     write(left.path, {"new.txt": "whole"})
     left.close()
-    assert lines(await jobs.one.sweep(), "worktree")[0].startswith("kept worktree a")
+    assert lines_of_kind(await jobs.one.collect(), "worktree")[0].startswith("kept worktree a")
 
 
 async def test_work_stays_when_the_remote_cannot_say_whether_it_is_saved(
-    jobs: JobsOnARemote,
+    jobs: GcHarness,
 ) -> None:
     left = await jobs.one.worktree("a", jobs.base)
     write(left.path, {"new.txt": "of hours"})
     left.close()
     jobs.remote.path.rename(jobs.remote.path.with_suffix(".away"))
-    told = lines(await jobs.one.sweep(), "worktree")
+    told = lines_of_kind(await jobs.one.collect(), "worktree")
     assert told[0].startswith("kept worktree a: it cannot be removed: ")
     assert "there is no repo that this factory can see" in told[0]
     assert left.path.exists()
 
 
-async def test_what_no_snapshot_takes_is_unsaved(jobs: JobsOnARemote) -> None:
+async def test_what_no_snapshot_takes_is_unsaved(jobs: GcHarness) -> None:
     left = await jobs.one.worktree("a", jobs.base)
     nested = left.path / "other"
     nested.mkdir()
     plain_git(nested, "init", "-q")
     write(nested, {"mine.txt": "x"})
     left.close()
-    assert "other/ (nested repo)" in lines(await jobs.one.sweep(), "worktree")[0]
+    assert "other/ (nested repo)" in lines_of_kind(await jobs.one.collect(), "worktree")[0]
 
 
-async def test_a_dry_run_judges_and_writes_nothing(jobs: JobsOnARemote) -> None:
+async def test_a_dry_run_judges_and_writes_nothing(jobs: GcHarness) -> None:
     clean = await jobs.one.worktree("clean", jobs.base)
     dirty = await jobs.one.worktree("dirty", jobs.base)
     write(dirty.path, {"new.txt": "of hours"})
@@ -116,7 +116,7 @@ async def test_a_dry_run_judges_and_writes_nothing(jobs: JobsOnARemote) -> None:
         each.close()
     root = jobs.one.data_dir.root
     before = {path: path.lstat().st_mtime_ns for path in root.rglob("*")}
-    told = await jobs.one.sweep(dry_run=True)
+    told = await jobs.one.collect(dry_run=True)
     assert [(each.name, each.did) for each in told.swept] == [
         ("clean", "removed"),
         ("dirty", "kept"),
@@ -124,17 +124,17 @@ async def test_a_dry_run_judges_and_writes_nothing(jobs: JobsOnARemote) -> None:
     assert {path: path.lstat().st_mtime_ns for path in root.rglob("*")} == before
 
 
-async def test_a_worktree_whose_record_is_lost_is_kept_with_its_files(jobs: JobsOnARemote) -> None:
+async def test_a_worktree_whose_record_is_lost_is_kept_with_its_files(jobs: GcHarness) -> None:
     left = await jobs.one.worktree("a", jobs.base)
     left.close()
     (left.git_dir.parent / "record.json").write_text("{")
-    told = lines(await jobs.one.sweep(), "worktree")
+    told = lines_of_kind(await jobs.one.collect(), "worktree")
     assert told[0] == ("kept worktree a: it has work that is saved nowhere else: .git, README.md")
     assert (left.path / "README.md").exists()
 
 
 async def test_a_worktree_whose_index_is_broken_is_judged_by_its_files(
-    jobs: JobsOnARemote,
+    jobs: GcHarness,
 ) -> None:
     clean = await jobs.one.worktree("clean", jobs.base)
     dirty = await jobs.one.worktree("dirty", jobs.base)
@@ -142,20 +142,20 @@ async def test_a_worktree_whose_index_is_broken_is_judged_by_its_files(
         each.index.write_bytes(b"no index")
         each.close()
     write(dirty.path, {"new.txt": "of hours"})
-    told = await jobs.one.sweep()
+    told = await jobs.one.collect()
     assert [(each.name, each.did) for each in told.swept] == [
         ("clean", "removed"),
         ("dirty", "kept"),
     ]
 
 
-async def test_files_that_were_removed_by_others_are_forgotten(jobs: JobsOnARemote) -> None:
+async def test_files_that_were_removed_by_others_are_forgotten(jobs: GcHarness) -> None:
     left = await jobs.one.worktree("a", jobs.base)
     left.close()
-    left.path.rename(jobs.world.folder / "elsewhere")
-    told = await jobs.one.sweep()
-    assert lines(told, "worktree") == ["removed worktree a: its files were already gone"]
-    assert (await jobs.one.sweep()).swept == ()
+    left.path.rename(jobs.git_harness.folder / "elsewhere")
+    told = await jobs.one.collect()
+    assert lines_of_kind(told, "worktree") == ["removed worktree a: its files were already gone"]
+    assert (await jobs.one.collect()).swept == ()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")
@@ -167,13 +167,13 @@ def test_folders_that_are_closed_to_a_factory_that_is_not_root(tmp_path: Path) -
     assert not told["tree"], "what was made read-only is no hindrance"
 
 
-async def test_a_plain_folder_is_removed_when_it_is_empty_and_unused(jobs: JobsOnARemote) -> None:
+async def test_a_plain_folder_is_removed_when_it_is_empty_and_unused(jobs: GcHarness) -> None:
     held = PlainFolder(jobs.one.data_dir.worktree("held"))
     PlainFolder(jobs.one.data_dir.worktree("empty")).close()
     full = PlainFolder(jobs.one.data_dir.worktree("full"))
     write(full.path, {"notes.txt": "mine"})
     full.close()
-    told = {each.name: each.did for each in (await jobs.one.sweep()).swept}
+    told = {each.name: each.did for each in (await jobs.one.collect()).swept}
     assert told == {"held": "kept", "empty": "removed", "full": "kept"}
     assert (full.path / "notes.txt").exists()
     await held.remove()

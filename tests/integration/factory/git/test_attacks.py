@@ -12,7 +12,7 @@ from gigafactory.factory.git.push import push, remote_commit
 from gigafactory.factory.git.remote_url import RemoteAddress
 from gigafactory.factory.git.safe_copy import SkipReason, copy_paths
 from gigafactory.factory.git.worktree import Worktree
-from tests.support.factory.git_repo import World, blob, plain_git, planted, tree, write
+from tests.support.factory.git_repo import GitHarness, blob, plain_git, planted_program, tree, write
 
 SECRET = "the host's secret\n"
 
@@ -32,8 +32,8 @@ async def all_that_the_factory_does(worktree: Worktree, name: str) -> str:
 
 
 async def test_hooks_do_not_run(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree()
-    program, trace = planted(tmp_path, "hook")
+    worktree = await GitHarness(tmp_path).worktree()
+    program, trace = planted_program(tmp_path, "hook")
     hooks = (
         "post-checkout",
         "pre-push",
@@ -56,8 +56,8 @@ async def test_hooks_do_not_run(tmp_path: Path) -> None:
 
 
 async def test_a_file_system_monitor_does_not_run(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree()
-    program, trace = planted(tmp_path, "monitor")
+    worktree = await GitHarness(tmp_path).worktree()
+    program, trace = planted_program(tmp_path, "monitor")
     for repo in (worktree.path, worktree.mirror.folder):
         plain_git(repo, "config", "core.fsmonitor", str(program))
     plain_git(worktree.path, "status", check=False)
@@ -68,9 +68,9 @@ async def test_a_file_system_monitor_does_not_run(tmp_path: Path) -> None:
 
 
 async def test_filters_do_not_run(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     worktree = await world.worktree({"a.txt": "1\n", ".gitattributes": "* filter=evil diff=evil\n"})
-    program, trace = planted(tmp_path, "filter")
+    program, trace = planted_program(tmp_path, "filter")
     for repo in (worktree.path, worktree.mirror.folder):
         for key in ("filter.evil.clean", "filter.evil.smudge", "filter.evil.process"):
             plain_git(repo, "config", key, str(program))
@@ -86,8 +86,8 @@ async def test_filters_do_not_run(tmp_path: Path) -> None:
 
 
 async def test_settings_that_are_included_from_the_worktree_are_not_read(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree()
-    program, trace = planted(tmp_path, "included")
+    worktree = await GitHarness(tmp_path).worktree()
+    program, trace = planted_program(tmp_path, "included")
     elsewhere = tmp_path / "server" / "stolen.git"
     plain_git(tmp_path, "init", "-q", "--bare", str(elsewhere))
     evil = (
@@ -111,8 +111,8 @@ async def test_settings_that_are_included_from_the_worktree_are_not_read(tmp_pat
 
 
 async def test_a_git_folder_planted_instead_of_the_link_is_not_read(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree()
-    program, trace = planted(tmp_path, "planted")
+    worktree = await GitHarness(tmp_path).worktree()
+    program, trace = planted_program(tmp_path, "planted")
     (worktree.path / ".git").unlink()
     plain_git(worktree.path, "init", "-q")
     plain_git(worktree.path, "config", "core.fsmonitor", str(program))
@@ -135,10 +135,10 @@ async def test_addresses_that_run_commands_are_refused_even_unchecked(
 
 
 async def test_refs_that_are_options_are_no_refs(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     commit = world.remote.commit({"a.txt": "1\n"})
     mirror = await world.mirror()
-    program, trace = planted(tmp_path, "option")
+    program, trace = planted_program(tmp_path, "option")
     for name in (f"--upload-pack={program}", f"--receive-pack={program}", f"--exec={program}"):
         with pytest.raises(GitNotFound, match="is not a ref"):
             await mirror.fetch_branch(name)
@@ -150,7 +150,7 @@ async def test_refs_that_are_options_are_no_refs(tmp_path: Path) -> None:
 
 
 async def test_a_link_to_a_file_of_the_host_is_committed_as_a_link(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree()
+    worktree = await GitHarness(tmp_path).worktree()
     write(tmp_path, {"secret": SECRET})
     (worktree.path / "link").symlink_to(tmp_path / "secret")
     (worktree.path / "a.txt").unlink()
@@ -166,7 +166,7 @@ async def test_a_link_to_a_file_of_the_host_is_committed_as_a_link(tmp_path: Pat
 
 
 async def test_a_folder_of_the_host_is_not_read_through_a_link(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree()
+    worktree = await GitHarness(tmp_path).worktree()
     write(tmp_path, {"host/b.txt": SECRET, "host/c.txt": SECRET})
     write(worktree.path, {"src/b.txt": None})
     (worktree.path / "src").rmdir()
@@ -204,8 +204,8 @@ def _trap(folder: Path, program: Path) -> None:
 
 
 async def test_a_nested_repo_is_left_out_and_runs_nothing(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree()
-    program, trace = planted(tmp_path, "nested")
+    worktree = await GitHarness(tmp_path).worktree()
+    program, trace = planted_program(tmp_path, "nested")
     _trap(worktree.path / "nested", program)
     write(tmp_path, {"host/secret": SECRET})
     _trap(tmp_path / "host", program)
@@ -220,7 +220,7 @@ async def test_a_nested_repo_is_left_out_and_runs_nothing(tmp_path: Path) -> Non
     ]
 
 
-async def _with_submodule(world: World, tmp_path: Path) -> tuple[Mirror, str, str]:
+async def _with_submodule(world: GitHarness, tmp_path: Path) -> tuple[Mirror, str, str]:
     """Return a commit with an empty submodule at `sub`."""
     inner = tmp_path / "inner"
     inner.mkdir()
@@ -239,11 +239,11 @@ async def _with_submodule(world: World, tmp_path: Path) -> tuple[Mirror, str, st
 async def test_a_submodule_keeps_its_commit_whatever_is_in_it_and_runs_nothing(
     tmp_path: Path,
 ) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     mirror, commit, _ = await _with_submodule(world, tmp_path)
     worktree = await Worktree.add(mirror, tmp_path / "job", commit)
     assert (await worktree.snapshot(commit)).commit is None
-    program, trace = planted(tmp_path, "submodule")
+    program, trace = planted_program(tmp_path, "submodule")
     _trap(worktree.path / "sub", program)
     write(worktree.path, {"sub/inside.txt": "changed\n", "a.txt": "2\n"})
     plain_git(worktree.path, "status", check=False)
@@ -258,7 +258,7 @@ async def test_a_submodule_keeps_its_commit_whatever_is_in_it_and_runs_nothing(
 
 
 async def test_a_submodule_that_the_agent_removed_is_removed(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     mirror, commit, _ = await _with_submodule(world, tmp_path)
     worktree = await Worktree.add(mirror, tmp_path / "job", commit)
     (worktree.path / "sub").rmdir()
@@ -268,7 +268,7 @@ async def test_a_submodule_that_the_agent_removed_is_removed(tmp_path: Path) -> 
 
 
 async def test_replaced_objects_are_not_believed(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree()
+    worktree = await GitHarness(tmp_path).worktree()
     mirror = worktree.mirror
     write(worktree.path, {"a.txt": "2\n"})
     plain_git(worktree.path, "commit", "-q", "-a", "-m", "mine")

@@ -12,7 +12,7 @@ from gigafactory.factory.git.errors import AtomicPushUnsupported, PushDenied, Re
 from gigafactory.factory.git.push import RefUpdate, push, push_atomically
 from gigafactory.factory.git.workspace import RepoWorkspace
 from gigafactory.factory.git.worktree import Worktree
-from tests.support.factory.git_repo import World, plain_git, write
+from tests.support.factory.git_repo import GitHarness, plain_git, write
 
 EARLIER, RESULT = "aq/wip/job-1/1", "aq/job/job-1"
 
@@ -37,7 +37,7 @@ def workplace(worktree: Worktree, epoch: int = 1) -> RepoWorkspace:
     )
 
 
-async def delivering(world: World) -> tuple[RepoWorkspace, str]:
+async def delivering(world: GitHarness) -> tuple[RepoWorkspace, str]:
     """A run that has saved its work, and has nothing left to do but to push its result."""
     place = workplace(await world.worktree())
     write(place.path, {"hello.txt": "hello\n"})
@@ -48,7 +48,7 @@ async def delivering(world: World) -> tuple[RepoWorkspace, str]:
 
 
 async def test_a_result_and_its_work_in_progress_move_together(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     place, commit = await delivering(world)
     await place.publish(commit, before=None)
     assert world.remote.commit_of(RESULT) == commit
@@ -61,7 +61,7 @@ async def test_a_result_and_its_work_in_progress_move_together(tmp_path: Path) -
 async def test_a_result_that_comes_after_its_successor_has_begun_changes_nothing(
     tmp_path: Path,
 ) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     place, commit = await delivering(world)
     saved = world.remote.commit_of(EARLIER)
     for _ in range(2):
@@ -77,7 +77,7 @@ async def test_a_result_that_comes_after_its_successor_has_begun_changes_nothing
 
 
 async def test_only_earlier_runs_of_the_same_job_are_sealed(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     worktree = await world.worktree()
     others = ("aq/wip/job-1/2", "aq/wip/job-1/3", "aq/wip/job-1/x", "aq/wip/job-2/1")
     for branch in others:
@@ -87,15 +87,17 @@ async def test_only_earlier_runs_of_the_same_job_are_sealed(tmp_path: Path) -> N
 
 
 async def test_a_run_on_another_machine_seals_what_it_has_never_seen(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     place, commit = await delivering(world)
-    await seal_earlier_branches(await World(tmp_path, machine="another").mirror(), assignment(2))
+    await seal_earlier_branches(
+        await GitHarness(tmp_path, machine="another").mirror(), assignment(2)
+    )
     with pytest.raises(RefMoved):
         await place.publish(commit, before=None)
 
 
 async def test_of_several_branches_all_move_or_none(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     place, commit = await delivering(world)
     mirror = place.mirror
     await push(mirror, place.base, "aq/wip/j/1", expect=None)
@@ -108,7 +110,7 @@ async def test_of_several_branches_all_move_or_none(tmp_path: Path) -> None:
 
 
 async def test_a_remote_that_moves_refs_one_by_one_gets_the_result_alone(tmp_path: Path) -> None:
-    world = World(tmp_path, served=True)
+    world = GitHarness(tmp_path, served=True)
     place, commit = await delivering(world)
     plain_git(world.remote.path, "config", "receive.advertiseAtomic", "false")
     saved = world.remote.commit_of(EARLIER)

@@ -14,13 +14,13 @@ from gigafactory.factory.git.mirror import Mirrors
 from gigafactory.factory.git.push import push
 from gigafactory.factory.git.remote_url import AllowedRemotes, parse_address
 from gigafactory.factory.git.worktree import Worktree
-from tests.support.factory.git_repo import World, plain_git, write
+from tests.support.factory.git_repo import GitHarness, plain_git, write
 
 
 async def test_a_checkout_of_a_person_follows_and_is_left_alone_when_it_was_changed(
     tmp_path: Path,
 ) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     world.remote.commit({"README.md": "Notes.\n"})
     theirs = tmp_path / "theirs"
     plain_git(tmp_path, "clone", "-q", str(world.remote.path), str(theirs))
@@ -42,7 +42,7 @@ async def test_a_checkout_of_a_person_follows_and_is_left_alone_when_it_was_chan
 
 
 async def test_several_who_ship_into_one_checkout_wait_for_each_other(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     world.remote.commit({"README.md": "Notes.\n"})
     theirs = tmp_path / "theirs"
     plain_git(tmp_path, "clone", "-q", str(world.remote.path), str(theirs))

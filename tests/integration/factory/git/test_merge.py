@@ -11,12 +11,12 @@ from gigafactory.factory.git.errors import PushDenied, RefMoved
 from gigafactory.factory.git.merge import MergeConflict, Merged, merge
 from gigafactory.factory.git.mirror import Mirror
 from gigafactory.factory.git.worktree import Worktree
-from tests.support.factory.git_repo import Content, World, plain_git, write
+from tests.support.factory.git_repo import Content, GitHarness, plain_git, write
 
 STYLES: tuple[MergeStyle, ...] = ("merge", "squash")
 
 
-async def a_result(world: World, job: str, files: dict[str, Content]) -> tuple[Mirror, str]:
+async def a_result(world: GitHarness, job: str, files: dict[str, Content]) -> tuple[Mirror, str]:
     """The result of a job that changed these files of what main is now."""
     mirror = await world.mirror()
     base = await mirror.resolve("main")
@@ -30,12 +30,12 @@ async def a_result(world: World, job: str, files: dict[str, Content]) -> tuple[M
     return mirror, await make_commit(mirror, tree, [base], f"Result of {job}", trailers)
 
 
-def parents(world: World, commit: str) -> list[str]:
+def parents(world: GitHarness, commit: str) -> list[str]:
     return plain_git(world.remote.path, "log", "-1", "--format=%P", commit).split()
 
 
 async def test_a_merge_keeps_both_histories(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "1\n"})
     mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
     moved = world.remote.commit({"c.txt": "3\n"})
@@ -48,7 +48,7 @@ async def test_a_merge_keeps_both_histories(tmp_path: Path) -> None:
 
 
 async def test_a_squash_is_one_commit_that_says_which_run_it_is_from(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "1\n"})
     mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
     moved = world.remote.commit({"c.txt": "3\n"})
@@ -60,7 +60,7 @@ async def test_a_squash_is_one_commit_that_says_which_run_it_is_from(tmp_path: P
 
 
 async def test_ff_moves_the_base_to_the_commit_itself_or_not_at_all(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "1\n"})
     mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
     _, late = await a_result(world, "late", {"c.txt": "3\n"})
@@ -76,7 +76,7 @@ async def test_ff_moves_the_base_to_the_commit_itself_or_not_at_all(tmp_path: Pa
 async def test_a_conflict_names_the_files_and_changes_nothing(
     tmp_path: Path, style: MergeStyle
 ) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "1\n", "gone.txt": "1\n", "ok.txt": "1\n"})
     ours: dict[str, Content] = {"a.txt": "2\n", "gone.txt": "2\n", "ok.txt": "2\n"}
     mirror, commit = await a_result(world, "job", ours)
@@ -90,7 +90,7 @@ async def test_a_conflict_names_the_files_and_changes_nothing(
 
 @pytest.mark.parametrize("style", STYLES)
 async def test_asked_again_it_looks_and_pushes_nothing(tmp_path: Path, style: MergeStyle) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "1\n"})
     mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
     first = await merge(mirror, "main", commit, style, "x")
@@ -98,7 +98,7 @@ async def test_asked_again_it_looks_and_pushes_nothing(tmp_path: Path, style: Me
     assert not first.before
     # Others went on meanwhile, and even took the work back.
     moved = world.remote.commit({"b.txt": None, "c.txt": "3\n"})
-    other = await World(tmp_path, machine="successor").mirror()
+    other = await GitHarness(tmp_path, machine="successor").mirror()
     plain_git(other.folder, "fetch", "-q", str(mirror.folder), commit)
     again = await merge(other, "main", commit, style, "x")
     assert again == Merged(first.commit, before=True)
@@ -106,7 +106,7 @@ async def test_asked_again_it_looks_and_pushes_nothing(tmp_path: Path, style: Me
 
 
 async def test_a_message_that_names_another_run_does_not_count_as_shipped(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "1\n"})
     mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
     _, other = await a_result(world, "other", {"c.txt": "3\n"})
@@ -121,7 +121,7 @@ async def test_a_message_that_names_another_run_does_not_count_as_shipped(tmp_pa
 async def test_what_the_base_has_already_is_not_squashed_into_an_empty_commit(
     tmp_path: Path,
 ) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "1\n"})
     mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
     same = world.remote.commit({"b.txt": "2\n"})
@@ -129,7 +129,7 @@ async def test_what_the_base_has_already_is_not_squashed_into_an_empty_commit(
 
 
 async def test_all_who_ship_at_once_come_in(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "1\n"})
     results = [await a_result(world, f"job-{n}", {f"{n}.txt": "x\n"}) for n in range(4)]
     merged = await asyncio.gather(
@@ -141,7 +141,7 @@ async def test_all_who_ship_at_once_come_in(tmp_path: Path) -> None:
 
 
 async def test_the_same_work_shipped_by_two_at_once_comes_in_once(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "1\n"})
     mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
     merged = await asyncio.gather(
@@ -152,7 +152,7 @@ async def test_the_same_work_shipped_by_two_at_once_comes_in_once(tmp_path: Path
 
 
 async def test_a_base_that_always_moves_ends_in_a_refusal(tmp_path: Path) -> None:
-    world = World(tmp_path, served=True)
+    world = GitHarness(tmp_path, served=True)
     world.remote.commit({"a.txt": "1\n"})
     mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
     # The push finds that another one came first.
@@ -170,7 +170,7 @@ async def test_a_base_that_always_moves_ends_in_a_refusal(tmp_path: Path) -> Non
 
 
 async def test_a_protected_base_is_told_as_such(tmp_path: Path) -> None:
-    world = World(tmp_path, served=True)
+    world = GitHarness(tmp_path, served=True)
     before = world.remote.commit({"a.txt": "1\n"})
     mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
     hook = world.remote.path / "hooks" / "update"

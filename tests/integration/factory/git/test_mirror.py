@@ -16,11 +16,11 @@ from gigafactory.factory.git.errors import (
 from gigafactory.factory.git.git import Git
 from gigafactory.factory.git.mirror import Mirrors
 from gigafactory.factory.git.remote_url import AllowedRemotes, parse_address
-from tests.support.factory.git_repo import World, plain_git
+from tests.support.factory.git_repo import GitHarness, plain_git
 
 
 async def test_a_mirror_is_made_on_first_use_and_fetched_on_the_next(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     first = world.remote.commit({"a.txt": "one"})
     mirror = await world.mirror()
     assert await mirror.resolve("main") == first
@@ -33,7 +33,7 @@ async def test_a_mirror_is_made_on_first_use_and_fetched_on_the_next(tmp_path: P
 async def test_opening_a_mirror_without_a_fetch_does_not_contact_the_remote(
     tmp_path: Path,
 ) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     commit = world.remote.commit({"a.txt": "one"})
     await world.mirror()
     world.remote.path.rename(tmp_path / "away")
@@ -42,7 +42,7 @@ async def test_opening_a_mirror_without_a_fetch_does_not_contact_the_remote(
 
 
 async def test_tags_branches_and_commits_are_resolved(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     commit = world.remote.commit({"a.txt": "one"}, branch="release/2.1")
     world.remote.commit({"a.txt": "two"})
     plain_git(world.remote.path, "-c", "user.name=p", "-c", "user.email=p@example.com",
@@ -53,7 +53,7 @@ async def test_tags_branches_and_commits_are_resolved(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["nothing", "0" * 40, "--upload-pack=x", "a..b", "HEAD^", "-x"])
 async def test_what_is_no_ref_is_missing_and_never_an_option(tmp_path: Path, name: str) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "one"})
     mirror = await world.mirror()
     with pytest.raises(GitNotFound):
@@ -64,7 +64,7 @@ async def test_what_is_no_ref_is_missing_and_never_an_option(tmp_path: Path, nam
 
 
 async def test_a_branch_that_is_gone_at_the_remote_is_gone_here(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "one"})
     world.remote.commit({"b.txt": "two"}, branch="old")
     mirror = await world.mirror()
@@ -75,7 +75,7 @@ async def test_a_branch_that_is_gone_at_the_remote_is_gone_here(tmp_path: Path) 
 
 
 async def test_work_in_progress_is_fetched_by_name_only(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "one"})
     commit = world.remote.commit({"b.txt": "two"}, branch="aq/wip/job/3")
     mirror = await world.mirror()
@@ -86,7 +86,7 @@ async def test_work_in_progress_is_fetched_by_name_only(tmp_path: Path) -> None:
 
 
 async def test_a_new_branch_may_stand_where_a_stale_one_is_in_the_way(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "one"})
     world.remote.commit({"b.txt": "two"}, branch="topic")
     mirror = await world.mirror()
@@ -96,14 +96,14 @@ async def test_a_new_branch_may_stand_where_a_stale_one_is_in_the_way(tmp_path: 
 
 
 async def test_an_empty_repo_says_so(tmp_path: Path) -> None:
-    mirror = await World(tmp_path).mirror()
+    mirror = await GitHarness(tmp_path).mirror()
     for asked in (mirror.default_branch(), mirror.resolve("main")):
         with pytest.raises(EmptyRepo, match="notes has no commit yet; push a first one"):
             await asked
 
 
 async def test_the_default_branch_is_the_one_of_the_remotes_head(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "one"})
     world.remote.commit({"a.txt": "two"}, branch="develop")
     mirror = await world.mirror()
@@ -113,7 +113,7 @@ async def test_the_default_branch_is_the_one_of_the_remotes_head(tmp_path: Path)
 
 
 async def test_a_detached_head_leaves_the_obvious_branch(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     commit = world.remote.commit({"a.txt": "one"})
     plain_git(world.remote.path, "update-ref", "--no-deref", "HEAD", commit)
     mirror = await world.mirror()
@@ -127,7 +127,7 @@ async def test_a_detached_head_leaves_the_obvious_branch(tmp_path: Path) -> None
 
 
 async def test_with_a_head_on_an_unpushed_branch_the_only_branch_is_used(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "one"})
     plain_git(world.remote.path, "branch", "-m", "main", "work")
     plain_git(world.remote.path, "symbolic-ref", "HEAD", "refs/heads/master")
@@ -135,7 +135,7 @@ async def test_with_a_head_on_an_unpushed_branch_the_only_branch_is_used(tmp_pat
 
 
 async def test_many_open_one_mirror_at_once(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     commit = world.remote.commit({"a.txt": "one"})
     # Another process is another `Mirrors`: they share the folder and nothing else.
     others = [Mirrors(world.machine / "mirrors", Git(local=True)) for _ in range(4)]
@@ -145,7 +145,7 @@ async def test_many_open_one_mirror_at_once(tmp_path: Path) -> None:
 
 
 async def test_a_fetch_waits_for_the_lock_of_the_mirror(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "one"})
     mirror = await world.mirror()
     lock = FileLock.try_acquire(mirror.folder.with_suffix(".lock"))
@@ -161,7 +161,7 @@ async def test_a_fetch_waits_for_the_lock_of_the_mirror(tmp_path: Path) -> None:
 async def test_a_repo_that_is_not_there_is_missing_and_a_host_that_is_not_there_is_away(
     tmp_path: Path,
 ) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     allowed = AllowedRemotes(
         folders=AllowedFolders(roots=(tmp_path,)), hosts=("127.0.0.1",), plain=True
     )
@@ -175,7 +175,7 @@ async def test_a_repo_that_is_not_there_is_missing_and_a_host_that_is_not_there_
 
 
 async def test_local_repos_are_opened_only_by_a_git_that_may(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "one"})
     mirrors = Mirrors(tmp_path / "strict", Git())
     with pytest.raises(Exception, match="transport 'file' not allowed"):

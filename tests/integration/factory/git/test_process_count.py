@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from gigafactory.factory.git.worktree import Worktree
-from tests.support.factory.git_repo import Content, World, write
+from tests.support.factory.git_repo import Content, GitHarness, write
 
 FILES = 5000
 FOLDERS = 100
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    world = World(tmp_path)
+def world(tmp_path: Path) -> GitHarness:
+    world = GitHarness(tmp_path)
     files: dict[str, Content] = {
         f"src/{number % FOLDERS}/{number}.py": f"print({number})\n" for number in range(FILES)
     }
@@ -21,7 +21,7 @@ def world(tmp_path: Path) -> World:
     return world
 
 
-async def test_git_is_started_a_few_times_however_many_files_there_are(world: World) -> None:
+async def test_git_is_started_a_few_times_however_many_files_there_are(world: GitHarness) -> None:
     mirror = await world.mirror()
     commit = await mirror.resolve("main")
 

@@ -10,7 +10,7 @@ from gigafactory.factory.git.commits import make_commit, run_trailers
 from gigafactory.factory.git.errors import GitNotFound, PushDenied, RefMoved
 from gigafactory.factory.git.push import delete_branch, push, remote_branches, remote_commit
 from gigafactory.factory.git.worktree import Worktree
-from tests.support.factory.git_repo import World, plain_git, tree, write
+from tests.support.factory.git_repo import GitHarness, plain_git, tree, write
 
 TRAILERS = run_trailers(job="job-1", run="job-1.2", engine="claude", epoch=7)
 
@@ -27,7 +27,7 @@ async def snapshots(worktree: Worktree, *contents: str) -> list[str]:
 
 
 async def test_a_branch_is_made_moved_and_dropped(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     worktree = await world.worktree()
     one, two = await snapshots(worktree, "1", "2")
     mirror = worktree.mirror
@@ -42,11 +42,11 @@ async def test_a_branch_is_made_moved_and_dropped(tmp_path: Path) -> None:
 
 
 async def test_another_machine_goes_on_from_what_was_pushed(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     worktree = await world.worktree()
     [commit] = await snapshots(worktree, "half done")
     await push(worktree.mirror, commit, "aq/wip/job/1", expect=None)
-    other = World(tmp_path, machine="another")
+    other = GitHarness(tmp_path, machine="another")
     mirror = await other.mirror()
     assert await mirror.fetch_branch("aq/wip/job/1") == commit
     resumed = await Worktree.add(mirror, tmp_path / "another" / "job", commit)
@@ -54,7 +54,7 @@ async def test_another_machine_goes_on_from_what_was_pushed(tmp_path: Path) -> N
 
 
 async def test_a_worker_that_expects_the_wrong_commit_changes_nothing(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     worktree = await world.worktree()
     one, two, three = await snapshots(worktree, "1", "2", "3")
     mirror = worktree.mirror
@@ -71,7 +71,7 @@ async def test_a_worker_that_expects_the_wrong_commit_changes_nothing(tmp_path: 
 
 
 async def test_what_was_pushed_already_is_not_pushed_twice(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     worktree = await world.worktree()
     one, two = await snapshots(worktree, "1", "2")
     for _ in range(2):
@@ -82,7 +82,7 @@ async def test_what_was_pushed_already_is_not_pushed_twice(tmp_path: Path) -> No
 
 
 async def test_of_two_who_push_at_once_one_wins(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     worktree = await world.worktree()
     commits = await snapshots(worktree, "1", "2", "3")
     pushes = (push(worktree.mirror, commit, "aq/job/j", expect=None) for commit in commits)
@@ -93,7 +93,7 @@ async def test_of_two_who_push_at_once_one_wins(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("branch", ["main", "release/1", "aq/other/x", "aq/wip", "aq/jobs/x"])
 async def test_no_other_branch_is_pushed_to(tmp_path: Path, branch: str) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     worktree = await world.worktree()
     [commit] = await snapshots(worktree, "1")
     with pytest.raises(PushDenied, match=r"must not be pushed to: only aq/wip/\*, aq/job/\*"):
@@ -107,13 +107,13 @@ async def test_no_other_branch_is_pushed_to(tmp_path: Path, branch: str) -> None
 
 @pytest.mark.parametrize("commit", ["HEAD", "", "--force", ":main"])
 async def test_only_whole_commits_are_pushed(tmp_path: Path, commit: str) -> None:
-    worktree = await World(tmp_path).worktree()
+    worktree = await GitHarness(tmp_path).worktree()
     with pytest.raises(PushDenied, match="is not a commit"):
         await push(worktree.mirror, commit, "aq/job/j", expect=None)
 
 
 async def test_a_hook_of_the_remote_that_refuses_is_told_as_such(tmp_path: Path) -> None:
-    world = World(tmp_path, served=True)
+    world = GitHarness(tmp_path, served=True)
     worktree = await world.worktree()
     [commit] = await snapshots(worktree, "1")
     hook = world.remote.path / "hooks" / "pre-receive"
@@ -125,7 +125,7 @@ async def test_a_hook_of_the_remote_that_refuses_is_told_as_such(tmp_path: Path)
 
 
 async def test_a_remote_that_is_gone_is_missing(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     worktree = await world.worktree()
     [commit] = await snapshots(worktree, "1")
     world.remote.path.rename(tmp_path / "away")
@@ -134,7 +134,7 @@ async def test_a_remote_that_is_gone_is_missing(tmp_path: Path) -> None:
 
 
 async def test_a_result_is_one_commit_on_the_base_with_its_trailers(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree()
+    worktree = await GitHarness(tmp_path).worktree()
     mirror = worktree.mirror
     *_, last = await snapshots(worktree, "1", "2")
     noon = datetime(2026, 1, 2, 12, tzinfo=UTC)

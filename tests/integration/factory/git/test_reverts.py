@@ -6,33 +6,35 @@ from pathlib import Path
 import pytest_asyncio
 
 from gigafactory.factory.git.reverts import find_reverts
-from tests.support.factory.git_repo import World, plain_git
-from tests.support.factory.local_fleet import Yard, a_yard
+from tests.support.factory.git_repo import GitHarness, plain_git
+from tests.support.factory.local_fleet import FactoryHarness, a_local_harness
 from tests.support.polling import until
 
 
 @pytest_asyncio.fixture
-async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
-    async with a_yard(tmp_path) as made:
+async def harness(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
+    async with a_local_harness(tmp_path) as made:
         yield made
 
 
-async def shipped(yard: Yard, body: str, **manifest: object) -> str:
-    job_id = await yard.submit(body, shipPolicy="auto", **manifest)
-    await yard.rests(job_id, at="shipped")
+async def shipped(harness: FactoryHarness, body: str, **manifest: object) -> str:
+    job_id = await harness.submit(body, shipPolicy="auto", **manifest)
+    await harness.wait_until_idle(job_id, at="shipped")
     return job_id
 
 
-async def test_a_revert_of_shipped_work_is_a_defect_of_its_job_once(yard: Yard) -> None:
-    async with yard.factory():
+async def test_a_revert_of_shipped_work_is_a_defect_of_its_job_once(
+    harness: FactoryHarness,
+) -> None:
+    async with harness.factory():
         for style in ("merge", "squash"):
-            job_id = await shipped(yard, f"echo {style} > {style}.txt", mergeStyle=style)
-            took_back = yard.remote.revert("main")
+            job_id = await shipped(harness, f"echo {style} > {style}.txt", mergeStyle=style)
+            took_back = harness.remote.revert("main")
             for number in range(2):
-                await shipped(yard, f"echo {number} > {style}-{number}.txt")
+                await shipped(harness, f"echo {number} > {style}-{number}.txt")
             told = [
                 event
-                for event in (await yard.people.get(f"/jobs/{job_id}/events")).json()["events"]
+                for event in (await harness.api.get(f"/jobs/{job_id}/events")).json()["events"]
                 if event["type"] == "defect_reported"
             ]
             assert [event["data"]["reference"] for event in told] == [took_back]
@@ -40,26 +42,26 @@ async def test_a_revert_of_shipped_work_is_a_defect_of_its_job_once(yard: Yard) 
             assert told[0]["actor"] == "factory:mac-1"
 
 
-async def test_work_that_people_went_on_with_is_still_its_jobs(yard: Yard) -> None:
-    async with yard.factory():
-        job_id = await yard.submit("echo hello > hello.txt")
-        branch = (await yard.rests(job_id, at="testing"))["checkpoint"]["branch"]
-        yard.remote.commit({"more.txt": "more\n"}, branch=branch)
-        await yard.act(job_id, "ship")
+async def test_work_that_people_went_on_with_is_still_its_jobs(harness: FactoryHarness) -> None:
+    async with harness.factory():
+        job_id = await harness.submit("echo hello > hello.txt")
+        branch = (await harness.wait_until_idle(job_id, at="testing"))["checkpoint"]["branch"]
+        harness.remote.commit({"more.txt": "more\n"}, branch=branch)
+        await harness.act(job_id, "ship")
 
         async def refused() -> bool:
-            return "ship_failed" in await yard.story(job_id)
+            return "ship_failed" in await harness.event_types(job_id)
 
         await until(refused)
-        await yard.act(job_id, "ship")
-        await yard.rests(job_id, at="shipped")
-        yard.remote.revert("main")
-        await shipped(yard, "echo next > next.txt")
-        assert "defect_reported" in await yard.story(job_id)
+        await harness.act(job_id, "ship")
+        await harness.wait_until_idle(job_id, at="shipped")
+        harness.remote.revert("main")
+        await shipped(harness, "echo next > next.txt")
+        assert "defect_reported" in await harness.event_types(job_id)
 
 
 async def test_a_revert_of_work_without_a_job_is_no_defect(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "1\n"})
     world.remote.commit({"a.txt": "2\n"})
     world.remote.revert("main")

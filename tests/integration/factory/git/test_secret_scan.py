@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gigafactory.factory.git.secret_scan import SecretInWork, refuse_secrets
-from tests.support.factory.git_repo import World, write
+from tests.support.factory.git_repo import GitHarness, write
 
 SECRET = "correct-horse-battery-staple"
 
@@ -21,7 +21,7 @@ SECRET = "correct-horse-battery-staple"
     ],
 )
 async def test_a_secret_in_a_file_is_found(tmp_path: Path, content: str) -> None:
-    worktree = await World(tmp_path).worktree()
+    worktree = await GitHarness(tmp_path).worktree()
     write(worktree.path, {"notes/config.txt": content, "innocent.txt": "hello\n"})
     taken = await worktree.snapshot(worktree.commit)
     assert taken.commit is not None
@@ -32,7 +32,7 @@ async def test_a_secret_in_a_file_is_found(tmp_path: Path, content: str) -> None
 
 
 async def test_a_secret_in_a_name_is_found(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree()
+    worktree = await GitHarness(tmp_path).worktree()
     write(worktree.path, {f"{SECRET}.txt": "x"})
     taken = await worktree.snapshot(worktree.commit)
     assert taken.commit is not None
@@ -41,7 +41,7 @@ async def test_a_secret_in_a_name_is_found(tmp_path: Path) -> None:
 
 
 async def test_work_without_a_secret_may_go(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     world.remote.commit({"old.txt": f"{SECRET}\n"})
     worktree = await world.worktree()
     write(worktree.path, {"old.txt": None, "new.txt": "nothing here\n"})

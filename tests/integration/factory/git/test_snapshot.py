@@ -11,11 +11,13 @@ from gigafactory.domain.job.diff import Change
 from gigafactory.factory.git.errors import GitNotFound
 from gigafactory.factory.git.safe_copy import SkippedPath, SkipReason
 from gigafactory.factory.git.worktree import Worktree
-from tests.support.factory.git_repo import World, blob, plain_git, tree, write
+from tests.support.factory.git_repo import GitHarness, blob, plain_git, tree, write
 
 
 async def test_new_changed_and_deleted_files_are_in_it(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree({"a.txt": "1\n", "gone": "", "keep": "", "x": ""})
+    worktree = await GitHarness(tmp_path).worktree(
+        {"a.txt": "1\n", "gone": "", "keep": "", "x": ""}
+    )
     write(worktree.path, {"a.txt": "2\n", "gone": None, "new/er.txt": "3\n"})
     (worktree.path / "x").chmod(0o755)
     snapshot = await worktree.snapshot(worktree.commit, message="so far", trailers={"Aq-Job": "j"})
@@ -28,7 +30,7 @@ async def test_new_changed_and_deleted_files_are_in_it(tmp_path: Path) -> None:
 
 
 async def test_nothing_new_is_no_commit(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree()
+    worktree = await GitHarness(tmp_path).worktree()
     assert (await worktree.snapshot(worktree.commit)).commit is None
     write(worktree.path, {"a.txt": "changed\n"})
     first = (await worktree.snapshot(worktree.commit)).commit
@@ -42,7 +44,7 @@ async def test_nothing_new_is_no_commit(tmp_path: Path) -> None:
 
 
 async def test_ignored_files_stay_out_and_tracked_ones_stay_in(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree({".gitignore": "*.log\n", "kept.log": "1\n"})
+    worktree = await GitHarness(tmp_path).worktree({".gitignore": "*.log\n", "kept.log": "1\n"})
     write(worktree.path, {"kept.log": "2\n", "new.log": "3\n", "new.txt": "4\n"})
     commit = (await worktree.snapshot(worktree.commit)).commit
     assert commit is not None
@@ -51,7 +53,7 @@ async def test_ignored_files_stay_out_and_tracked_ones_stay_in(tmp_path: Path) -
 
 
 async def test_the_files_of_a_run_are_never_committed(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree({"a.txt": "1\n", ".aq/setup": "true\n"})
+    worktree = await GitHarness(tmp_path).worktree({"a.txt": "1\n", ".aq/setup": "true\n"})
     write(worktree.path, {".aq/pr.md": "# Done\n", ".aq/state": "x\n"})
     assert (await worktree.snapshot(worktree.commit)).commit is None
     write(worktree.path, {".aq/setup": "false\n"})
@@ -62,7 +64,7 @@ async def test_the_files_of_a_run_are_never_committed(tmp_path: Path) -> None:
 
 
 async def test_too_large_files_are_left_out_and_told(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     commit = world.remote.commit({"a.txt": "small\n"})
     worktree = await Worktree.add(await world.mirror(), tmp_path / "job", commit, file_bytes_max=10)
     write(worktree.path, {"a.txt": "x" * 11, "b.txt": "x" * 11, "c.txt": "x" * 10})
@@ -125,7 +127,7 @@ def _stashes(path: Path) -> None:
 async def test_whatever_the_agent_does_with_git_its_files_are_what_counts(
     tmp_path: Path, agent: Callable[[Path], None]
 ) -> None:
-    worktree = await World(tmp_path).worktree()
+    worktree = await GitHarness(tmp_path).worktree()
     write(worktree.path, {"a.txt": "changed\n", "src/b.txt": None, "new.txt": "new\n"})
     if agent is _hides:
         write(worktree.path, {"src/b.txt": "changed\n"})
@@ -138,7 +140,7 @@ async def test_whatever_the_agent_does_with_git_its_files_are_what_counts(
 
 
 async def test_the_agents_own_index_and_head_are_not_touched(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree()
+    worktree = await GitHarness(tmp_path).worktree()
     write(worktree.path, {"a.txt": "staged\n"})
     plain_git(worktree.path, "add", "a.txt")
     write(worktree.path, {"a.txt": "not staged\n", "new.txt": "x\n"})
@@ -149,7 +151,9 @@ async def test_the_agents_own_index_and_head_are_not_touched(tmp_path: Path) -> 
 
 
 async def test_a_file_a_folder_and_a_link_may_take_each_others_place(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree({"file": "1\n", "folder/a": "2\n", "other/b": "3\n"})
+    worktree = await GitHarness(tmp_path).worktree(
+        {"file": "1\n", "folder/a": "2\n", "other/b": "3\n"}
+    )
     path = worktree.path
     write(path, {"file": None, "folder/a": None, "other/b": None})
     (path / "folder").rmdir()
@@ -171,7 +175,7 @@ async def test_a_file_a_folder_and_a_link_may_take_each_others_place(tmp_path: P
 
 
 async def test_names_that_are_no_text_and_names_with_line_ends_are_kept(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree()
+    worktree = await GitHarness(tmp_path).worktree()
     names = (b"line\nend", b"-rf", b"caf\xe9", b'"quoted"', b":(top)x", b"\xf0\x9f\x8d\xb5")
     write(worktree.path, {os.fsdecode(name): "x" for name in names})
     snapshot = await worktree.snapshot(worktree.commit)
@@ -182,7 +186,7 @@ async def test_names_that_are_no_text_and_names_with_line_ends_are_kept(tmp_path
 
 
 async def test_names_that_git_takes_for_its_own_are_left_out(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree()
+    worktree = await GitHarness(tmp_path).worktree()
     write(worktree.path, {"sub/.GIT/config": "x", "git~1": "x", ".git /y": "x", "ok": "x"})
     (worktree.path / ".gitmodules").symlink_to("/etc/passwd")
     snapshot = await worktree.snapshot(worktree.commit)
@@ -195,7 +199,7 @@ async def test_names_that_git_takes_for_its_own_are_left_out(tmp_path: Path) -> 
 async def test_line_ends_and_encodings_are_kept_as_the_repo_wants_them(tmp_path: Path) -> None:
     attributes = "*.bat text eol=crlf\n*.u16 text working-tree-encoding=UTF-16LE\n"
     files = {".gitattributes": attributes, "run.bat": "one\r\ntwo\r\n"}
-    worktree = await World(tmp_path).worktree(files)
+    worktree = await GitHarness(tmp_path).worktree(files)
     assert (worktree.path / "run.bat").read_bytes() == b"one\r\ntwo\r\n"
     write(worktree.path, {"run.bat": "one\r\nthree\r\n", "x.u16": "héllo".encode("utf-16-le")})
     diff = await worktree.changes(worktree.commit)
@@ -207,7 +211,7 @@ async def test_line_ends_and_encodings_are_kept_as_the_repo_wants_them(tmp_path:
 
 async def test_a_file_that_has_not_the_encoding_it_claims_is_kept_as_it_is(tmp_path: Path) -> None:
     attributes = "* working-tree-encoding=UTF-16\n"
-    worktree = await World(tmp_path).worktree({"a.txt": "one\n", "gone": ""})
+    worktree = await GitHarness(tmp_path).worktree({"a.txt": "one\n", "gone": ""})
     write(worktree.path, {".gitattributes": attributes, "a.txt": "odd", 'n"\n': "w", "gone": None})
     (worktree.path / "link").symlink_to("/etc/passwd")
     (worktree.path / "a.txt").chmod(0o755)
@@ -224,14 +228,14 @@ async def test_a_file_that_has_not_the_encoding_it_claims_is_kept_as_it_is(tmp_p
 
 
 async def test_a_worktree_that_is_gone_is_missing(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree()
+    worktree = await GitHarness(tmp_path).worktree()
     worktree.path.rename(tmp_path / "elsewhere")
     with pytest.raises(GitNotFound, match="no folder"):
         await worktree.snapshot(worktree.commit)
 
 
 async def test_a_broken_index_is_rebuilt(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree()
+    worktree = await GitHarness(tmp_path).worktree()
     write(worktree.path, {"new.txt": "x"})
     [index] = worktree.mirror.worktrees.glob("*/index")
     index.with_name("index.lock").write_bytes(b"")
@@ -244,7 +248,7 @@ async def test_a_broken_index_is_rebuilt(tmp_path: Path) -> None:
 
 
 async def test_snapshots_at_the_same_time_wait_for_each_other(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree()
+    worktree = await GitHarness(tmp_path).worktree()
     write(worktree.path, {f"{number}.txt": "x" for number in range(20)})
     taken = await asyncio.gather(*(worktree.snapshot(worktree.commit) for _ in range(3)))
     trees = {len(tree(worktree.mirror, one.commit)) for one in taken if one.commit is not None}
@@ -253,7 +257,7 @@ async def test_snapshots_at_the_same_time_wait_for_each_other(tmp_path: Path) ->
 
 async def test_changes_name_files_lines_renames_and_binaries(tmp_path: Path) -> None:
     text = "".join(f"line {number}\n" for number in range(20))
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     worktree = await world.worktree({"old.txt": text, "gone": "1\n", "a": "1\n2\n", "t": "x\n"})
     write(worktree.path, {"old.txt": None, "dir/new.txt": text, "gone": None, "a": "1\n3\n4\n"})
     write(worktree.path, {"picture": b"\0\1\2", ".gitattributes": "* -diff\n", "t": None})
@@ -277,5 +281,5 @@ async def test_changes_name_files_lines_renames_and_binaries(tmp_path: Path) -> 
 
 
 async def test_without_changes_the_diff_is_empty(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree()
+    worktree = await GitHarness(tmp_path).worktree()
     assert (await worktree.changes(worktree.commit)).files == ()

@@ -6,11 +6,11 @@ import pytest
 
 from gigafactory.factory.git.errors import GitNotFound
 from gigafactory.factory.git.worktree import Worktree, WorktreeTaken, prune_worktrees
-from tests.support.factory.git_repo import World, plain_git, write
+from tests.support.factory.git_repo import GitHarness, plain_git, write
 
 
 async def test_a_worktree_has_the_files_of_its_commit_and_a_detached_head(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree({"a.txt": "one\n", "src/b.txt": "two\n"})
+    worktree = await GitHarness(tmp_path).worktree({"a.txt": "one\n", "src/b.txt": "two\n"})
     assert (worktree.path / "src/b.txt").read_text() == "two\n"
     assert plain_git(worktree.path, "rev-parse", "HEAD") == worktree.commit
     assert plain_git(worktree.path, "branch", "--show-current") == ""
@@ -18,7 +18,7 @@ async def test_a_worktree_has_the_files_of_its_commit_and_a_detached_head(tmp_pa
 
 
 async def test_an_agent_sees_the_branches_and_tags_but_no_other_jobs_work(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     commit = world.remote.commit({"a.txt": "one\n"})
     world.remote.commit({"a.txt": "wip\n"}, branch="aq/wip/other/1")
     plain_git(world.remote.path, "tag", "v1", commit)
@@ -31,7 +31,7 @@ async def test_an_agent_sees_the_branches_and_tags_but_no_other_jobs_work(tmp_pa
 
 
 async def test_agents_of_one_repo_do_not_get_into_each_others_way(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     one = await world.worktree()
     two = await Worktree.add(one.mirror, tmp_path / "two", one.commit)
     for worktree in (one, two):
@@ -48,7 +48,7 @@ async def test_agents_of_one_repo_do_not_get_into_each_others_way(tmp_path: Path
 
 
 async def test_a_path_where_something_is_stays_as_it_is(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     worktree = await world.worktree()
     unsaved = tmp_path / "unsaved"
     write(unsaved, {"work.txt": "of days"})
@@ -63,7 +63,7 @@ async def test_a_path_where_something_is_stays_as_it_is(tmp_path: Path) -> None:
 async def test_a_worktree_in_use_is_neither_added_opened_nor_pruned(
     tmp_path: Path,
 ) -> None:
-    worktree = await World(tmp_path).worktree()
+    worktree = await GitHarness(tmp_path).worktree()
     with pytest.raises(WorktreeTaken, match="is in use by a run"):
         await Worktree.add(worktree.mirror, worktree.path, worktree.commit)
     with pytest.raises(WorktreeTaken):
@@ -73,7 +73,7 @@ async def test_a_worktree_in_use_is_neither_added_opened_nor_pruned(
 
 
 async def test_a_worktree_that_was_left_is_opened_with_its_unsaved_work(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree()
+    worktree = await GitHarness(tmp_path).worktree()
     write(worktree.path, {"new.txt": "unsaved"})
     worktree.close()
     again = Worktree.open(worktree.mirror, worktree.path)
@@ -83,12 +83,12 @@ async def test_a_worktree_that_was_left_is_opened_with_its_unsaved_work(tmp_path
 
 
 async def test_there_is_nothing_to_open_where_no_worktree_was(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree()
+    worktree = await GitHarness(tmp_path).worktree()
     assert Worktree.open(worktree.mirror, tmp_path / "elsewhere") is None
 
 
 async def test_removing_leaves_nothing_and_the_path_is_free_again(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree()
+    worktree = await GitHarness(tmp_path).worktree()
     write(worktree.path, {"deep/er/x": "y"})
     (worktree.path / "out").symlink_to(tmp_path / "server")
     (worktree.path / "deep/er").chmod(0o500)
@@ -102,7 +102,7 @@ async def test_removing_leaves_nothing_and_the_path_is_free_again(tmp_path: Path
 
 
 async def test_a_worktree_that_an_agent_made_a_link_is_removed_as_a_link(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree()
+    worktree = await GitHarness(tmp_path).worktree()
     worktree.path.rename(tmp_path / "moved")
     write(tmp_path / "precious", {"x": "y"})
     worktree.path.symlink_to(tmp_path / "precious")
@@ -111,7 +111,7 @@ async def test_a_worktree_that_an_agent_made_a_link_is_removed_as_a_link(tmp_pat
 
 
 async def test_registrations_whose_files_are_gone_are_forgotten(tmp_path: Path) -> None:
-    worktree = await World(tmp_path).worktree()
+    worktree = await GitHarness(tmp_path).worktree()
     kept = await Worktree.add(worktree.mirror, tmp_path / "kept", worktree.commit)
     for one in (worktree, kept):
         one.close()
@@ -121,7 +121,7 @@ async def test_registrations_whose_files_are_gone_are_forgotten(tmp_path: Path) 
 
 
 async def test_a_commit_that_is_not_there_leaves_no_worktree_behind(tmp_path: Path) -> None:
-    world = World(tmp_path)
+    world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "one"})
     mirror = await world.mirror()
     path = tmp_path / "job"

@@ -21,8 +21,8 @@ from gigafactory.factory.run.crash_recovery import recover_from_crash
 from gigafactory.factory.run.run_registry import RegisteredRun
 from tests.integration.factory.faults.test_programs import alive
 from tests.services.aq import AQ, environment
-from tests.support.factory.local_fleet import Yard, a_yard
-from tests.support.factory.two_machines import JobsOnARemote
+from tests.support.factory.local_fleet import FactoryHarness, a_local_harness
+from tests.support.factory.two_machines import GcHarness
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has them")
 
@@ -47,8 +47,8 @@ def group() -> Iterator[Path]:
 
 
 @pytest_asyncio.fixture
-async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
-    async with a_yard(tmp_path) as made:
+async def harness(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
+    async with a_local_harness(tmp_path) as made:
         yield made
 
 
@@ -61,26 +61,29 @@ def started_in(group: Path, script: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(["/bin/sh", "-c", entered], start_new_session=True)
 
 
-async def test_what_escapes_every_other_way_ends_with_its_run(yard: Yard, group: Path) -> None:
+async def test_what_escapes_every_other_way_ends_with_its_run(
+    harness: FactoryHarness, group: Path
+) -> None:
     word = uuid.uuid4().hex
     save_membership(
-        yard.data_dir(), FleetMembership(yard.server.url, "mac-1", await yard.token("mac-1"))
+        harness.data_dir(),
+        FleetMembership(harness.server.url, "mac-1", await harness.token("mac-1")),
     )
-    job_id = await yard.submit(f"cat /proc/self/cgroup; {ESCAPES.format(word)}; touch x")
-    settings = {"AQ_DATA": str(yard.folder / "disk-mac-1"), "AQ_FACTORY_SANDBOX": "none"}
+    job_id = await harness.submit(f"cat /proc/self/cgroup; {ESCAPES.format(word)}; touch x")
+    settings = {"AQ_DATA": str(harness.folder / "disk-mac-1"), "AQ_FACTORY_SANDBOX": "none"}
     entered = f"echo 0 > {group}/cgroup.procs; exec {AQ} factory run --once"
     done = await asyncio.to_thread(
         subprocess.run,
-        ["/bin/sh", "-c", f"{entered} --repos {yard.folder}"],
-        env=environment(yard.folder, **settings),
+        ["/bin/sh", "-c", f"{entered} --repos {harness.folder}"],
+        env=environment(harness.folder, **settings),
         capture_output=True,
         timeout=60,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    job = await yard.job(job_id)
+    job = await harness.job(job_id)
     assert job["result"] == "ok", job["reason"]
-    assert f"/{group.name}/aq-" in await yard.log(job_id), "it was in a group of its own"
+    assert f"/{group.name}/aq-" in await harness.log(job_id), "it was in a group of its own"
     assert not alive(word)
     assert below(group) == [], "which is gone"
 
@@ -102,8 +105,8 @@ async def test_what_a_killed_factory_left_in_a_group_is_ended_by_its_next_start(
     assert held is not None
     left = started_in(held, f"{ESCAPES.format(word)}; exit")
     left.wait()
-    world = JobsOnARemote(tmp_path / "world")
-    await recover_from_crash(data_dir, world.world.mirrors, world.one.repos, groups)
+    world = GcHarness(tmp_path / "world")
+    await recover_from_crash(data_dir, world.git_harness.mirrors, world.one.repos, groups)
     assert not held.exists()
     assert not alive(word)
 

@@ -11,18 +11,26 @@ import pytest
 from gigafactory.factory.process.orphans import find_orphans
 from gigafactory.factory.process.process import CannotStart, ProcessLimits
 from gigafactory.factory.process.spawn import EXTRA_INPUT
-from tests.support.factory.programs import PATH, Heard, program, python, ran, shell, telling
+from tests.support.factory.programs import (
+    PATH,
+    OutputRecorder,
+    program,
+    python,
+    run_program,
+    set_on_output,
+    shell,
+)
 
 
 async def test_a_program_has_its_output_heard_line_by_line() -> None:
-    ended, heard = await ran(shell("echo one; echo two >&2; printf three; exit 3"))
+    ended, heard = await run_program(shell("echo one; echo two >&2; printf three; exit 3"))
     assert (heard.out, heard.err) == (["one", "three"], ["two"])
     assert (ended.exit_code, ended.reason, ended.lines_cut) == (3, "exited", 0)
 
 
 async def test_a_program_sees_only_the_environment_it_is_given() -> None:
     what = program("/usr/bin/env", env={"ONLY": "this"})
-    _, heard = await ran(what)
+    _, heard = await run_program(what)
     names = {line.partition("=")[0] for line in heard.out}
     assert names == {"ONLY", "AQ_RUN"}
     assert any(line.startswith(f"AQ_RUN={what.mark}") for line in heard.out)
@@ -30,43 +38,43 @@ async def test_a_program_sees_only_the_environment_it_is_given() -> None:
 
 async def test_a_program_runs_in_its_folder_and_in_a_session_of_its_own(tmp_path: Path) -> None:
     script = "import os; print(os.getcwd(), os.getpid() == os.getsid(0) == os.getpgrp())"
-    _, heard = await ran(python(script, cwd=tmp_path))
+    _, heard = await run_program(python(script, cwd=tmp_path))
     assert heard.out[0].endswith(f"/{tmp_path.name} True")
 
 
 async def test_stdin_is_written_and_closed() -> None:
     data = b"hello\n" * 100_000
-    _, heard = await ran(shell("wc -c", stdin=data))
+    _, heard = await run_program(shell("wc -c", stdin=data))
     assert heard.out[0].strip() == str(len(data))
 
 
 async def test_a_program_without_input_finds_the_end_of_it_at_once() -> None:
-    ended, heard = await ran(shell("cat; echo end"))
+    ended, heard = await run_program(shell("cat; echo end"))
     assert heard.out == ["end"]
     assert ended.exit_code == 0
 
 
 async def test_an_input_that_is_never_read_does_not_block() -> None:
-    ended, heard = await ran(shell("echo done", stdin=b"x" * 10_000_000))
+    ended, heard = await run_program(shell("echo done", stdin=b"x" * 10_000_000))
     assert (heard.out, ended.exit_code) == (["done"], 0)
 
 
 async def test_a_program_that_closes_its_input_is_no_trouble() -> None:
-    ended, heard = await ran(shell("exec 0<&-; echo closed", stdin=b"x" * 1_000_000))
+    ended, heard = await run_program(shell("exec 0<&-; echo closed", stdin=b"x" * 1_000_000))
     assert (heard.out, ended.exit_code) == (["closed"], 0)
 
 
 async def test_answers_reach_a_program_that_goes_on_reading() -> None:
-    said = Heard(lambda line: [b"pong\n"] if line == "ping" else [b""])
+    said = OutputRecorder(lambda line: [b"pong\n"] if line == "ping" else [b""])
     script = "echo ping; read answer; echo got $answer; cat; echo end"
-    ended, heard = await ran(shell(script, stdin_open=True), said)
+    ended, heard = await run_program(shell(script, stdin_open=True), said)
     assert heard.out == ["ping", "got pong", "end"]
     assert ended.exit_code == 0
 
 
 async def test_a_program_that_asks_without_reading_is_heard_no_further_and_stalls() -> None:
-    said = Heard(lambda _: [b"x" * 100_000])
-    ended, heard = await ran(
+    said = OutputRecorder(lambda _: [b"x" * 100_000])
+    ended, heard = await run_program(
         shell("while :; do echo more; done", stdin_open=True),
         said,
         limits=ProcessLimits(wall_s=60, stall_s=0.3, grace_s=0.1),
@@ -78,30 +86,32 @@ async def test_a_program_that_asks_without_reading_is_heard_no_further_and_stall
 async def test_what_is_handed_over_is_read_from_a_descriptor_and_seen_nowhere() -> None:
     script = 'cat "/dev/fd/$1"; tr "\\0" " " < /proc/$$/cmdline'
     what = program("/bin/sh", "-c", script, "sh", EXTRA_INPUT, extra_input=b"for you\n")
-    _, heard = await ran(what)
+    _, heard = await run_program(what)
     assert heard.out[0] == "for you"
     assert "for you" not in heard.out[1]
 
 
 async def test_a_program_that_closes_its_output_and_works_on_is_waited_for() -> None:
-    ended, _ = await ran(shell("exec >&- 2>&-; sleep 0.1; exit 4"))
+    ended, _ = await run_program(shell("exec >&- 2>&-; sleep 0.1; exit 4"))
     assert (ended.exit_code, ended.reason) == (4, "exited")
 
 
 async def test_a_program_that_dies_of_a_signal_tells_which() -> None:
-    ended, _ = await ran(shell("kill -SEGV $$"))
+    ended, _ = await run_program(shell("kill -SEGV $$"))
     assert (ended.exit_code, ended.reason) == (-signal.SIGSEGV, "exited")
 
 
 async def test_the_time_that_it_computed_is_counted_with_its_children() -> None:
     burn = "import os\nwhile sum(os.times()[:2]) < 0.2: pass"
-    ended, _ = await ran(program("/bin/sh", "-c", '"$0" -I -c "$1"; true', sys.executable, burn))
+    ended, _ = await run_program(
+        program("/bin/sh", "-c", '"$0" -I -c "$1"; true', sys.executable, burn)
+    )
     assert ended.cpu_s >= 0.2
     assert ended.wall_s > 0
 
 
 async def test_what_is_not_utf_8_is_replaced() -> None:
-    _, heard = await ran(shell(r"printf 'a\377b\n'"))
+    _, heard = await run_program(shell(r"printf 'a\377b\n'"))
     assert heard.out == ["a\ufffdb"]
 
 
@@ -113,7 +123,7 @@ async def test_a_flood_is_heard_in_little_memory(ends: str) -> None:
     flood = Flood()
     tracemalloc.start()
     try:
-        ended, _ = await ran(python(script), flood)
+        ended, _ = await run_program(python(script), flood)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -125,7 +135,7 @@ async def test_a_flood_is_heard_in_little_memory(ends: str) -> None:
         assert (flood.chars, ended.lines_cut) == (size - size // 1024, 0)
 
 
-class Flood(Heard):
+class Flood(OutputRecorder):
     def __init__(self) -> None:
         super().__init__()
         self.chars = 0
@@ -140,13 +150,15 @@ async def test_what_the_hearer_raises_ends_the_run_and_is_raised() -> None:
         raise OSError(28, line)
 
     with pytest.raises(OSError, match="ready"):
-        await ran(shell("trap '' TERM INT; echo ready; while :; do sleep 60; done"), Heard(full))
+        await run_program(
+            shell("trap '' TERM INT; echo ready; while :; do sleep 60; done"), OutputRecorder(full)
+        )
 
 
 async def test_a_cancelled_run_leaves_nothing(tmp_path: Path) -> None:
     ready = asyncio.Event()
     what = shell("trap '' TERM INT; setsid sh -c 'echo ready; exec sleep 600' & wait")
-    task = asyncio.ensure_future(ran(what, Heard(telling(ready))))
+    task = asyncio.ensure_future(run_program(what, OutputRecorder(set_on_output(ready))))
     await ready.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -163,48 +175,48 @@ def _script(folder: Path, text: str, mode: int = 0o755) -> str:
 
 async def test_a_program_that_does_not_exist_is_told_so() -> None:
     with pytest.raises(CannotStart, match="'no-such-tool': there is no such program on its PATH"):
-        await ran(program("no-such-tool", env={"PATH": PATH}))
+        await run_program(program("no-such-tool", env={"PATH": PATH}))
 
 
 async def test_a_path_that_does_not_exist_is_told_so(tmp_path: Path) -> None:
     with pytest.raises(CannotStart, match=r"there is no such program$"):
-        await ran(program(str(tmp_path / "tool")))
+        await run_program(program(str(tmp_path / "tool")))
 
 
 async def test_a_file_that_is_not_executable_is_told_so(tmp_path: Path) -> None:
     with pytest.raises(CannotStart, match="it is not an executable file"):
-        await ran(program(_script(tmp_path, "#!/bin/sh\n", 0o644)))
+        await run_program(program(_script(tmp_path, "#!/bin/sh\n", 0o644)))
 
 
 async def test_a_script_whose_interpreter_is_missing_is_told_so(tmp_path: Path) -> None:
     with pytest.raises(CannotStart, match=r"the interpreter that the first line of .*tool names"):
-        await ran(program(_script(tmp_path, "#!/no/such/shell\n")))
+        await run_program(program(_script(tmp_path, "#!/no/such/shell\n")))
 
 
 async def test_a_file_that_is_no_program_is_told_so(tmp_path: Path) -> None:
     with pytest.raises(CannotStart, match="neither a binary for this machine nor a script"):
-        await ran(program(_script(tmp_path, "just text\n")))
+        await run_program(program(_script(tmp_path, "just text\n")))
 
 
 async def test_a_folder_that_is_gone_is_told_so(tmp_path: Path) -> None:
     with pytest.raises(CannotStart, match=r"its folder '.*/gone' does not exist"):
-        await ran(shell("true", cwd=tmp_path / "gone"))
+        await run_program(shell("true", cwd=tmp_path / "gone"))
 
 
 async def test_arguments_that_are_too_long_are_told_so() -> None:
     with pytest.raises(CannotStart, match="limit; pass long texts"):
-        await ran(program("/bin/echo", "x" * 5_000_000))
+        await run_program(program("/bin/echo", "x" * 5_000_000))
 
 
 @pytest.mark.parametrize("word", ["a\0b", "\ud800"])
 async def test_words_that_no_system_takes_are_told_so(word: str) -> None:
     with pytest.raises(CannotStart, match="environment is invalid"):
-        await ran(program("/bin/echo", word))
+        await run_program(program("/bin/echo", word))
 
 
 async def test_an_empty_command_is_told_so() -> None:
     with pytest.raises(CannotStart, match="its command is empty"):
-        await ran(program())
+        await run_program(program())
 
 
 def open_descriptors() -> int:
@@ -215,5 +227,5 @@ async def test_a_start_that_fails_leaves_no_descriptor_open() -> None:
     before = open_descriptors()
     for _ in range(5):
         with pytest.raises(CannotStart):
-            await ran(program("no-such-tool", stdin=b"x", extra_input=b"y"))
+            await run_program(program("no-such-tool", stdin=b"x", extra_input=b"y"))
     assert open_descriptors() == before

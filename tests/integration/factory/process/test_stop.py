@@ -13,7 +13,14 @@ from gigafactory.factory.process.orphans import (
     new_mark,
 )
 from gigafactory.factory.process.process import ProcessLimits
-from tests.support.factory.programs import Heard, python, ran, shell, stopping_at, telling
+from tests.support.factory.programs import (
+    OutputRecorder,
+    python,
+    run_program,
+    set_on_output,
+    shell,
+    stop_on_line,
+)
 
 DEAF = "trap '' TERM INT HUP; echo ready; while :; do sleep 600; done"
 QUICK = ProcessLimits(wall_s=60.0, grace_s=0.2)
@@ -38,28 +45,32 @@ os.wait()
 
 
 async def test_a_program_that_takes_too_long_is_stopped() -> None:
-    ended, _ = await ran(shell("exec sleep 600"), limits=ProcessLimits(wall_s=0.2, grace_s=5))
+    ended, _ = await run_program(
+        shell("exec sleep 600"), limits=ProcessLimits(wall_s=0.2, grace_s=5)
+    )
     assert (ended.reason, ended.exit_code) == ("timeout", -signal.SIGTERM)
 
 
 async def test_a_program_that_is_silent_for_too_long_is_stopped() -> None:
     limits = ProcessLimits(wall_s=60, stall_s=1, grace_s=5)
-    ended, heard = await ran(shell("echo one; exec sleep 600"), limits=limits)
+    ended, heard = await run_program(shell("echo one; exec sleep 600"), limits=limits)
     assert (ended.reason, heard.out) == ("stalled", ["one"])
 
 
 async def test_a_program_that_keeps_talking_does_not_stall() -> None:
     script = "import time\nfor n in range(24): print(n, flush=True); time.sleep(0.05)"
-    ended, heard = await ran(python(script), limits=ProcessLimits(wall_s=60, stall_s=1, grace_s=1))
+    ended, heard = await run_program(
+        python(script), limits=ProcessLimits(wall_s=60, stall_s=1, grace_s=1)
+    )
     assert (ended.reason, len(heard.out)) == ("exited", 24)
 
 
 async def test_a_program_is_first_asked_by_its_own_signal_and_heard_to_its_end() -> None:
     stop = asyncio.Event()
     script = "trap 'echo result; exit 7' INT; echo ready; while :; do sleep 0.01; done"
-    ended, heard = await ran(
+    ended, heard = await run_program(
         shell(script),
-        Heard(stopping_at("ready", stop)),
+        OutputRecorder(stop_on_line("ready", stop)),
         stop=stop,
         ladder=["SIGINT"],
         limits=ProcessLimits(wall_s=60, grace_s=30),
@@ -70,8 +81,12 @@ async def test_a_program_is_first_asked_by_its_own_signal_and_heard_to_its_end()
 
 async def test_a_deaf_program_is_killed_after_every_rung() -> None:
     stop = asyncio.Event()
-    ended, _ = await ran(
-        shell(DEAF), Heard(stopping_at("ready", stop)), stop=stop, ladder=["SIGINT"], limits=QUICK
+    ended, _ = await run_program(
+        shell(DEAF),
+        OutputRecorder(stop_on_line("ready", stop)),
+        stop=stop,
+        ladder=["SIGINT"],
+        limits=QUICK,
     )
     assert (ended.reason, ended.exit_code) == ("stopped", -signal.SIGKILL)
 
@@ -83,9 +98,9 @@ async def test_the_signal_goes_to_the_group_and_not_to_its_leader_alone() -> Non
     trap '' TERM
     wait; wait; echo outer
     """
-    _, heard = await ran(
+    _, heard = await run_program(
         shell(script),
-        Heard(stopping_at("ready", stop)),
+        OutputRecorder(stop_on_line("ready", stop)),
         stop=stop,
         limits=ProcessLimits(wall_s=60, grace_s=30),
     )
@@ -95,14 +110,16 @@ async def test_the_signal_goes_to_the_group_and_not_to_its_leader_alone() -> Non
 async def test_a_stop_that_came_before_the_start_stops_at_once() -> None:
     stop = asyncio.Event()
     stop.set()
-    ended, _ = await ran(shell("exec sleep 600"), stop=stop)
+    ended, _ = await run_program(shell("exec sleep 600"), stop=stop)
     assert ended.reason == "stopped"
 
 
 async def test_a_deaf_grandchild_in_a_session_of_its_own_is_found_and_killed() -> None:
     stop = asyncio.Event()
     what = shell(f'setsid sh -c "{DEAF}" & wait')
-    ended, _ = await ran(what, Heard(stopping_at("ready", stop)), stop=stop, limits=QUICK)
+    ended, _ = await run_program(
+        what, OutputRecorder(stop_on_line("ready", stop)), stop=stop, limits=QUICK
+    )
     assert ended.reason == "stopped"
     assert any("sleep 600" in stray.command for stray in ended.orphans.killed)
 
@@ -111,32 +128,34 @@ async def test_a_deaf_grandchild_in_a_session_of_its_own_is_found_and_killed() -
 async def test_a_daemon_that_forked_twice_is_found_after_the_program_has_gone(
     closes: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
-    ended, heard = await ran(python(DAEMON.format(closes=closes)))
+    ended, heard = await run_program(python(DAEMON.format(closes=closes)))
     assert (ended.reason, ended.exit_code, heard.out) == ("exited", 0, ["ready"])
     assert [stray.command.count("fork") > 0 for stray in ended.orphans.killed] == [True]
 
 
 async def test_a_grandchild_that_keeps_the_pipe_open_does_not_hold_up_the_end() -> None:
-    ended, heard = await ran(shell("setsid sleep 600 & echo done"))
+    ended, heard = await run_program(shell("setsid sleep 600 & echo done"))
     assert (ended.reason, ended.exit_code, heard.out) == ("exited", 0, ["done"])
     assert [stray.command for stray in ended.orphans.killed] == ["sleep 600"]
 
 
 async def test_what_outlives_the_program_shortly_is_still_heard() -> None:
-    ended, heard = await ran(shell("(sleep 0.2; echo late) & echo done"))
+    ended, heard = await run_program(shell("(sleep 0.2; echo late) & echo done"))
     assert heard.out == ["done", "late"]
     assert [stray for stray in ended.orphans.killed if stray.command] == []
 
 
 async def test_a_grandchild_without_its_environment_is_found_by_its_session() -> None:
-    ended, _ = await ran(shell("env -i sleep 600 >/dev/null 2>&1 & echo done"))
+    ended, _ = await run_program(shell("env -i sleep 600 >/dev/null 2>&1 & echo done"))
     assert [stray.command for stray in ended.orphans.killed] == ["sleep 600"]
 
 
 async def test_a_grandchild_without_its_environment_is_found_by_its_parent() -> None:
     stop = asyncio.Event()
     script = "setsid sh -c 'trap \"\" TERM; setsid env -i sleep 600 & echo ready; wait' & wait"
-    ended, _ = await ran(shell(script), Heard(stopping_at("ready", stop)), stop=stop, limits=QUICK)
+    ended, _ = await run_program(
+        shell(script), OutputRecorder(stop_on_line("ready", stop)), stop=stop, limits=QUICK
+    )
     assert any("sleep 600" in stray.command for stray in ended.orphans.killed)
 
 
@@ -148,19 +167,23 @@ async def test_many_strays_that_go_on_making_more_all_end() -> None:
     breed & breed & echo ready; wait
     """
     what = shell(script)
-    ended, _ = await ran(what, Heard(stopping_at("ready", stop)), stop=stop, limits=QUICK)
+    ended, _ = await run_program(
+        what, OutputRecorder(stop_on_line("ready", stop)), stop=stop, limits=QUICK
+    )
     assert any(stray.command == "sleep 600" for stray in ended.orphans.killed)
     assert (ended.orphans.survived, find_orphans(what.mark)) == ((), [])
 
 
 async def test_two_runs_do_not_touch_each_other() -> None:
     stop, ready, finish = asyncio.Event(), asyncio.Event(), asyncio.Event()
-    other = Heard(telling(ready))
+    other = OutputRecorder(set_on_output(ready))
     kept = asyncio.ensure_future(
-        ran(shell("setsid sleep 600 & echo ready; wait"), other, stop=finish, limits=QUICK)
+        run_program(shell("setsid sleep 600 & echo ready; wait"), other, stop=finish, limits=QUICK)
     )
     await ready.wait()
-    await ran(shell(DEAF), Heard(stopping_at("ready", stop)), stop=stop, limits=QUICK)
+    await run_program(
+        shell(DEAF), OutputRecorder(stop_on_line("ready", stop)), stop=stop, limits=QUICK
+    )
     assert not kept.done()
     finish.set()
     ended, _ = await kept
@@ -170,7 +193,7 @@ async def test_two_runs_do_not_touch_each_other() -> None:
 async def test_a_process_whose_number_now_belongs_to_another_is_spared() -> None:
     stop, ready = asyncio.Event(), asyncio.Event()
     what = shell("echo ready; exec sleep 600")
-    task = asyncio.ensure_future(ran(what, Heard(telling(ready)), stop=stop))
+    task = asyncio.ensure_future(run_program(what, OutputRecorder(set_on_output(ready)), stop=stop))
     await ready.wait()
     (found,) = find_orphans(what.mark)
     assert not kill_orphan(Orphan(found.pid, found.command, started="0"))

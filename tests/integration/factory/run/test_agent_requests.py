@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from gigafactory.domain.manifest.manifest import Sandbox as Policy
 from tests.services.aq import AQ
-from tests.support.factory.local_fleet import Yard, a_yard
+from tests.support.factory.local_fleet import FactoryHarness, a_local_harness
 from tests.support.factory.real_sandbox import a_sandbox, search_path
 
 # The first test on a machine fetches bubblewrap.
@@ -56,8 +56,8 @@ echo done > done.txt
 
 
 @pytest_asyncio.fixture
-async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
-    async with a_yard(tmp_path) as made:
+async def harness(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
+    async with a_local_harness(tmp_path) as made:
         yield made
 
 
@@ -65,26 +65,26 @@ async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
     "policy", ["none", *(pytest.param(each, marks=on_linux) for each in ("workspace", "strict"))]
 )
 async def test_an_agent_hands_a_plan_in_for_its_own_composite(
-    yard: Yard, tmp_path: Path, policy: Policy
+    harness: FactoryHarness, tmp_path: Path, policy: Policy
 ) -> None:
     environ = None
     if policy != "none":
-        await a_sandbox(tmp_path, least=policy)
+        await a_sandbox(tmp_path, minimum=policy)
         environ = {"PATH": search_path()}
-    child = {"name": "plan", "body": ASK, "engine": "command", "repo": str(yard.remote.path)}
-    listed = (urlsplit(yard.server.url).netloc,)
-    async with yard.factory(sandbox=policy, environ=environ, allow_hosts=listed):
-        told = await yard.submit(
+    child = {"name": "plan", "body": ASK, "engine": "command", "repo": str(harness.remote.path)}
+    listed = (urlsplit(harness.server.url).netloc,)
+    async with harness.factory(sandbox=policy, environ=environ, allow_hosts=listed):
+        told = await harness.submit(
             "# The roadmap\n", name="roadmap", kind="composite", children=[child]
         )
-        dag = (await yard.people.get(f"/jobs/{told}/dag")).json()
+        dag = (await harness.api.get(f"/jobs/{told}/dag")).json()
         planner = dag["nodes"][1]["id"]
-        done = await yard.rests(planner)
-        log = await yard.log(planner)
+        done = await harness.wait_until_idle(planner)
+        log = await harness.log(planner)
     assert done["result"] == "ok", log
-    dag = (await yard.people.get(f"/jobs/{told}/dag")).json()
+    dag = (await harness.api.get(f"/jobs/{told}/dag")).json()
     assert [node["name"] for node in dag["nodes"]] == ["roadmap", "plan", "second"], log
-    second = await yard.job(dag["nodes"][2]["id"])
+    second = await harness.job(dag["nodes"][2]["id"])
     assert second["submittedBy"] == f"job:{planner}"
     assert "has a job token, which is limited to the job's composite" in log
     assert "jobs ended with 6" in log
@@ -93,21 +93,21 @@ async def test_an_agent_hands_a_plan_in_for_its_own_composite(
 
 
 async def test_a_job_that_is_part_of_nothing_has_no_token_and_no_command_but_the_engine_has_one(
-    yard: Yard,
+    harness: FactoryHarness,
 ) -> None:
     say = 'echo "$AQ_JOB_ID has ${AQ_FLEET_TOKEN:-nothing}"'
     child = {
         "name": "part",
         "body": "echo > done.txt",
         "engine": "command",
-        "repo": str(yard.remote.path),
+        "repo": str(harness.remote.path),
         "setup": say,
         "verify": say,
     }
-    async with yard.factory():
-        alone = await yard.submit(f"{say}; echo > alone.txt")
-        told = await yard.submit("# The roadmap\n", kind="composite", children=[child])
-        part = (await yard.people.get(f"/jobs/{told}/dag")).json()["nodes"][1]["id"]
+    async with harness.factory():
+        alone = await harness.submit(f"{say}; echo > alone.txt")
+        told = await harness.submit("# The roadmap\n", kind="composite", children=[child])
+        part = (await harness.api.get(f"/jobs/{told}/dag")).json()["nodes"][1]["id"]
         for job_id, times in ((alone, 1), (part, 2)):
-            assert (await yard.rests(job_id))["result"] == "ok"
-            assert (await yard.log(job_id)).count(f"{job_id} has nothing\n") == times
+            assert (await harness.wait_until_idle(job_id))["result"] == "ok"
+            assert (await harness.log(job_id)).count(f"{job_id} has nothing\n") == times

@@ -9,8 +9,8 @@ import pytest_asyncio
 
 from tests.services.few_tools import search_path
 from tests.services.fork_server import ForkServer
-from tests.support.factory.fleet_processes import a_far_yard
-from tests.support.factory.local_fleet import Yard, a_yard
+from tests.support.factory.fleet_processes import a_process_harness
+from tests.support.factory.local_fleet import FactoryHarness, a_local_harness
 from tests.support.polling import until
 
 SECRET = "correct-horse-battery"
@@ -18,111 +18,113 @@ ENVIRON = {"PATH": search_path(), "DEPLOY_TOKEN": SECRET}
 
 
 @pytest_asyncio.fixture
-async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
-    async with a_yard(tmp_path) as made:
+async def harness(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
+    async with a_local_harness(tmp_path) as made:
         yield made
 
 
-async def left(yard: Yard, job_id: str) -> dict[str, bytes]:
+async def left(harness: FactoryHarness, job_id: str) -> dict[str, bytes]:
     """The files that a job has left, by name; each is what its record says."""
-    listed = (await yard.people.get(f"/jobs/{job_id}/artifacts")).json()["artifacts"]
+    listed = (await harness.api.get(f"/jobs/{job_id}/artifacts")).json()["artifacts"]
     found = {}
     for each in listed:
-        data = (await yard.people.get(f"/artifacts/{each['id']}")).content
+        data = (await harness.api.get(f"/artifacts/{each['id']}")).content
         assert (len(data), hashlib.sha256(data).hexdigest()) == (each["size"], each["sha256"])
         found[each["name"]] = data
     return found
 
 
-async def told(yard: Yard, job_id: str) -> list[dict[str, Any]]:
-    events = (await yard.people.get(f"/jobs/{job_id}/events")).json()["events"]
+async def told(harness: FactoryHarness, job_id: str) -> list[dict[str, Any]]:
+    events = (await harness.api.get(f"/jobs/{job_id}/events")).json()["events"]
     return [event for event in events if event["type"] == "artifact_added"]
 
 
-async def test_a_report_is_the_whole_result_of_a_job(yard: Yard) -> None:
-    async with yard.factory():
+async def test_a_report_is_the_whole_result_of_a_job(harness: FactoryHarness) -> None:
+    async with harness.factory():
         body = "mkdir -p out/sub; echo one > out/one.txt; echo two > out/sub/two.html; touch other"
-        job_id = await yard.submit(body, repo=None, ship="none", artifacts=["out/**"])
-        done = await yard.rests(job_id)
+        job_id = await harness.submit(body, repo=None, ship="none", artifacts=["out/**"])
+        done = await harness.wait_until_idle(job_id)
         assert (done["stage"], done["result"]) == ("testing", "ok"), done["reason"]
-    assert await left(yard, job_id) == {"out/one.txt": b"one\n", "out/sub/two.html": b"two\n"}
-    story = await yard.story(job_id)
+    assert await left(harness, job_id) == {"out/one.txt": b"one\n", "out/sub/two.html": b"two\n"}
+    story = await harness.event_types(job_id)
     assert story[-1] == "tested", "the files come before the end"
-    assert [event["data"]["runId"] for event in await told(yard, job_id)] == [f"{job_id}.1"] * 2
-    assert "aq: artifact: out/one.txt, 4 bytes\n" in await yard.log(job_id)
+    assert [event["data"]["runId"] for event in await told(harness, job_id)] == [f"{job_id}.1"] * 2
+    assert "aq: artifact: out/one.txt, 4 bytes\n" in await harness.log(job_id)
 
 
-async def test_a_run_that_failed_leaves_its_report_too(yard: Yard) -> None:
-    async with yard.factory():
-        job_id = await yard.submit(
+async def test_a_run_that_failed_leaves_its_report_too(harness: FactoryHarness) -> None:
+    async with harness.factory():
+        job_id = await harness.submit(
             "echo x > x", verify="echo bad > report.txt; exit 1", artifacts=["report.txt"]
         )
-        ended = await yard.rests(job_id)
+        ended = await harness.wait_until_idle(job_id)
         assert (ended["stage"], ended["result"]) == ("failed", "verify_failed")
-    assert await left(yard, job_id) == {"report.txt": b"bad\n"}
+    assert await left(harness, job_id) == {"report.txt": b"bad\n"}
 
 
-async def test_a_file_that_git_does_not_know_is_an_artifact_all_the_same(yard: Yard) -> None:
-    async with yard.factory():
+async def test_a_file_that_git_does_not_know_is_an_artifact_all_the_same(
+    harness: FactoryHarness,
+) -> None:
+    async with harness.factory():
         body = "echo report > .gitignore; echo hello > hello.txt; echo kept > report"
-        job_id = await yard.submit(body, artifacts=["report"])
-        done = await yard.rests(job_id)
+        job_id = await harness.submit(body, artifacts=["report"])
+        done = await harness.wait_until_idle(job_id)
         assert done["result"] == "ok"
-    assert await left(yard, job_id) == {"report": b"kept\n"}
+    assert await left(harness, job_id) == {"report": b"kept\n"}
 
 
-async def test_nothing_outside_of_the_worktree_is_handed_in(yard: Yard) -> None:
-    outside = yard.folder / "outside"
+async def test_nothing_outside_of_the_worktree_is_handed_in(harness: FactoryHarness) -> None:
+    outside = harness.folder / "outside"
     outside.mkdir()
     (outside / "passwd").write_text("root")
-    async with yard.factory():
+    async with harness.factory():
         body = f"mkdir out; ln -s {outside}/passwd out/link; ln -s {outside} out/all; touch out/x"
-        job_id = await yard.submit(body, repo=None, ship="none", artifacts=["out", "none/*.xml"])
-        await yard.rests(job_id)
-        log = await yard.log(job_id)
-    assert await left(yard, job_id) == {"out/x": b""}
+        job_id = await harness.submit(body, repo=None, ship="none", artifacts=["out", "none/*.xml"])
+        await harness.wait_until_idle(job_id)
+        log = await harness.log(job_id)
+    assert await left(harness, job_id) == {"out/x": b""}
     assert "artifact: out/link is skipped: it is a link" in log
     assert "artifact: out/all is skipped: it is a link" in log
     assert "artifact: nothing matches none/*.xml" in log
 
 
-async def test_no_secret_of_the_factory_leaves_it_in_a_file(yard: Yard) -> None:
-    async with yard.factory(environ=ENVIRON, env=("DEPLOY_TOKEN",)):
+async def test_no_secret_of_the_factory_leaves_it_in_a_file(harness: FactoryHarness) -> None:
+    async with harness.factory(environ=ENVIRON, env=("DEPLOY_TOKEN",)):
         body = (
             'echo "token: $DEPLOY_TOKEN" > out.txt; printf "\\0$DEPLOY_TOKEN" > out.bin;'
             ' touch "$DEPLOY_TOKEN"'
         )
-        job_id = await yard.submit(
+        job_id = await harness.submit(
             body, repo=None, ship="none", env=["DEPLOY_TOKEN"], artifacts=["*"]
         )
-        done = await yard.rests(job_id)
+        done = await harness.wait_until_idle(job_id)
         assert done["result"] == "ok", done["reason"]
-        log = await yard.log(job_id)
-    assert await left(yard, job_id) == {"out.txt": b"token: [redacted]\n"}
+        log = await harness.log(job_id)
+    assert await left(harness, job_id) == {"out.txt": b"token: [redacted]\n"}
     assert "artifact: out.bin is skipped: it seems to contain a secret" in log
     assert "out.txt, 18 bytes; secrets were redacted" in log
-    events = (await yard.people.get(f"/jobs/{job_id}/events")).text
+    events = (await harness.api.get(f"/jobs/{job_id}/events")).text
     assert SECRET not in log + events
 
 
-async def test_more_files_than_are_taken_are_left_out_with_a_word(yard: Yard) -> None:
-    async with yard.factory():
+async def test_more_files_than_are_taken_are_left_out_with_a_word(harness: FactoryHarness) -> None:
+    async with harness.factory():
         body = "mkdir out; for i in $(seq 1000 1119); do echo $i > out/$i; done"
-        job_id = await yard.submit(body, repo=None, ship="none", artifacts=["out"])
-        await yard.rests(job_id)
-        log = await yard.log(job_id)
-    assert sorted(await left(yard, job_id)) == [f"out/{number}" for number in range(1000, 1100)]
+        job_id = await harness.submit(body, repo=None, ship="none", artifacts=["out"])
+        await harness.wait_until_idle(job_id)
+        log = await harness.log(job_id)
+    assert sorted(await left(harness, job_id)) == [f"out/{number}" for number in range(1000, 1100)]
     assert "artifact: 20 files are skipped: at most 100 are uploaded" in log
 
 
-async def test_a_job_that_goes_on_elsewhere_hands_in_nothing_yet(yard: Yard) -> None:
-    async with yard.factory() as agent:
-        job_id = await yard.submit("echo x > x; echo under way; sleep 600", artifacts=["x"])
-        await yard.prints(job_id, "under way")
+async def test_a_job_that_goes_on_elsewhere_hands_in_nothing_yet(harness: FactoryHarness) -> None:
+    async with harness.factory() as agent:
+        job_id = await harness.submit("echo x > x; echo under way; sleep 600", artifacts=["x"])
+        await harness.wait_for_log(job_id, "under way")
         agent.drain()
         agent.drain()
-        await yard.rests(job_id, at="queued")
-    assert await left(yard, job_id) == {}
+        await harness.wait_until_idle(job_id, at="queued")
+    assert await left(harness, job_id) == {}
 
 
 async def test_a_job_whose_result_could_not_be_sent_is_not_done(
@@ -131,19 +133,19 @@ async def test_a_job_whose_result_could_not_be_sent_is_not_done(
     sign = tmp_path / "sign"
     body = f"echo begun; until [ -e {sign} ]; do sleep 0.05; done; echo kept > report"
     async with (
-        a_far_yard(forks, tmp_path, settings={}) as yard,
-        yard.factory() as agent,
+        a_process_harness(forks, tmp_path, settings={}) as harness,
+        harness.factory() as agent,
     ):
-        job_id = await yard.submit(body, repo=None, ship="none", artifacts=["report"])
-        await yard.prints(job_id, "begun\n")
-        async with yard.lives.dead():
+        job_id = await harness.submit(body, repo=None, ship="none", artifacts=["report"])
+        await harness.wait_for_log(job_id, "begun\n")
+        async with harness.coordinator.killed():
             sign.touch()
-            log = yard.data_dir().log_file(f"{job_id}.1")
+            log = harness.data_dir().log_file(f"{job_id}.1")
             await until(lambda: b"phase: artifacts" in log.read_bytes())
             agent.drain()
             agent.drain()
             await until(lambda: b"artifacts are missing" in log.read_bytes())
-        handed = await yard.rests(job_id, at="queued")
+        handed = await harness.wait_until_idle(job_id, at="queued")
         assert "the artifacts are its only result, and were not uploaded" in handed["reason"]
 
 
@@ -151,17 +153,17 @@ async def test_an_outage_is_waited_out(forks: ForkServer, tmp_path: Path) -> Non
     sign = tmp_path / "sign"
     body = f"echo begun; until [ -e {sign} ]; do sleep 0.05; done; echo kept > report"
     async with (
-        a_far_yard(forks, tmp_path, settings={}) as yard,
-        yard.factory() as agent,
+        a_process_harness(forks, tmp_path, settings={}) as harness,
+        harness.factory() as agent,
     ):
-        job_id = await yard.submit(body, repo=None, ship="none", artifacts=["report"])
-        await yard.prints(job_id, "begun\n")
-        async with yard.lives.dead():
+        job_id = await harness.submit(body, repo=None, ship="none", artifacts=["report"])
+        await harness.wait_for_log(job_id, "begun\n")
+        async with harness.coordinator.killed():
             sign.touch()
-            log = yard.data_dir().log_file(f"{job_id}.1")
+            log = harness.data_dir().log_file(f"{job_id}.1")
             await until(lambda: b"phase: artifacts" in log.read_bytes())
             assert job_id in agent.running_jobs, "it does not end without what it leaves"
-        done = await yard.rests(job_id)
+        done = await harness.wait_until_idle(job_id)
         assert (done["stage"], done["result"]) == ("testing", "ok"), done["reason"]
-        assert await left(yard, job_id) == {"report": b"kept\n"}
-        assert len(await told(yard, job_id)) == 1
+        assert await left(harness, job_id) == {"report": b"kept\n"}
+        assert len(await told(harness, job_id)) == 1

@@ -8,8 +8,8 @@ import pytest
 import pytest_asyncio
 
 from tests.services.few_tools import search_path
-from tests.support.factory.git_repo import plain_git, planted
-from tests.support.factory.local_fleet import Yard, a_yard
+from tests.support.factory.git_repo import plain_git, planted_program
+from tests.support.factory.local_fleet import FactoryHarness, a_local_harness
 from tests.support.polling import until
 
 LONG = "x" * 10_000
@@ -18,14 +18,16 @@ ENVIRON = {"PATH": search_path(), "DEPLOY_TOKEN": SECRET}
 
 
 @pytest_asyncio.fixture
-async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
-    async with a_yard(tmp_path) as made:
+async def harness(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
+    async with a_local_harness(tmp_path) as made:
         yield made
 
 
-async def ended(yard: Yard, body: str = "touch x", **manifest: object) -> dict[str, Any]:
-    async with yard.factory():
-        return await yard.rests(await yard.submit(body, **manifest))
+async def ended(
+    harness: FactoryHarness, body: str = "touch x", **manifest: object
+) -> dict[str, Any]:
+    async with harness.factory():
+        return await harness.wait_until_idle(await harness.submit(body, **manifest))
 
 
 @pytest.mark.parametrize(
@@ -41,10 +43,10 @@ async def ended(yard: Yard, body: str = "touch x", **manifest: object) -> dict[s
     ],
 )
 async def test_names_that_are_more_than_names_are_refused(
-    yard: Yard, field: str, value: str
+    harness: FactoryHarness, field: str, value: str
 ) -> None:
     asked = {"manifest": {"engine": "command", field: value}, "body": "touch x"}
-    answer = await yard.people.post("/jobs", json=asked)
+    answer = await harness.api.post("/jobs", json=asked)
     assert answer.status_code == 422
     assert ("NUL" if "\0" in value else field) in answer.text
 
@@ -64,14 +66,18 @@ async def test_names_that_are_more_than_names_are_refused(
         "/etc",
     ],
 )
-async def test_addresses_that_no_factory_should_talk_to_are_refused(yard: Yard, repo: str) -> None:
-    job = await ended(yard, repo=repo)
+async def test_addresses_that_no_factory_should_talk_to_are_refused(
+    harness: FactoryHarness, repo: str
+) -> None:
+    job = await ended(harness, repo=repo)
     assert (job["stage"], job["result"]) == ("failed", "setup_failed"), job["reason"]
-    assert not any(yard.data_dir().mirrors.iterdir()), "nothing was fetched"
+    assert not any(harness.data_dir().mirrors.iterdir()), "nothing was fetched"
 
 
-async def test_what_an_agent_plants_for_git_is_not_run_by_the_factory(yard: Yard) -> None:
-    program, trace = planted(yard.folder, "planted")
+async def test_what_an_agent_plants_for_git_is_not_run_by_the_factory(
+    harness: FactoryHarness,
+) -> None:
+    program, trace = planted_program(harness.folder, "planted")
     keys = ("core.fsmonitor", "core.sshCommand", "filter.evil.clean", "filter.evil.smudge")
     body = f"""
     set -e
@@ -84,24 +90,24 @@ async def test_what_an_agent_plants_for_git_is_not_run_by_the_factory(yard: Yard
     echo '* filter=evil diff=evil' > .gitattributes
     printf '[include]\\n path = evil\\n' > .gitconfig
     """
-    job = await ended(yard, body)
+    job = await ended(harness, body)
     assert job["result"] == "ok", job["reason"]
     assert not trace.exists()
 
 
-async def test_links_of_an_agent_bring_no_file_of_the_host(yard: Yard) -> None:
-    secret = yard.folder / "secret"
+async def test_links_of_an_agent_bring_no_file_of_the_host(harness: FactoryHarness) -> None:
+    secret = harness.folder / "secret"
     secret.write_text(SECRET)
-    job = await ended(yard, f"ln -s {secret} link; ln -s {yard.folder} folder; echo x > x")
+    job = await ended(harness, f"ln -s {secret} link; ln -s {harness.folder} folder; echo x > x")
     commit = job["checkpoint"]["commit"]
-    listed = plain_git(yard.remote.path, "ls-tree", "-r", commit).splitlines()
+    listed = plain_git(harness.remote.path, "ls-tree", "-r", commit).splitlines()
     assert {line.split("\t")[1]: line.split()[0] for line in listed} == {
         "README.md": "100644",
         "folder": "120000",
         "link": "120000",
         "x": "100644",
     }
-    assert SECRET not in yard.remote.text(commit, "link")
+    assert SECRET not in harness.remote.text(commit, "link")
 
 
 @pytest.mark.parametrize(
@@ -115,67 +121,74 @@ async def test_links_of_an_agent_bring_no_file_of_the_host(yard: Yard) -> None:
         "T=$DEPLOY_TOKEN; git checkout -qb $T; echo $T > x; git add x; git commit -qm $T",
     ],
 )
-async def test_a_secret_of_the_factory_is_in_nothing_that_is_pushed(yard: Yard, body: str) -> None:
-    async with yard.factory(environ=ENVIRON, env=("DEPLOY_TOKEN",)):
-        job = await yard.rests(await yard.submit(body, env=["DEPLOY_TOKEN"]))
+async def test_a_secret_of_the_factory_is_in_nothing_that_is_pushed(
+    harness: FactoryHarness, body: str
+) -> None:
+    async with harness.factory(environ=ENVIRON, env=("DEPLOY_TOKEN",)):
+        job = await harness.wait_until_idle(await harness.submit(body, env=["DEPLOY_TOKEN"]))
     assert (job["stage"], job["result"]) == ("failed", "scope_violation"), job["reason"]
     assert SECRET not in str(job)
-    for branch in yard.remote.branches():
-        assert yard.remote.commit_of(branch) == yard.start
-    assert plain_git(yard.remote.path, "fsck", "--unreachable", "--no-reflogs") == ""
+    for branch in harness.remote.branches():
+        assert harness.remote.commit_of(branch) == harness.start
+    assert plain_git(harness.remote.path, "fsck", "--unreachable", "--no-reflogs") == ""
 
 
-async def test_a_message_and_branch_of_an_agent_are_not_pushed(yard: Yard) -> None:
+async def test_a_message_and_branch_of_an_agent_are_not_pushed(harness: FactoryHarness) -> None:
     body = 'git checkout -qb "my-branch"; echo x > x; git add x; git commit -qm "my message"'
-    job = await ended(yard, body)
+    job = await ended(harness, body)
     assert job["result"] == "ok", job["reason"]
-    assert "my-branch" not in yard.remote.branches()
-    assert "my message" not in yard.remote.log(f"aq/job/{job['id']}")
+    assert "my-branch" not in harness.remote.branches()
+    assert "my message" not in harness.remote.log(f"aq/job/{job['id']}")
 
 
-async def test_a_verify_that_leaves_the_scope_is_caught(yard: Yard) -> None:
+async def test_a_verify_that_leaves_the_scope_is_caught(harness: FactoryHarness) -> None:
     job = await ended(
-        yard, "mkdir docs; echo x > docs/x", allowedScope=["docs/**"], verify="echo y > deploy.sh"
+        harness,
+        "mkdir docs; echo x > docs/x",
+        allowedScope=["docs/**"],
+        verify="echo y > deploy.sh",
     )
     assert (job["stage"], job["result"]) == ("failed", "scope_violation"), job["reason"]
     assert "deploy.sh" in job["reason"]
-    assert yard.remote.commit_of(f"aq/job/{job['id']}") is None
+    assert harness.remote.commit_of(f"aq/job/{job['id']}") is None
 
 
-async def test_a_verify_that_changes_a_protected_path_asks_for_a_person(yard: Yard) -> None:
-    await yard.people.put("/products/notes", json={"protectedPaths": ["ci/**"]})
-    job = await ended(yard, "touch x", verify="mkdir -p ci; touch ci/deploy", shipPolicy="auto")
+async def test_a_verify_that_changes_a_protected_path_asks_for_a_person(
+    harness: FactoryHarness,
+) -> None:
+    await harness.api.put("/products/notes", json={"protectedPaths": ["ci/**"]})
+    job = await ended(harness, "touch x", verify="mkdir -p ci; touch ci/deploy", shipPolicy="auto")
     assert job["stage"] == "review", job["reason"]
 
 
 async def test_a_path_that_became_protected_is_not_shipped_without_a_review(
-    yard: Yard,
+    harness: FactoryHarness,
 ) -> None:
-    async with yard.factory():
-        job_id = await yard.submit("mkdir ci; touch ci/deploy")
-        assert (await yard.rests(job_id))["stage"] == "testing"
-        await yard.people.put("/products/notes", json={"protectedPaths": ["ci/**"]})
-        await yard.act(job_id, "ship")
+    async with harness.factory():
+        job_id = await harness.submit("mkdir ci; touch ci/deploy")
+        assert (await harness.wait_until_idle(job_id))["stage"] == "testing"
+        await harness.api.put("/products/notes", json={"protectedPaths": ["ci/**"]})
+        await harness.act(job_id, "ship")
 
         async def tried() -> bool:
-            return "ship_failed" in await yard.story(job_id)
+            return "ship_failed" in await harness.event_types(job_id)
 
         await until(tried)
-        job = await yard.job(job_id)
-        assert (job["stage"], yard.remote.commit_of("main")) == ("testing", yard.start)
+        job = await harness.job(job_id)
+        assert (job["stage"], harness.remote.commit_of("main")) == ("testing", harness.start)
         assert "ci/deploy" in job["reason"]
         assert "protected_path" in job["flags"]
-        await yard.act(job_id, "ship")
-        await yard.rests(job_id, at="shipped")
+        await harness.act(job_id, "ship")
+        await harness.wait_until_idle(job_id, at="shipped")
 
 
-async def test_a_scope_that_a_reviewer_let_pass_is_shipped(yard: Yard) -> None:
-    async with yard.factory():
-        job_id = await yard.submit("touch x", allowedScope=["docs/**"])
-        assert (await yard.rests(job_id))["result"] == "scope_violation"
-        await yard.act(job_id, "override-scope", reason="it is fine")
-        commit = (await yard.job(job_id))["checkpoint"]["commit"]
-        await yard.act(job_id, "approve", commit=commit)
-        await yard.act(job_id, "ship")
-        await yard.rests(job_id, at="shipped")
-    assert yard.remote.text("main", "x") == ""
+async def test_a_scope_that_a_reviewer_let_pass_is_shipped(harness: FactoryHarness) -> None:
+    async with harness.factory():
+        job_id = await harness.submit("touch x", allowedScope=["docs/**"])
+        assert (await harness.wait_until_idle(job_id))["result"] == "scope_violation"
+        await harness.act(job_id, "override-scope", reason="it is fine")
+        commit = (await harness.job(job_id))["checkpoint"]["commit"]
+        await harness.act(job_id, "approve", commit=commit)
+        await harness.act(job_id, "ship")
+        await harness.wait_until_idle(job_id, at="shipped")
+    assert harness.remote.text("main", "x") == ""

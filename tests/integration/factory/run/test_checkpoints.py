@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.support.factory.git_repo import AWAY, NO
-from tests.support.factory.local_fleet import Yard, a_yard
+from tests.support.factory.git_repo import DROP_CONNECTION, REJECT_PUSH
+from tests.support.factory.local_fleet import FactoryHarness, a_local_harness
 from tests.support.polling import until
 
 OFTEN_S = 0.05
@@ -16,8 +16,8 @@ OFTEN_S = 0.05
 class Watched:
     """A job that does as it is told by files, on a factory that saves its work often."""
 
-    def __init__(self, yard: Yard) -> None:
-        self.yard = yard
+    def __init__(self, harness: FactoryHarness) -> None:
+        self.harness = harness
         self.job_id = ""
 
     @property
@@ -25,7 +25,7 @@ class Watched:
         return f"aq/wip/{self.job_id}/1"
 
     def sign(self, name: str) -> Path:
-        return self.yard.folder / name
+        return self.harness.folder / name
 
     async def begins(self, *steps: str) -> None:
         """Hand in a job that does one step after the other, each but the first when it may."""
@@ -34,21 +34,21 @@ class Watched:
             for number, step in enumerate(steps)
         )
         self.sign("0").touch()
-        self.job_id = await self.yard.submit(body)
+        self.job_id = await self.harness.submit(body)
 
     def goes_on(self, step: int) -> None:
         self.sign(str(step)).touch()
 
     def log(self) -> str:
         """What is in the log at its source."""
-        return "".join(each.read_text() for each in self.yard.data_dir().logs.glob("*.log"))
+        return "".join(each.read_text() for each in self.harness.data_dir().logs.glob("*.log"))
 
     async def tells(self, word: str, *, times: int = 1) -> None:
         await until(lambda: self.log().count(word) >= times)
 
     async def has_saved(self, name: str) -> None:
         """Come back when a file is on the remote, in the work in progress."""
-        remote = self.yard.remote
+        remote = self.harness.remote
 
         def there() -> bool:
             return remote.commit_of(self.branch) is not None and name in remote.files(self.branch)
@@ -57,58 +57,65 @@ class Watched:
 
     async def ends_well(self) -> str:
         """The commit of the result of the one run that it took."""
-        job = await self.yard.rests(self.job_id)
+        job = await self.harness.wait_until_idle(self.job_id)
         assert (job["stage"], job["result"]) == ("testing", "ok"), job["reason"]
-        assert len(await self.yard.runs(self.job_id)) == 1
+        assert len(await self.harness.runs(self.job_id)) == 1
         commit: str = job["checkpoint"]["commit"]
         return commit
 
 
 @pytest_asyncio.fixture
 async def watched(tmp_path: Path) -> AsyncIterator[Watched]:
-    async with a_yard(tmp_path, served=True) as yard, yard.factory(checkpoint_every=OFTEN_S):
-        yield Watched(yard)
+    async with (
+        a_local_harness(tmp_path, served=True) as harness,
+        harness.factory(checkpoint_every=OFTEN_S),
+    ):
+        yield Watched(harness)
 
 
 async def test_work_is_on_the_remote_long_before_a_run_ends(watched: Watched) -> None:
     await watched.begins("echo one > one", "echo two > two", "true")
     for step, name in enumerate(("one", "two"), start=1):
         await watched.has_saved(name)
-        checkpoint = (await watched.yard.job(watched.job_id))["checkpoint"]
+        checkpoint = (await watched.harness.job(watched.job_id))["checkpoint"]
         assert checkpoint["branch"] == watched.branch
         watched.goes_on(step)
     await watched.ends_well()
 
 
 @pytest.mark.parametrize(
-    ("answer", "word"), [(AWAY, "cannot be reached"), (NO, "only on Sundays")], ids=["away", "no"]
+    ("answer", "word"),
+    [(DROP_CONNECTION, "cannot be reached"), (REJECT_PUSH, "only on Sundays")],
+    ids=["away", "no"],
 )
 async def test_a_checkpoint_that_fails_is_told_and_made_up_for(
     watched: Watched, answer: str, word: str
 ) -> None:
     bad = watched.sign("bad")
-    watched.yard.remote.answers(answer, to="refs/heads/aq/wip/*", when=f"[ -e {bad} ]")
+    watched.harness.remote.on_push(answer, to="refs/heads/aq/wip/*", when=f"[ -e {bad} ]")
     await watched.begins(f"touch {bad}; echo one > one", "echo two > two")
     await watched.tells("checkpoint: not saved; retrying in 0.05 s: ", times=2)
     assert word in watched.log()
-    assert (await watched.yard.job(watched.job_id))["stage"] == "building", "the run goes on"
+    assert (await watched.harness.job(watched.job_id))["stage"] == "building", "the run goes on"
     bad.unlink()
     await watched.has_saved("one")
     await watched.tells("checkpoint: saved again")
     watched.goes_on(1)
     commit = await watched.ends_well()
-    assert watched.yard.remote.files(commit) == ["README.md", "one", "two"]
+    assert watched.harness.remote.files(commit) == ["README.md", "one", "two"]
 
 
 async def test_a_checkpoint_whose_answer_was_lost_is_gone_on_from(watched: Watched) -> None:
     bad = watched.sign("bad")
-    watched.yard.remote.vanishes(when=f"[ -e {bad} ]")
+    watched.harness.remote.vanish_after_push(when=f"[ -e {bad} ]")
     await watched.begins(f"touch {bad}; echo one > one", "echo two > two", "true")
     await watched.tells("checkpoint: not saved", times=2)
-    watched.yard.remote.comes_back()
+    watched.harness.remote.come_back()
     watched.goes_on(1)
     await watched.has_saved("two")
-    assert watched.yard.remote.log(watched.branch).count("Work in progress") == 2, "both are kept"
+    assert watched.harness.remote.log(watched.branch).count("Work in progress") == 2, (
+        "both are kept"
+    )
     watched.goes_on(2)
     await watched.ends_well()
 
@@ -116,19 +123,19 @@ async def test_a_checkpoint_whose_answer_was_lost_is_gone_on_from(watched: Watch
 async def test_a_checkpoint_that_hangs_keeps_no_result_back(watched: Watched) -> None:
     bad, hangs = watched.sign("bad"), watched.sign("hangs")
     answer = f"touch {hangs}; sleep 600"
-    watched.yard.remote.answers(answer, to="refs/heads/aq/wip/*", when=f"[ -e {bad} ]")
+    watched.harness.remote.on_push(answer, to="refs/heads/aq/wip/*", when=f"[ -e {bad} ]")
     waits = f"until [ -e {hangs} ]; do sleep 0.02; done"
     await watched.begins(f"touch {bad}; echo one > one; {waits}; rm {bad}")
-    assert watched.yard.remote.files(await watched.ends_well()) == ["README.md", "one"]
+    assert watched.harness.remote.files(await watched.ends_well()) == ["README.md", "one"]
 
 
 async def test_a_result_goes_out_although_the_last_checkpoint_had_no_answer(
     watched: Watched,
 ) -> None:
     bad = watched.sign("bad")
-    watched.yard.remote.vanishes(when=f"[ -e {bad} ]")
+    watched.harness.remote.vanish_after_push(when=f"[ -e {bad} ]")
     await watched.begins(f"touch {bad}; echo one > one", "true")
     await watched.tells("checkpoint: not saved")
     watched.goes_on(1)
-    watched.yard.remote.comes_back()
-    assert watched.yard.remote.files(await watched.ends_well()) == ["README.md", "one"]
+    watched.harness.remote.come_back()
+    assert watched.harness.remote.files(await watched.ends_well()) == ["README.md", "one"]

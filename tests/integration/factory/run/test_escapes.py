@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from gigafactory.domain.manifest.manifest import Sandbox as Policy
 from tests.support.factory.git_repo import plain_git as git
-from tests.support.factory.local_fleet import Yard, a_yard
+from tests.support.factory.local_fleet import FactoryHarness, a_local_harness
 from tests.support.factory.real_sandbox import a_sandbox, search_path
 from tests.support.polling import until
 
@@ -23,14 +23,14 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for
 
 
 @pytest_asyncio.fixture
-async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
-    async with a_yard(tmp_path) as made:
+async def harness(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
+    async with a_local_harness(tmp_path) as made:
         yield made
 
 
-def planting(yard: Yard, where: str, *, bare: bool = True) -> str:
+def planting(harness: FactoryHarness, where: str, *, bare: bool = True) -> str:
     """A script that makes a repo whose hooks and settings leave a trace on the machine."""
-    trace = yard.folder / "escaped"
+    trace = harness.folder / "escaped"
     git_dir = where if bare else f"{where}/.git"
     return f"""
     git init -q -b main {"--bare" if bare else ""} "{where}"
@@ -49,8 +49,8 @@ def planting(yard: Yard, where: str, *, bare: bool = True) -> str:
     """
 
 
-def is_free(yard: Yard) -> bool:
-    return (yard.folder / "escaped").exists()
+def is_free(harness: FactoryHarness) -> bool:
+    return (harness.folder / "escaped").exists()
 
 
 def refused(job: dict[str, Any]) -> str:
@@ -60,28 +60,32 @@ def refused(job: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("policy", ["none", pytest.param("strict", marks=on_linux)])
-async def test_a_repo_in_the_home_of_another_job_is_refused(yard: Yard, policy: Policy) -> None:
+async def test_a_repo_in_the_home_of_another_job_is_refused(
+    harness: FactoryHarness, policy: Policy
+) -> None:
     environ = None
     if policy == "strict":
-        await a_sandbox(yard.folder, least=policy)
+        await a_sandbox(harness.folder, minimum=policy)
         environ = {"PATH": search_path()}
-    async with yard.factory(roots=(yard.folder,), sandbox=policy, environ=environ):
-        first = await yard.submit(planting(yard, "$HOME/evil.git") + "echo > work", ship="none")
-        await yard.rests(first, at="testing")
-        evil = yard.data_dir().home(first) / "evil.git"
+    async with harness.factory(roots=(harness.folder,), sandbox=policy, environ=environ):
+        first = await harness.submit(
+            planting(harness, "$HOME/evil.git") + "echo > work", ship="none"
+        )
+        await harness.wait_until_idle(first, at="testing")
+        evil = harness.data_dir().home(first) / "evil.git"
         assert (evil / "hooks" / "pre-receive").exists()
         for path in (str(evil), f"{evil}/", f"/{evil}"):
-            second = await yard.rests(await yard.submit("touch x", repo=path))
+            second = await harness.wait_until_idle(await harness.submit("touch x", repo=path))
             assert "inside the data folder" in refused(second)
-        link = yard.folder / "innocent.git"
+        link = harness.folder / "innocent.git"
         link.symlink_to(evil)
-        third = await yard.rests(await yard.submit("touch x", repo=str(link)))
+        third = await harness.wait_until_idle(await harness.submit("touch x", repo=str(link)))
         assert "inside the data folder" in refused(third)
-    assert not is_free(yard)
+    assert not is_free(harness)
 
 
-async def test_an_agent_cannot_hand_a_repo_of_its_own_to_a_child(yard: Yard) -> None:
-    plan = f"""{planting(yard, "$HOME/evil.git")}
+async def test_an_agent_cannot_hand_a_repo_of_its_own_to_a_child(harness: FactoryHarness) -> None:
+    plan = f"""{planting(harness, "$HOME/evil.git")}
     mkdir -p .aq && cat > .aq/plan.yaml <<END
 - name: child
   body: touch x
@@ -90,136 +94,155 @@ async def test_an_agent_cannot_hand_a_repo_of_its_own_to_a_child(yard: Yard) -> 
   verify: 'true'
 END
 """
-    async with yard.factory(roots=(yard.folder,)):
-        job_id = await yard.submit(
+    async with harness.factory(roots=(harness.folder,)):
+        job_id = await harness.submit(
             plan, kind="composite", profile="planner", reviewPolicy="auto", verify=None
         )
-        told = (await yard.people.get(f"/jobs/{job_id}/dag")).json()
+        told = (await harness.api.get(f"/jobs/{job_id}/dag")).json()
         planner = told["nodes"][1]["id"]
-        await yard.rests(planner, at="shipped")
-        told = (await yard.people.get(f"/jobs/{job_id}/dag")).json()
+        await harness.wait_until_idle(planner, at="shipped")
+        told = (await harness.api.get(f"/jobs/{job_id}/dag")).json()
         child = next(node["id"] for node in told["nodes"] if node["name"] == "child")
-        assert "inside the data folder" in refused(await yard.rests(child))
-    assert not is_free(yard)
+        assert "inside the data folder" in refused(await harness.wait_until_idle(child))
+    assert not is_free(harness)
 
 
-async def test_a_job_does_not_ship_into_what_a_shell_starts(yard: Yard) -> None:
-    shell = yard.folder / ".oh-my-zsh"
-    git(yard.folder, "clone", "-q", str(yard.remote.path), str(shell))
-    async with yard.factory(roots=(yard.folder,)):
-        job = await yard.rests(await yard.submit("echo 'id' > oh-my-zsh.sh", repo=str(shell)))
+async def test_a_job_does_not_ship_into_what_a_shell_starts(harness: FactoryHarness) -> None:
+    shell = harness.folder / ".oh-my-zsh"
+    git(harness.folder, "clone", "-q", str(harness.remote.path), str(shell))
+    async with harness.factory(roots=(harness.folder,)):
+        job = await harness.wait_until_idle(
+            await harness.submit("echo 'id' > oh-my-zsh.sh", repo=str(shell))
+        )
     assert "starts with a dot" in refused(job)
     assert [path.name for path in shell.iterdir() if path.name != ".git"] == ["README.md"]
 
 
-async def test_a_repo_that_a_job_made_in_a_plain_folder_is_never_opened(yard: Yard) -> None:
-    folder = yard.folder / "desk" / "papers"
+async def test_a_repo_that_a_job_made_in_a_plain_folder_is_never_opened(
+    harness: FactoryHarness,
+) -> None:
+    folder = harness.folder / "desk" / "papers"
     folder.mkdir(parents=True)
-    async with yard.factory(roots=(yard.folder / "desk",)):
-        first = await yard.submit(
-            planting(yard, str(folder), bare=False), repo=None, cwd=str(folder), ship="none"
+    async with harness.factory(roots=(harness.folder / "desk",)):
+        first = await harness.submit(
+            planting(harness, str(folder), bare=False), repo=None, cwd=str(folder), ship="none"
         )
-        await yard.rests(first, at="testing")
+        await harness.wait_until_idle(first, at="testing")
         assert (folder / ".git" / "hooks" / "pre-receive").exists()
-        second = await yard.submit("echo > work", repo=None, cwd=str(folder), ship="none")
-        await yard.rests(second, at="testing")
-        assert "which is not in a repo" in await yard.log(second)
-        third = await yard.rests(await yard.submit("touch x", repo=str(folder)))
+        second = await harness.submit("echo > work", repo=None, cwd=str(folder), ship="none")
+        await harness.wait_until_idle(second, at="testing")
+        assert "which is not in a repo" in await harness.log(second)
+        third = await harness.wait_until_idle(await harness.submit("touch x", repo=str(folder)))
         assert "a job may have made this repo" in refused(third)
-    assert not is_free(yard)
+    assert not is_free(harness)
     assert git(folder, "for-each-ref", "refs/heads/aq") == ""
 
 
-async def test_a_repo_that_a_job_made_inside_of_a_checkout_is_never_opened(yard: Yard) -> None:
-    checkout = yard.folder / "desk" / "notes"
-    git(yard.folder, "clone", "-q", str(yard.remote.path), str(checkout))
+async def test_a_repo_that_a_job_made_inside_of_a_checkout_is_never_opened(
+    harness: FactoryHarness,
+) -> None:
+    checkout = harness.folder / "desk" / "notes"
+    git(harness.folder, "clone", "-q", str(harness.remote.path), str(checkout))
     inside = checkout / "evil"
-    async with yard.factory(roots=(yard.folder / "desk",)):
-        first = await yard.submit(
-            planting(yard, str(inside), bare=False) + "echo > work", repo=None, cwd=str(checkout)
+    async with harness.factory(roots=(harness.folder / "desk",)):
+        first = await harness.submit(
+            planting(harness, str(inside), bare=False) + "echo > work", repo=None, cwd=str(checkout)
         )
-        await yard.rests(first, at="testing")
-        second = await yard.submit("echo > more", repo=None, cwd=str(inside))
-        await yard.rests(second, at="testing")
-        third = await yard.rests(await yard.submit("touch x", repo=str(inside)))
+        await harness.wait_until_idle(first, at="testing")
+        second = await harness.submit("echo > more", repo=None, cwd=str(inside))
+        await harness.wait_until_idle(second, at="testing")
+        third = await harness.wait_until_idle(await harness.submit("touch x", repo=str(inside)))
         assert "is inside the checkout" in refused(third)
-    assert not is_free(yard)
+    assert not is_free(harness)
     assert git(inside, "for-each-ref", "refs/heads/aq") == ""
 
 
-async def test_a_job_is_not_given_a_folder_full_of_checkouts(yard: Yard) -> None:
-    git(yard.folder, "clone", "-q", str(yard.remote.path), str(yard.folder / "desk" / "notes"))
-    async with yard.factory(roots=(yard.folder / "desk",)):
-        job = await yard.rests(
-            await yard.submit("touch x", repo=None, cwd=str(yard.folder / "desk"), ship="none")
+async def test_a_job_is_not_given_a_folder_full_of_checkouts(harness: FactoryHarness) -> None:
+    git(
+        harness.folder,
+        "clone",
+        "-q",
+        str(harness.remote.path),
+        str(harness.folder / "desk" / "notes"),
+    )
+    async with harness.factory(roots=(harness.folder / "desk",)):
+        job = await harness.wait_until_idle(
+            await harness.submit(
+                "touch x", repo=None, cwd=str(harness.folder / "desk"), ship="none"
+            )
         )
     assert "contains checkouts (notes): name one of them" in refused(job)
 
 
-async def test_a_repo_that_a_job_shipped_as_files_is_never_opened(yard: Yard) -> None:
-    checkout, private = yard.folder / "desk" / "notes", yard.folder / "private"
-    git(yard.folder, "clone", "-q", str(yard.remote.path), str(checkout))
-    git(yard.folder, "clone", "-q", str(yard.remote.path), str(private))
+async def test_a_repo_that_a_job_shipped_as_files_is_never_opened(harness: FactoryHarness) -> None:
+    checkout, private = harness.folder / "desk" / "notes", harness.folder / "private"
+    git(harness.folder, "clone", "-q", str(harness.remote.path), str(checkout))
+    git(harness.folder, "clone", "-q", str(harness.remote.path), str(private))
     body = f"""
     mkdir -p evil.git/objects/info evil.git/refs/heads; cd evil.git
     echo 'ref: refs/heads/main' > HEAD
     echo {private}/.git/objects > objects/info/alternates
     ln -s {private}/.git/refs/heads/main refs/heads/main
     """
-    async with yard.factory(roots=(yard.folder / "desk",)):
-        first = await yard.submit(body, repo=str(checkout), shipPolicy="auto")
-        await yard.rests(first, at="shipped")
+    async with harness.factory(roots=(harness.folder / "desk",)):
+        first = await harness.submit(body, repo=str(checkout), shipPolicy="auto")
+        await harness.wait_until_idle(first, at="shipped")
         assert (checkout / "evil.git" / "refs" / "heads" / "main").is_symlink()
-        job = await yard.rests(await yard.submit("touch x", repo=str(checkout / "evil.git")))
+        job = await harness.wait_until_idle(
+            await harness.submit("touch x", repo=str(checkout / "evil.git"))
+        )
     assert "is inside the checkout" in refused(job)
 
 
-async def test_a_job_cannot_swap_the_folder_of_another_for_a_link(yard: Yard) -> None:
-    desk, other = yard.folder / "desk", yard.folder / "private"
+async def test_a_job_cannot_swap_the_folder_of_another_for_a_link(harness: FactoryHarness) -> None:
+    desk, other = harness.folder / "desk", harness.folder / "private"
     for folder in (desk / "below", other):
         folder.mkdir(parents=True)
-    waits = f"touch {yard.folder}/ready; until [ -e {yard.folder}/go ]; do sleep 0.02; done"
-    async with yard.factory(roots=(desk,)):
-        first = await yard.submit(
+    waits = f"touch {harness.folder}/ready; until [ -e {harness.folder}/go ]; do sleep 0.02; done"
+    async with harness.factory(roots=(desk,)):
+        first = await harness.submit(
             f"{waits}; rmdir below; ln -s {other} below", repo=None, cwd=str(desk), ship="none"
         )
-        await until((yard.folder / "ready").exists)
-        second = await yard.submit("touch x", repo=None, cwd=str(desk / "below"), ship="none")
-        await until_started(yard, second)
-        (yard.folder / "go").touch()
-        await yard.rests(first, at="testing")
-        job = await yard.rests(second)
+        await until((harness.folder / "ready").exists)
+        second = await harness.submit("touch x", repo=None, cwd=str(desk / "below"), ship="none")
+        await until_started(harness, second)
+        (harness.folder / "go").touch()
+        await harness.wait_until_idle(first, at="testing")
+        job = await harness.wait_until_idle(second)
     assert "not below a folder that jobs may use" in refused(job)
     assert list(other.iterdir()) == []
 
 
-async def until_started(yard: Yard, job_id: str) -> None:
+async def until_started(harness: FactoryHarness, job_id: str) -> None:
     async def started() -> bool:
         return (
-            "started" in await yard.story(job_id) or "building" in (await yard.job(job_id))["stage"]
+            "started" in await harness.event_types(job_id)
+            or "building" in (await harness.job(job_id))["stage"]
         )
 
     await until(started)
 
 
 @on_linux
-async def test_a_job_in_place_cannot_change_the_git_folder_of_a_person(yard: Yard) -> None:
-    checkout = yard.folder / "desk" / "notes"
-    git(yard.folder, "clone", "-q", str(yard.remote.path), str(checkout))
-    await a_sandbox(yard.folder)
+async def test_a_job_in_place_cannot_change_the_git_folder_of_a_person(
+    harness: FactoryHarness,
+) -> None:
+    checkout = harness.folder / "desk" / "notes"
+    git(harness.folder, "clone", "-q", str(harness.remote.path), str(checkout))
+    await a_sandbox(harness.folder)
     body = f"""
-    for place in .git/config .git/hooks/pre-commit .git/HEAD ../beside {yard.folder}/out; do
+    for place in .git/config .git/hooks/pre-commit .git/HEAD ../beside {harness.folder}/out; do
         if echo x 2>/dev/null >> $place; then echo "wrote $place"; fi
     done
     mv .git .git-2 2>/dev/null && echo moved
     echo > work
     """
-    roots, environ = (yard.folder / "desk",), {"PATH": search_path()}
-    async with yard.factory(roots=roots, sandbox="workspace", environ=environ):
-        job_id = await yard.submit(body, repo=None, cwd=str(checkout))
-        job = await yard.rests(job_id)
-        log = await yard.log(job_id)
+    roots, environ = (harness.folder / "desk",), {"PATH": search_path()}
+    async with harness.factory(roots=roots, sandbox="workspace", environ=environ):
+        job_id = await harness.submit(body, repo=None, cwd=str(checkout))
+        job = await harness.wait_until_idle(job_id)
+        log = await harness.log(job_id)
     assert job["result"] == "ok", log
     assert (checkout / "work").exists()
     assert not {"wrote .git/config", "wrote .git/hooks/pre-commit", "moved"} & {*log.splitlines()}
-    assert not (yard.folder / "out").exists()
+    assert not (harness.folder / "out").exists()

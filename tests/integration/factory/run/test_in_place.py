@@ -7,47 +7,47 @@ import pytest
 import pytest_asyncio
 
 from tests.support.factory.git_repo import plain_git as git
-from tests.support.factory.local_fleet import Yard, a_yard
+from tests.support.factory.local_fleet import FactoryHarness, a_local_harness
 
 
 @pytest_asyncio.fixture
-async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
-    async with a_yard(tmp_path) as made:
+async def harness(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
+    async with a_local_harness(tmp_path) as made:
         yield made
 
 
 @pytest.fixture
-def checkout(yard: Yard) -> Path:
+def checkout(harness: FactoryHarness) -> Path:
     """A person's checkout, with `main` checked out and nothing changed."""
-    folder = yard.folder / "desk" / "notes"
-    git(yard.folder, "clone", "-q", str(yard.folder / "remote.git"), str(folder))
+    folder = harness.folder / "desk" / "notes"
+    git(harness.folder, "clone", "-q", str(harness.folder / "remote.git"), str(folder))
     (folder / "part").mkdir()
     return folder
 
 
 async def test_the_work_is_done_in_the_folder_itself_and_kept_on_a_branch_of_its_repo(
-    yard: Yard, checkout: Path
+    harness: FactoryHarness, checkout: Path
 ) -> None:
-    async with yard.factory(roots=(yard.folder / "desk",)):
-        job_id = await yard.submit("echo hello > hello.txt; pwd", repo=None, cwd=str(checkout))
-        await yard.rests(job_id, at="testing")
-        assert str(checkout) in await yard.log(job_id)
+    async with harness.factory(roots=(harness.folder / "desk",)):
+        job_id = await harness.submit("echo hello > hello.txt; pwd", repo=None, cwd=str(checkout))
+        await harness.wait_until_idle(job_id, at="testing")
+        assert str(checkout) in await harness.log(job_id)
     assert (checkout / "hello.txt").read_text() == "hello\n"
     assert git(checkout, "branch", "--show-current") == "main", "the checkout was not switched"
-    assert git(checkout, "rev-parse", "main") == yard.start
+    assert git(checkout, "rev-parse", "main") == harness.start
     assert git(checkout, "show", f"aq/job/{job_id}:hello.txt") == "hello"
     assert "hello.txt" in git(checkout, "status", "--porcelain")
 
 
 async def test_shipping_commits_to_the_branch_that_is_checked_out_there(
-    yard: Yard, checkout: Path
+    harness: FactoryHarness, checkout: Path
 ) -> None:
-    async with yard.factory(roots=(yard.folder / "desk",)):
-        job_id = await yard.submit("echo hello > hello.txt", repo=None, cwd=str(checkout))
-        await yard.rests(job_id, at="testing")
+    async with harness.factory(roots=(harness.folder / "desk",)):
+        job_id = await harness.submit("echo hello > hello.txt", repo=None, cwd=str(checkout))
+        await harness.wait_until_idle(job_id, at="testing")
         (checkout / "README.md").write_text("A person goes on meanwhile.\n")
-        await yard.act(job_id, "ship")
-        await yard.rests(job_id, at="shipped")
+        await harness.act(job_id, "ship")
+        await harness.wait_until_idle(job_id, at="shipped")
     assert git(checkout, "show", "main:hello.txt") == "hello"
     assert git(checkout, "show", "main:README.md") == "Notes."
     assert git(checkout, "status", "--porcelain") == " M README.md", (
@@ -56,22 +56,24 @@ async def test_shipping_commits_to_the_branch_that_is_checked_out_there(
 
 
 async def test_a_folder_inside_of_a_checkout_is_worked_in_as_such(
-    yard: Yard, checkout: Path
+    harness: FactoryHarness, checkout: Path
 ) -> None:
-    async with yard.factory(roots=(yard.folder / "desk",)):
+    async with harness.factory(roots=(harness.folder / "desk",)):
         inside = checkout / "part"
-        job_id = await yard.submit("echo hello > hello.txt", repo=None, cwd=str(inside))
-        await yard.rests(job_id, at="testing")
+        job_id = await harness.submit("echo hello > hello.txt", repo=None, cwd=str(inside))
+        await harness.wait_until_idle(job_id, at="testing")
     assert git(checkout, "show", f"aq/job/{job_id}:part/hello.txt") == "hello"
 
 
-async def test_a_folder_without_a_repo_is_changed_and_never_removed(yard: Yard) -> None:
-    folder = yard.folder / "desk" / "papers"
+async def test_a_folder_without_a_repo_is_changed_and_never_removed(
+    harness: FactoryHarness,
+) -> None:
+    folder = harness.folder / "desk" / "papers"
     folder.mkdir(parents=True)
     (folder / "old.txt").write_text("old\n")
-    async with yard.factory(roots=(yard.folder / "desk",)):
-        job_id = await yard.submit("cp old.txt new.txt", repo=None, cwd=str(folder), ship="none")
-        await yard.rests(job_id, at="testing")
+    async with harness.factory(roots=(harness.folder / "desk",)):
+        job_id = await harness.submit("cp old.txt new.txt", repo=None, cwd=str(folder), ship="none")
+        await harness.wait_until_idle(job_id, at="testing")
     assert sorted(path.name for path in folder.iterdir()) == ["new.txt", "old.txt"]
 
 
@@ -85,34 +87,38 @@ async def test_a_folder_without_a_repo_is_changed_and_never_removed(yard: Yard) 
     ],
 )
 async def test_only_a_folder_below_an_allowed_root_is_worked_in(
-    yard: Yard, cwd: str, because: str
+    harness: FactoryHarness, cwd: str, because: str
 ) -> None:
-    (yard.folder / "elsewhere").mkdir()
-    (yard.folder / "desk").mkdir()
-    (yard.folder / "desk" / "way-out").symlink_to(yard.folder / "elsewhere")
-    (yard.folder / "desk" / "disk-mac-1").symlink_to(yard.data_dir("mac-1").root)
-    async with yard.factory(roots=(yard.folder / "desk", yard.data_dir("mac-1").root.parent)):
-        job_id = await yard.submit("touch x", repo=None, cwd=str(yard.folder / cwd))
-        job = await yard.rests(job_id)
+    (harness.folder / "elsewhere").mkdir()
+    (harness.folder / "desk").mkdir()
+    (harness.folder / "desk" / "way-out").symlink_to(harness.folder / "elsewhere")
+    (harness.folder / "desk" / "disk-mac-1").symlink_to(harness.data_dir("mac-1").root)
+    async with harness.factory(
+        roots=(harness.folder / "desk", harness.data_dir("mac-1").root.parent)
+    ):
+        job_id = await harness.submit("touch x", repo=None, cwd=str(harness.folder / cwd))
+        job = await harness.wait_until_idle(job_id)
     assert (job["stage"], job["result"]) == ("failed", "setup_failed")
     assert because in job["reason"]
-    assert not (yard.folder / "elsewhere" / "x").exists()
+    assert not (harness.folder / "elsewhere" / "x").exists()
 
 
-async def test_without_a_root_no_job_works_in_place(yard: Yard, checkout: Path) -> None:
-    async with yard.factory():
-        job_id = await yard.submit("touch x", repo=None, cwd=str(checkout))
-        job = await yard.rests(job_id)
+async def test_without_a_root_no_job_works_in_place(
+    harness: FactoryHarness, checkout: Path
+) -> None:
+    async with harness.factory():
+        job_id = await harness.submit("touch x", repo=None, cwd=str(checkout))
+        job = await harness.wait_until_idle(job_id)
     assert job["result"] == "setup_failed"
     assert "factory.roots" in job["reason"]
 
 
 async def test_a_failed_run_leaves_the_folder_as_the_engine_left_it(
-    yard: Yard, checkout: Path
+    harness: FactoryHarness, checkout: Path
 ) -> None:
-    async with yard.factory(roots=(yard.folder / "desk",)):
-        job_id = await yard.submit("echo half > half.txt; exit 3", repo=None, cwd=str(checkout))
-        job = await yard.rests(job_id)
+    async with harness.factory(roots=(harness.folder / "desk",)):
+        job_id = await harness.submit("echo half > half.txt; exit 3", repo=None, cwd=str(checkout))
+        job = await harness.wait_until_idle(job_id)
     assert job["stage"] == "failed"
     assert (checkout / "half.txt").read_text() == "half\n"
     branch = job["checkpoint"]["branch"]

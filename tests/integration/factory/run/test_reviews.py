@@ -9,7 +9,7 @@ import httpx
 import pytest_asyncio
 
 from gigafactory.domain.tenancy.access import Role
-from tests.support.factory.local_fleet import YardHere, a_yard
+from tests.support.factory.local_fleet import LocalHarness, a_local_harness
 
 PANEL = {"reviewers": ["ann", "bob", "cat"], "quorum": 2}
 ADDS_WHAT_IT_IS_TOLD = "cat > told.txt; echo line >> page.txt"
@@ -18,8 +18,8 @@ ADDS_WHAT_IT_IS_TOLD = "cat > told.txt; echo line >> page.txt"
 class Panel:
     """People with tokens of their own, and the yard that they look at."""
 
-    def __init__(self, yard: YardHere, people: dict[str, httpx.AsyncClient]) -> None:
-        self.yard = yard
+    def __init__(self, harness: LocalHarness, people: dict[str, httpx.AsyncClient]) -> None:
+        self.harness = harness
         self._people = people
 
     async def work(self, **manifest: object) -> dict[str, Any]:
@@ -27,13 +27,13 @@ class Panel:
         said = {
             "engine": "command",
             "command": ADDS_WHAT_IT_IS_TOLD,
-            "repo": str(self.yard.remote.path),
+            "repo": str(self.harness.remote.path),
             "reviewPolicy": PANEL,
         }
         asked = {"manifest": said | manifest, "body": "Write the page."}
         answer = await self._people["ann"].post("/jobs", json=asked)
         assert answer.status_code == 201, answer.text
-        return await self.yard.rests(answer.json()["id"], at="review")
+        return await self.harness.wait_until_idle(answer.json()["id"], at="review")
 
     async def decides(self, name: str, job: dict[str, Any], decision: str, comment: str) -> int:
         """Decide on the commit that was shown; return the status of the response."""
@@ -43,7 +43,7 @@ class Panel:
 
     async def events(self, job: dict[str, Any]) -> list[dict[str, Any]]:
         """The story of a job."""
-        told = await self.yard.people.get(f"/jobs/{job['id']}/events")
+        told = await self.harness.api.get(f"/jobs/{job['id']}/events")
         events: list[dict[str, Any]] = told.json()["events"]
         return events
 
@@ -51,15 +51,15 @@ class Panel:
 @pytest_asyncio.fixture
 async def panel(tmp_path: Path) -> AsyncIterator[Panel]:
     async with AsyncExitStack() as stack:
-        yard = await stack.enter_async_context(a_yard(tmp_path))
+        harness = await stack.enter_async_context(a_local_harness(tmp_path))
         people = {}
         for name in ("ann", "bob", "cat", "eve"):
-            token = await yard.here.token(name, Role.REVIEWER, ["notes"])
-            people[name] = await stack.enter_async_context(yard.here.client(token))
-        token = await yard.here.token("vic", Role.VIEWER, ["notes"])
-        people["vic"] = await stack.enter_async_context(yard.here.client(token))
-        await stack.enter_async_context(yard.factory())
-        yield Panel(yard, people)
+            token = await harness.api_server.token(name, Role.REVIEWER, ["notes"])
+            people[name] = await stack.enter_async_context(harness.api_server.client(token))
+        token = await harness.api_server.token("vic", Role.VIEWER, ["notes"])
+        people["vic"] = await stack.enter_async_context(harness.api_server.client(token))
+        await stack.enter_async_context(harness.factory())
+        yield Panel(harness, people)
 
 
 async def test_work_passes_when_so_many_of_those_named_agree_each_counted_once(
@@ -68,9 +68,9 @@ async def test_work_passes_when_so_many_of_those_named_agree_each_counted_once(
     job = await panel.work()
     assert await panel.decides("bob", job, "approve", "reads well") == 200
     assert await panel.decides("bob", job, "approve", "still does") == 200
-    assert (await panel.yard.job(job["id"]))["stage"] == "review"
+    assert (await panel.harness.job(job["id"]))["stage"] == "review"
     assert await panel.decides("cat", job, "approve", "and runs") == 200
-    assert (await panel.yard.job(job["id"]))["stage"] == "testing"
+    assert (await panel.harness.job(job["id"]))["stage"] == "testing"
     commit = job["checkpoint"]["commit"]
     told = [event for event in await panel.events(job) if event["type"] == "review_submitted"]
     assert [event["actor"] for event in told] == ["user:bob", "user:bob", "user:cat"]
@@ -89,14 +89,14 @@ async def test_who_may_not_decide_is_refused_and_nothing_of_it_is_kept(panel: Pa
             assert await panel.decides(name, job, decision, "because") == 403, (name, decision)
     assert await panel.decides("ann", job, "approve", "my own") == 403
     assert await panel.events(job) == before
-    assert await panel.yard.job(job["id"]) == job
+    assert await panel.harness.job(job["id"]) == job
 
 
 async def test_a_single_rejection_ends_the_job_despite_earlier_approvals(panel: Panel) -> None:
     job = await panel.work()
     assert await panel.decides("bob", job, "approve", "fine") == 200
     assert await panel.decides("cat", job, "reject", "the wrong page") == 200
-    ended = await panel.yard.job(job["id"])
+    ended = await panel.harness.job(job["id"])
     assert (ended["stage"], ended["result"], ended["reason"]) == (
         "failed",
         "rejected",
@@ -110,13 +110,13 @@ async def test_work_that_is_sent_back_goes_on_from_its_commit_with_the_comment(
     panel: Panel,
 ) -> None:
     job = await panel.work()
-    remote, first = panel.yard.remote, job["checkpoint"]["commit"]
+    remote, first = panel.harness.remote, job["checkpoint"]["commit"]
     assert await panel.decides("bob", job, "approve", "fine") == 200
     assert await panel.decides("cat", job, "request-changes", "two lines, please") == 200
-    newer = await panel.yard.rests(job["id"], at="review")
+    newer = await panel.harness.wait_until_idle(job["id"], at="review")
     second = newer["checkpoint"]["commit"]
     assert second != first
-    assert f"from {first[:12]}" in await panel.yard.log(job["id"])
+    assert f"from {first[:12]}" in await panel.harness.log(job["id"])
     assert remote.text(second, "page.txt") == "line\nline"
     assert "A reviewer asks for this change:\n\ntwo lines, please" in remote.text(
         second, "told.txt"
@@ -126,15 +126,15 @@ async def test_work_that_is_sent_back_goes_on_from_its_commit_with_the_comment(
     # What bob said was said of the older commit.
     assert await panel.decides("bob", job, "approve", "fine") == 409
     assert await panel.decides("cat", newer, "approve", "thanks") == 200
-    assert (await panel.yard.job(job["id"]))["stage"] == "review"
+    assert (await panel.harness.job(job["id"]))["stage"] == "review"
     assert await panel.decides("bob", newer, "approve", "better") == 200
-    assert (await panel.yard.job(job["id"]))["stage"] == "testing"
+    assert (await panel.harness.job(job["id"]))["stage"] == "testing"
 
 
 async def test_the_run_after_a_change_request_is_verified_again(panel: Panel) -> None:
     once = {"verify": "test $(wc -l < page.txt) = 1", "verifyRounds": 0, "retry": {"max": 0}}
     job = await panel.work(**once)
     assert await panel.decides("cat", job, "request-changes", "more") == 200
-    queued = await panel.yard.rests(job["id"], at="failed")
+    queued = await panel.harness.wait_until_idle(job["id"], at="failed")
     assert queued["result"] == "verify_failed"
-    assert [run["result"] for run in await panel.yard.runs(job["id"])] == ["ok", "verify_failed"]
+    assert [run["result"] for run in await panel.harness.runs(job["id"])] == ["ok", "verify_failed"]

@@ -8,28 +8,41 @@ import pytest_asyncio
 
 from gigafactory.domain.job.token_price import Price
 from tests.services.few_tools import search_path
-from tests.support.factory.local_fleet import Yard, a_yard
-from tests.support.factory.scripted_agent import DONE, MODEL, VERSION, called, scripted, used_tool
+from tests.support.factory.local_fleet import FactoryHarness, a_local_harness
+from tests.support.factory.scripted_agent import (
+    DONE,
+    MODEL,
+    VERSION,
+    model_response,
+    scripted_agent,
+    tool_call,
+)
 from tests.support.polling import until
 
 
 @pytest_asyncio.fixture
-async def yard(tmp_path: Path) -> AsyncIterator[Yard]:
-    async with a_yard(tmp_path) as made:
+async def harness(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
+    async with a_local_harness(tmp_path) as made:
         yield made
 
 
-async def test_a_run_records_all_that_insights_need(yard: Yard) -> None:
-    environ = scripted(
-        yard.folder / "bin",
-        *(used_tool("bash"), used_tool("edit"), used_tool("bash")),
+async def test_a_run_records_all_that_insights_need(harness: FactoryHarness) -> None:
+    environ = scripted_agent(
+        harness.folder / "bin",
+        *(tool_call("bash"), tool_call("edit"), tool_call("bash")),
         "echo one > one.txt; echo two >> README.md",
-        *(called(1200, 40, cost=0.25), called(300, 12, cached=1000, cost=0.5), DONE),
+        *(
+            model_response(1200, 40, cost=0.25),
+            model_response(300, 12, cached=1000, cost=0.5),
+            DONE,
+        ),
     )
-    async with yard.factory(environ=environ):
-        job_id = await yard.submit("Do it.", engine="pi", profile="developer", capabilities=["git"])
-        await yard.rests(job_id)
-    [run] = await yard.runs(job_id)
+    async with harness.factory(environ=environ):
+        job_id = await harness.submit(
+            "Do it.", engine="pi", profile="developer", capabilities=["git"]
+        )
+        await harness.wait_until_idle(job_id)
+    [run] = await harness.runs(job_id)
     assert (run["engine"], run["versions"]["pi"]) == ("pi", VERSION)
     assert run["versions"]["git"][0].isdecimal()
     assert (run["factoryId"], run["attempt"], run["result"]) == ("mac-1", 1, "ok")
@@ -54,7 +67,7 @@ async def test_a_run_records_all_that_insights_need(yard: Yard) -> None:
         "toolCalls": 3,
         "tools": {"bash": 2, "edit": 1},
     }
-    shown = (await yard.people.get(f"/jobs/{job_id}?include=runs")).json()
+    shown = (await harness.api.get(f"/jobs/{job_id}?include=runs")).json()
     assert shown["runs"] == [run]
 
 
@@ -66,54 +79,60 @@ async def test_a_run_records_all_that_insights_need(yard: Yard) -> None:
     ],
 )
 async def test_a_run_that_fails_has_changed_something_too(
-    yard: Yard, body: str, manifest: dict[str, object], result: str
+    harness: FactoryHarness, body: str, manifest: dict[str, object], result: str
 ) -> None:
-    async with yard.factory():
-        job_id = await yard.submit(body, **manifest)
-        await yard.rests(job_id)
-    [run] = await yard.runs(job_id)
+    async with harness.factory():
+        job_id = await harness.submit(body, **manifest)
+        await harness.wait_until_idle(job_id)
+    [run] = await harness.runs(job_id)
     assert (run["result"], run["diff"]["filesChanged"]) == (result, 1)
 
 
-async def test_the_money_of_a_cancelled_run_is_not_forgotten(yard: Yard) -> None:
-    environ = scripted(
-        yard.folder / "bin", called(1200, 40, cost=0.25), "echo under way", "sleep 600"
+async def test_the_money_of_a_cancelled_run_is_not_forgotten(harness: FactoryHarness) -> None:
+    environ = scripted_agent(
+        harness.folder / "bin", model_response(1200, 40, cost=0.25), "echo under way", "sleep 600"
     )
-    async with yard.factory(environ=environ) as agent:
-        job_id = await yard.submit("Do it.", engine="pi")
-        await yard.prints(job_id, "under way")
-        await yard.act(job_id, "cancel")
+    async with harness.factory(environ=environ) as agent:
+        job_id = await harness.submit("Do it.", engine="pi")
+        await harness.wait_for_log(job_id, "under way")
+        await harness.act(job_id, "cancel")
         await until(lambda: not agent.running_jobs)
 
         async def booked() -> bool:
-            [run] = await yard.runs(job_id)
+            [run] = await harness.runs(job_id)
             return bool(run["usage"]) and run["usage"]["costUsd"] == "0.25"
 
         await until(booked)
-        assert (await yard.job(job_id))["stage"] == "cancelled"
+        assert (await harness.job(job_id))["stage"] == "cancelled"
 
 
-async def test_a_secret_that_the_checks_print_is_not_reported(yard: Yard) -> None:
+async def test_a_secret_that_the_checks_print_is_not_reported(harness: FactoryHarness) -> None:
     environ = {"PATH": search_path(), "DEPLOY_TOKEN": "correct-horse-battery"}
-    async with yard.factory(environ=environ, env=("DEPLOY_TOKEN",)):
-        job_id = await yard.submit(
+    async with harness.factory(environ=environ, env=("DEPLOY_TOKEN",)):
+        job_id = await harness.submit(
             "touch x", verify='echo "got $DEPLOY_TOKEN"; exit 1', env=["DEPLOY_TOKEN"]
         )
-        ended = await yard.rests(job_id)
-        story = (await yard.people.get(f"/jobs/{job_id}/events")).text
-    [run] = await yard.runs(job_id)
+        ended = await harness.wait_until_idle(job_id)
+        story = (await harness.api.get(f"/jobs/{job_id}/events")).text
+    [run] = await harness.runs(job_id)
     assert "got" in run["verify"]["output"]
     assert "correct-horse" not in ended["reason"] + run["verify"]["output"] + story
 
 
-async def test_a_run_without_a_meter_is_priced_from_the_list_and_says_so(yard: Yard) -> None:
-    environ = scripted(
-        yard.folder / "bin", "touch x", called(1500, 52, cached=1000), called(0, 100), DONE
+async def test_a_run_without_a_meter_is_priced_from_the_list_and_says_so(
+    harness: FactoryHarness,
+) -> None:
+    environ = scripted_agent(
+        harness.folder / "bin",
+        "touch x",
+        model_response(1500, 52, cached=1000),
+        model_response(0, 100),
+        DONE,
     )
-    async with yard.factory(environ=environ):
-        job_id = await yard.submit("Do it.", engine="pi")
-        await yard.rests(job_id)
-    [run] = await yard.runs(job_id)
+    async with harness.factory(environ=environ):
+        job_id = await harness.submit("Do it.", engine="pi")
+        await harness.wait_until_idle(job_id)
+    [run] = await harness.runs(job_id)
     assert (run["usage"]["costUsd"], run["usage"]["estimated"]) == ("0.00708", True)
 
 
@@ -122,45 +141,47 @@ async def test_a_run_without_a_meter_is_priced_from_the_list_and_says_so(yard: Y
     [({}, None), ({"mine-*": Price(input=1, output=2)}, "0.0016")],
 )
 async def test_a_model_of_ones_own_has_ones_own_price_or_none(
-    yard: Yard, prices: dict[str, Price], cost: str | None
+    harness: FactoryHarness, prices: dict[str, Price], cost: str | None
 ) -> None:
-    environ = scripted(yard.folder / "bin", "touch x", called(1500, 50, model="mine-7b"), DONE)
-    async with yard.factory(environ=environ, prices=prices):
-        job_id = await yard.submit("Do it.", engine="pi")
-        await yard.rests(job_id)
-    [run] = await yard.runs(job_id)
+    environ = scripted_agent(
+        harness.folder / "bin", "touch x", model_response(1500, 50, model="mine-7b"), DONE
+    )
+    async with harness.factory(environ=environ, prices=prices):
+        job_id = await harness.submit("Do it.", engine="pi")
+        await harness.wait_until_idle(job_id)
+    [run] = await harness.runs(job_id)
     assert (run["usage"]["costUsd"], run["usage"]["estimated"]) == (cost, cost is not None)
 
 
-async def test_an_estimate_stops_a_run_that_goes_over_its_budget(yard: Yard) -> None:
-    environ = scripted(yard.folder / "bin", called(1_000_000, 0), "sleep 600")
-    async with yard.factory(environ=environ):
-        job_id = await yard.submit("Do it.", engine="pi", budget={"usd": 2})
-        ended = await yard.rests(job_id)
+async def test_an_estimate_stops_a_run_that_goes_over_its_budget(harness: FactoryHarness) -> None:
+    environ = scripted_agent(harness.folder / "bin", model_response(1_000_000, 0), "sleep 600")
+    async with harness.factory(environ=environ):
+        job_id = await harness.submit("Do it.", engine="pi", budget={"usd": 2})
+        ended = await harness.wait_until_idle(job_id)
     assert ended["result"] == "budget_exceeded"
     assert ended["reason"] == "3 USD of 2 are spent by estimate"
 
 
-async def test_what_a_run_uses_is_seen_while_it_goes_on(yard: Yard) -> None:
-    sign = yard.folder / "sign"
-    environ = scripted(
-        yard.folder / "bin",
-        *(used_tool("bash"), called(1200, 40, cost=0.25)),
+async def test_what_a_run_uses_is_seen_while_it_goes_on(harness: FactoryHarness) -> None:
+    sign = harness.folder / "sign"
+    environ = scripted_agent(
+        harness.folder / "bin",
+        *(tool_call("bash"), model_response(1200, 40, cost=0.25)),
         f"until [ -e {sign} ]; do sleep 0.05; done",
-        *("touch x", called(300, 12, cost=0.5), DONE),
+        *("touch x", model_response(300, 12, cost=0.5), DONE),
     )
-    async with yard.factory(environ=environ):
-        job_id = await yard.submit("Do it.", engine="pi")
+    async with harness.factory(environ=environ):
+        job_id = await harness.submit("Do it.", engine="pi")
 
         async def seen() -> bool:
-            runs = await yard.runs(job_id)
+            runs = await harness.runs(job_id)
             return bool(runs and runs[0]["usage"])
 
         await until(seen)
-        [run] = await yard.runs(job_id)
+        [run] = await harness.runs(job_id)
         assert (run["endedAt"], run["usage"]["costUsd"]) == (None, "0.25")
         assert (run["usage"]["tokensIn"], run["usage"]["tools"]) == (1200, {"bash": 1})
         sign.touch()
-        await yard.rests(job_id)
-    [run] = await yard.runs(job_id)
+        await harness.wait_until_idle(job_id)
+    [run] = await harness.runs(job_id)
     assert (run["usage"]["costUsd"], run["usage"]["turns"]) == ("0.75", 2)

@@ -11,7 +11,7 @@ import pytest
 
 from gigafactory.factory.sandbox.sandbox import Sandbox
 from tests.support.factory.programs import python, shell
-from tests.support.factory.real_sandbox import a_sandbox, said_in
+from tests.support.factory.real_sandbox import a_sandbox, output_in
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux"),
@@ -51,7 +51,7 @@ async def test_what_the_factory_keeps_of_others_is_not_there(
     sandbox: Sandbox, work: Path, tmp_path: Path
 ) -> None:
     script = f"grep -rs hush {tmp_path}; find {tmp_path} -type f; ls {tmp_path}/worktrees"
-    assert await said_in(sandbox, shell(script, cwd=work)) == ["mine"]
+    assert await output_in(sandbox, shell(script, cwd=work)) == ["mine"]
 
 
 async def test_a_link_leads_to_nothing_that_is_hidden(
@@ -59,7 +59,7 @@ async def test_a_link_leads_to_nothing_that_is_hidden(
 ) -> None:
     (work / "link").symlink_to(tmp_path / "token")
     script = "cat link 2>/dev/null || echo nothing"
-    assert await said_in(sandbox, shell(script, cwd=work)) == ["nothing"]
+    assert await output_in(sandbox, shell(script, cwd=work)) == ["nothing"]
 
 
 async def test_no_hook_or_setting_is_planted_where_the_factory_s_git_reads(
@@ -72,7 +72,7 @@ async def test_no_hook_or_setting_is_planted_where_the_factory_s_git_reads(
     echo 'touch /x' > {mirror}/hooks/post-checkout
     git config --file /etc/gitconfig core.fsmonitor x || echo read-only
     """
-    said = await said_in(sandbox, shell(script, cwd=work))
+    said = await output_in(sandbox, shell(script, cwd=work))
     assert "read-only" in said
     assert (mirror / "config").read_text() == "[core]\n"
     assert list((mirror / "hooks").iterdir()) == []
@@ -82,7 +82,7 @@ async def test_the_system_s_own_secrets_are_not_read_even_as_root(
     sandbox: Sandbox, work: Path
 ) -> None:
     script = "cat /etc/shadow /etc/gshadow /etc/ssh/*key /proc/kcore 2>/dev/null | wc -c"
-    assert await said_in(sandbox, shell(script, cwd=work)) == ["0"]
+    assert await output_in(sandbox, shell(script, cwd=work)) == ["0"]
 
 
 async def test_nothing_of_the_system_is_switched(sandbox: Sandbox, work: Path) -> None:
@@ -95,7 +95,7 @@ async def test_nothing_of_the_system_is_switched(sandbox: Sandbox, work: Path) -
     chroot / true 2>/dev/null && echo chrooted
     true
     """
-    assert await said_in(sandbox, shell(script, cwd=work)) == []
+    assert await output_in(sandbox, shell(script, cwd=work)) == []
 
 
 TRACE = """
@@ -118,7 +118,7 @@ async def test_the_factory_is_neither_seen_nor_traced_nor_signalled(
     # Its number means nothing in there; those of the sandbox itself are small.
     program = python(f"import sys; sys.argv = ['', '{os.getpid()}']\n{TRACE}", cwd=work)
     assert os.getpid() > 10, "a number that no process in the sandbox has"
-    assert await said_in(sandbox, program) == ["not attached", "not signalled", "not seen"]
+    assert await output_in(sandbox, program) == ["not attached", "not signalled", "not seen"]
 
 
 TERMINAL = """
@@ -135,7 +135,7 @@ print("a session of its own" if os.getsid(0) != 0 else "the factory's session")
 
 
 async def test_nothing_is_typed_into_a_terminal(sandbox: Sandbox, work: Path) -> None:
-    assert await said_in(sandbox, python(TERMINAL, cwd=work)) == ["a session of its own"]
+    assert await output_in(sandbox, python(TERMINAL, cwd=work)) == ["a session of its own"]
 
 
 CONNECT = """
@@ -168,7 +168,7 @@ async def test_sockets_of_agents_buses_and_the_factory_are_not_reached(
         services = ("dbus/system_bus_socket", "docker.sock", "user/1000/bus")
         addresses = [agent, *(f"/run/{name}" for name in services), "/var/run/docker.sock"]
         program = python(CONNECT.format(addresses=addresses), cwd=work)
-        assert await said_in(sandbox, program) == ["not reached"] * len(addresses)
+        assert await output_in(sandbox, program) == ["not reached"] * len(addresses)
 
 
 async def test_nothing_that_listens_on_this_machine_is_reached_under_strict(
@@ -178,12 +178,12 @@ async def test_nothing_that_listens_on_this_machine_is_reached_under_strict(
     with listening(unnamed), listening(("127.0.0.1", 0)) as loopback:
         addresses = [unnamed, ("127.0.0.1", loopback.getsockname()[1]), ("192.0.2.1", 80)]
         program = python(CONNECT.format(addresses=addresses), cwd=work)
-        assert await said_in(sandbox, program, policy="strict") == ["not reached"] * 3
+        assert await output_in(sandbox, program, policy="strict") == ["not reached"] * 3
 
 
 async def test_no_descriptor_of_the_factory_is_left_open(sandbox: Sandbox, work: Path) -> None:
     script = "import os; print(sorted(set(os.listdir('/proc/self/fd')) - {'0', '1', '2', '3'}))"
     for policy in ("workspace", "strict"):
         program = python(script, cwd=work)
-        said = await said_in(sandbox, program, policy="strict" if policy == "strict" else None)
+        said = await output_in(sandbox, program, policy="strict" if policy == "strict" else None)
         assert said == ["[]"]

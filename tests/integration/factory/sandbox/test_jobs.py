@@ -15,9 +15,9 @@ from gigafactory.domain.manifest.manifest import Sandbox as Policy
 from gigafactory.factory.core.data_dir import make_private_folder, temp_folder
 from gigafactory.factory.process.orphans import new_mark
 from gigafactory.factory.run import run_registry
-from tests.support.factory.local_fleet import Yard, YardHere, a_yard
+from tests.support.factory.local_fleet import FactoryHarness, LocalHarness, a_local_harness
 from tests.support.factory.real_sandbox import a_sandbox, search_path
-from tests.support.factory.scripted_agent import DONE, scripted
+from tests.support.factory.scripted_agent import DONE, scripted_agent
 from tests.support.polling import until
 
 # The first test on a machine fetches bubblewrap.
@@ -39,14 +39,14 @@ END
 
 
 @pytest_asyncio.fixture
-async def yard(tmp_path: Path) -> AsyncIterator[YardHere]:
-    async with a_yard(tmp_path) as made:
+async def harness(tmp_path: Path) -> AsyncIterator[LocalHarness]:
+    async with a_local_harness(tmp_path) as made:
         yield made
 
 
 async def confining(tmp_path: Path, policy: Policy) -> Mapping[str, str]:
     """The environment of a factory with a sandbox; the test is skipped where none works."""
-    await a_sandbox(tmp_path, least=policy)
+    await a_sandbox(tmp_path, minimum=policy)
     return {"PATH": search_path()}
 
 
@@ -62,17 +62,17 @@ def told(log: str, word: str) -> list[str]:
     "policy", ["none", *(pytest.param(each, marks=on_linux) for each in ("workspace", "strict"))]
 )
 async def test_temporary_files_are_a_run_s_own_from_setup_to_verify_and_then_gone(
-    yard: Yard, tmp_path: Path, policy: Policy
+    harness: FactoryHarness, tmp_path: Path, policy: Policy
 ) -> None:
     environ = None if policy == "none" else await confining(tmp_path, policy)
-    async with yard.factory(sandbox=policy, environ=environ):
-        job_id = await yard.submit(
+    async with harness.factory(sandbox=policy, environ=environ):
+        job_id = await harness.submit(
             'echo "tmp $TMPDIR"; cat "$TMPDIR/from-setup"; echo > work.txt',
             setup='echo "heard hello" > "$TMPDIR/from-setup"',
             verify='test -s "$TMPDIR/from-setup"',
         )
-        done = await yard.rests(job_id)
-        log = await yard.log(job_id)
+        done = await harness.wait_until_idle(job_id)
+        log = await harness.log(job_id)
         assert done["result"] == "ok", log
         assert told(log, "heard") == ["hello"]
         [folder] = told(log, "tmp")
@@ -85,9 +85,9 @@ async def test_temporary_files_are_a_run_s_own_from_setup_to_verify_and_then_gon
 
 
 async def test_temporary_files_of_a_run_that_died_are_removed_at_the_next_start(
-    yard: Yard,
+    harness: FactoryHarness,
 ) -> None:
-    data_dir = yard.data_dir()
+    data_dir = harness.data_dir()
     data_dir.create()
     mark = new_mark()
     left = temp_folder(mark)
@@ -96,7 +96,7 @@ async def test_temporary_files_of_a_run_that_died_are_removed_at_the_next_start(
         run_id="r1", job_id="j1", epoch=1, mark=mark, repo=None, tmp=str(left)
     )
     run_registry.register(data_dir, run)
-    async with yard.factory():
+    async with harness.factory():
         assert not left.exists()
         assert run_registry.load_runs(data_dir) == []
 
@@ -118,17 +118,17 @@ async def a_site(said: str) -> AsyncIterator[int]:
 
 @on_linux
 async def test_a_job_that_asks_for_strict_reaches_what_is_listed_and_its_log_names_the_rest(
-    yard: Yard, tmp_path: Path
+    harness: FactoryHarness, tmp_path: Path
 ) -> None:
     environ = await confining(tmp_path, "workspace")
     async with a_site("hello") as port:
         listed = (f"127.0.0.1:{port}",)
         urls = [f"http://127.0.0.1:{port}/", "http://other.example/"]
-        async with yard.factory(sandbox="workspace", environ=environ, allow_hosts=listed):
+        async with harness.factory(sandbox="workspace", environ=environ, allow_hosts=listed):
             body = FETCH.format(urls=urls, python=PYTHON)
-            job_id = await yard.submit(body, sandbox="strict")
-            done = await yard.rests(job_id)
-            log = await yard.log(job_id)
+            job_id = await harness.submit(body, sandbox="strict")
+            done = await harness.wait_until_idle(job_id)
+            log = await harness.log(job_id)
     assert done["result"] == "ok", log
     assert told(log, "heard") == ["hello"]
     assert told(log, "refused") == ["403"]
@@ -137,7 +137,7 @@ async def test_a_job_that_asks_for_strict_reaches_what_is_listed_and_its_log_nam
 
 @on_linux
 async def test_a_job_plants_nothing_that_the_factory_s_git_would_run(
-    yard: Yard, tmp_path: Path
+    harness: FactoryHarness, tmp_path: Path
 ) -> None:
     planted = tmp_path / "planted"
     environ = await confining(tmp_path, "workspace")
@@ -151,65 +151,70 @@ async def test_a_job_plants_nothing_that_the_factory_s_git_would_run(
         printf '#!/bin/sh\\ntouch {planted}\\n' > "$hooks/$name"; chmod +x "$hooks/$name"
     done
     """
-    async with yard.factory(sandbox="workspace", environ=environ):
-        job_id = await yard.submit(body)
-        done = await yard.rests(job_id)
-        assert done["result"] == "ok", await yard.log(job_id)
-    assert yard.remote.text(f"aq/job/{job_id}", "work.txt") == "work"
+    async with harness.factory(sandbox="workspace", environ=environ):
+        job_id = await harness.submit(body)
+        done = await harness.wait_until_idle(job_id)
+        assert done["result"] == "ok", await harness.log(job_id)
+    assert harness.remote.text(f"aq/job/{job_id}", "work.txt") == "work"
     assert not planted.exists()
 
 
 @on_linux
 async def test_an_engine_finds_none_of_the_settings_that_a_repo_brings_for_it(
-    yard: Yard, tmp_path: Path
+    harness: FactoryHarness, tmp_path: Path
 ) -> None:
     environ = await confining(tmp_path, "workspace")
     tools = tmp_path / "tools"
-    scripted(
+    scripted_agent(
         tools,
         "ls -A .pi | sed 's/^/found /'",
         "echo mine > .pi/settings.json || echo refused by the sandbox",
         "echo work > work.txt",
         DONE,
     )
-    yard.remote.commit({".pi/settings.json": "orders", "notes/.keep": ""})
+    harness.remote.commit({".pi/settings.json": "orders", "notes/.keep": ""})
     there = "grep -q orders .pi/settings.json"
     path = {"PATH": f"{tools}:{environ['PATH']}"}
-    async with yard.factory(sandbox="workspace", environ=path):
-        done = await yard.rests(await yard.submit("x", engine="pi", setup=there, verify=there))
-        log = await yard.log(done["id"])
+    async with harness.factory(sandbox="workspace", environ=path):
+        done = await harness.wait_until_idle(
+            await harness.submit("x", engine="pi", setup=there, verify=there)
+        )
+        log = await harness.log(done["id"])
         assert done["result"] == "ok", log
         assert (told(log, "found"), told(log, "refused")) == ([], ["by the sandbox"])
-        assert yard.remote.text(done["checkpoint"]["commit"], ".pi/settings.json") == "orders"
-        link = yard.remote.path.with_suffix(".person") / ".pi"
+        assert harness.remote.text(done["checkpoint"]["commit"], ".pi/settings.json") == "orders"
+        link = harness.remote.path.with_suffix(".person") / ".pi"
         shutil.rmtree(link)
         link.symlink_to("/proc/self/cwd/notes")
-        yard.remote.commit({})
-        refused = await yard.rests(await yard.submit("x", engine="pi"))
-    assert (refused["result"], told(await yard.log(refused["id"]), "found")) == ("setup_failed", [])
+        harness.remote.commit({})
+        refused = await harness.wait_until_idle(await harness.submit("x", engine="pi"))
+    assert (refused["result"], told(await harness.log(refused["id"]), "found")) == (
+        "setup_failed",
+        [],
+    )
     assert ".pi of the repo is a link" in refused["reason"]
 
 
-async def test_a_job_waits_that_asks_for_more_than_any_factory_has(yard: Yard) -> None:
-    async with yard.factory():
-        asked = await yard.submit("true", sandbox="strict")
-        other = await yard.submit("echo > work.txt")
-        await yard.rests(other)
-        assert (await yard.job(asked))["stage"] == "queued"
-        reasons = (await yard.people.get(f"/jobs/{asked}/explain")).text
+async def test_a_job_waits_that_asks_for_more_than_any_factory_has(harness: FactoryHarness) -> None:
+    async with harness.factory():
+        asked = await harness.submit("true", sandbox="strict")
+        other = await harness.submit("echo > work.txt")
+        await harness.wait_until_idle(other)
+        assert (await harness.job(asked))["stage"] == "queued"
+        reasons = (await harness.api.get(f"/jobs/{asked}/explain")).text
         assert "it cannot run a job in sandbox strict" in reasons
 
 
 async def test_without_a_sandbox_no_yolo_job_is_taken_unless_the_operator_says_so(
-    yard: Yard,
+    harness: FactoryHarness,
 ) -> None:
-    async with yard.factory(sandbox="none"):
-        job_id = await yard.submit("touch x", yolo=True)
-        plain = await yard.rests(await yard.submit("touch x"))
+    async with harness.factory(sandbox="none"):
+        job_id = await harness.submit("touch x", yolo=True)
+        plain = await harness.wait_until_idle(await harness.submit("touch x"))
         assert plain["result"] == "ok", "other jobs are"
-        told = (await yard.people.get(f"/jobs/{job_id}/explain")).text
+        told = (await harness.api.get(f"/jobs/{job_id}/explain")).text
         assert "it has no sandbox that works, so it takes no yolo job" in told
         assert "aq doctor" in told
-        assert (await yard.job(job_id))["stage"] == "queued"
-    async with yard.factory(sandbox="none", yolo_without_sandbox=True):
-        assert (await yard.rests(job_id))["result"] == "ok"
+        assert (await harness.job(job_id))["stage"] == "queued"
+    async with harness.factory(sandbox="none", yolo_without_sandbox=True):
+        assert (await harness.wait_until_idle(job_id))["result"] == "ok"

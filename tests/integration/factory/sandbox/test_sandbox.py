@@ -12,7 +12,7 @@ from gigafactory.factory.process.process import ProcessLimits, Program
 from gigafactory.factory.sandbox.probe import find_secrets, probe
 from gigafactory.factory.sandbox.sandbox import Sandbox, SandboxUnavailable, choose_sandbox
 from tests.support.factory import real_sandbox as confining
-from tests.support.factory.programs import Heard, ran, shell, stopping_at
+from tests.support.factory.programs import OutputRecorder, run_program, shell, stop_on_line
 from tests.support.factory.real_sandbox import a_sandbox, search_path
 
 pytestmark = [
@@ -57,11 +57,11 @@ def is_there(path: Path) -> bool:
     return path.exists()
 
 
-async def said_in(
+async def output_in(
     sandbox: Sandbox, work: Path, script: str, policy: str | None = None
 ) -> list[str]:
     program = shell(script, cwd=work, env={"PATH": "/usr/bin:/bin", "KEY": "hush-key"})
-    return await confining.said_in(
+    return await confining.output_in(
         sandbox,
         program,
         readable=[work / ".git"],
@@ -126,26 +126,26 @@ async def test_only_the_worktree_can_be_written(sandbox: Sandbox, work: Path) ->
         if : 2>/dev/null > "$place/written"; then echo "$place"; fi
     done
     """
-    assert await said_in(sandbox, work, script) == ["."]
+    assert await output_in(sandbox, work, script) == ["."]
     assert (work / "written").exists()
 
 
 async def test_temporary_files_and_homes_are_private(sandbox: Sandbox, work: Path) -> None:
     mine = Path("/tmp", f"aq-{uuid.uuid4().hex}")
     script = f"echo x > {mine} && cat {mine}; ls -A /root /home | grep -c ssh"
-    assert await said_in(sandbox, work, script) == ["x", "0"]
+    assert await output_in(sandbox, work, script) == ["x", "0"]
     assert not is_there(mine)
 
 
 async def test_the_factory_s_token_cannot_be_read(sandbox: Sandbox, work: Path) -> None:
-    assert await said_in(sandbox, work, "cat ../token 2>/dev/null; ls -A ..") == ["work"]
+    assert await output_in(sandbox, work, "cat ../token 2>/dev/null; ls -A ..") == ["work"]
 
 
 async def test_the_program_has_its_environment_and_the_sandbox_none_to_read(
     sandbox: Sandbox, work: Path
 ) -> None:
     script = "echo $KEY; tr '\\0' '\\n' < /proc/1/environ | cut -d= -f1"
-    assert await said_in(sandbox, work, script) == ["hush-key", "AQ_RUN"]
+    assert await output_in(sandbox, work, script) == ["hush-key", "AQ_RUN"]
 
 
 async def test_nothing_handed_over_is_seen_from_outside(sandbox: Sandbox, work: Path) -> None:
@@ -163,12 +163,12 @@ async def test_other_processes_are_not_seen_and_no_power_is_left(
     grep CapEff /proc/self/status | tr -d '[:space:]'; echo
     unshare -U true 2>/dev/null && echo escaped; true
     """
-    assert await said_in(sandbox, work, script) == ["few", "CapEff:0000000000000000"]
+    assert await output_in(sandbox, work, script) == ["few", "CapEff:0000000000000000"]
 
 
 async def test_strict_has_no_network(sandbox: Sandbox, work: Path) -> None:
     script = "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '"
-    assert await said_in(sandbox, work, script, "strict") == ["lo"]
+    assert await output_in(sandbox, work, script, "strict") == ["lo"]
 
 
 @pytest.mark.parametrize("policy", ["workspace", "strict"])
@@ -179,9 +179,9 @@ async def test_a_gentle_signal_reaches_the_program_in_the_sandbox(
     script = "trap 'echo result; exit 7' INT; echo ready; while :; do sleep 0.01; done"
     program = shell(script, cwd=work)
     async with sandbox.confine(program, writable=[work], policy=policy) as confined:
-        ended, heard = await ran(
+        ended, heard = await run_program(
             confined,
-            Heard(stopping_at("ready", stop)),
+            OutputRecorder(stop_on_line("ready", stop)),
             stop=stop,
             ladder=["SIGINT"],
             limits=ProcessLimits(wall_s=60, grace_s=30),
@@ -193,9 +193,9 @@ async def test_everything_in_the_sandbox_ends_with_it(sandbox: Sandbox, work: Pa
     stop = asyncio.Event()
     script = "trap '' TERM; setsid sh -c 'trap \"\" TERM; echo ready; sleep 600' & wait; wait"
     async with sandbox.confine(shell(script, cwd=work), writable=[work]) as confined:
-        ended, _ = await ran(
+        ended, _ = await run_program(
             confined,
-            Heard(stopping_at("ready", stop)),
+            OutputRecorder(stop_on_line("ready", stop)),
             stop=stop,
             limits=ProcessLimits(wall_s=60, grace_s=0.2),
         )
@@ -205,7 +205,7 @@ async def test_everything_in_the_sandbox_ends_with_it(sandbox: Sandbox, work: Pa
 @pytest.mark.parametrize("policy", ["workspace", "strict"])
 async def test_input_and_answers_go_through(sandbox: Sandbox, work: Path, policy: Policy) -> None:
     program = shell("cat; pwd", cwd=work, stdin=b"hello\n")
-    assert await confining.said_in(sandbox, program, policy=policy) == ["hello", str(work)]
+    assert await confining.output_in(sandbox, program, policy=policy) == ["hello", str(work)]
 
 
 @pytest.fixture
@@ -236,7 +236,7 @@ async def test_homes_and_data_are_hidden_wherever_they_are(service: Path, work: 
     )
     if found.missing:
         pytest.skip(found.missing["workspace"])
-    told = await said_in(found, work, f"cd {service}; grep -rs hush .; find . -type f")
+    told = await output_in(found, work, f"cd {service}; grep -rs hush .; find . -type f")
     assert told == ["./svc/.local/share/uv/python/readme"]
 
 
@@ -253,8 +253,14 @@ async def test_a_sandbox_that_shows_a_real_secret_does_not_hold(service: Path) -
 
 
 async def test_other_top_level_folders_are_not_there(sandbox: Sandbox, work: Path) -> None:
-    [shown] = await said_in(sandbox, work, "echo /*")
+    [shown] = await output_in(sandbox, work, "echo /*")
     usual = {"bin", "dev", "etc", "home", "lib", "lib32", "lib64", "libx32", "nix", "gnu", "opt"}
     usual |= {"proc", "root", "run", "sbin", "sys", "tmp", "usr", "var", work.parts[1], "Users"}
     assert {Path(each).name for each in shown.split()} <= usual
-    assert await said_in(sandbox, work, "ls /var /sys") == ["/sys:", "devices", "", "/var:", "tmp"]
+    assert await output_in(sandbox, work, "ls /var /sys") == [
+        "/sys:",
+        "devices",
+        "",
+        "/var:",
+        "tmp",
+    ]

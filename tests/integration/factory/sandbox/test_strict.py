@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.factory.programs import program, python
-from tests.support.factory.real_sandbox import a_sandbox, said_in
+from tests.support.factory.real_sandbox import a_sandbox, output_in
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux"),
@@ -49,8 +49,8 @@ async def fetched(
 ) -> list[str]:
     work = folder / "work"
     work.mkdir()
-    sandbox = await a_sandbox(folder, least="strict", allow_hosts=allow_hosts)
-    return await said_in(sandbox, python(FETCH.format(urls=urls), cwd=work), told=told)
+    sandbox = await a_sandbox(folder, minimum="strict", allow_hosts=allow_hosts)
+    return await output_in(sandbox, python(FETCH.format(urls=urls), cwd=work), reports=told)
 
 
 async def test_a_service_of_this_machine_that_is_listed_is_reached_as_it_is_outside(
@@ -100,8 +100,8 @@ print(crowd[0].recv(12))
 async def test_the_number_of_connections_is_limited_without_harm_to_others(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
-    sandbox = await a_sandbox(tmp_path, least="strict")
-    said = await said_in(sandbox, python(CROWD, cwd=work))
+    sandbox = await a_sandbox(tmp_path, minimum="strict")
+    said = await output_in(sandbox, python(CROWD, cwd=work))
     assert said == ["b''", "b'HTTP/1.1 403'"]
 
 
@@ -111,6 +111,6 @@ async def test_a_program_that_cannot_be_started_is_told_as_such(tmp_path: Path) 
     broken = work / "broken"
     broken.write_text("#!/no/such/interpreter\n")
     broken.chmod(0o755)
-    sandbox = await a_sandbox(tmp_path, least="strict")
-    said = await said_in(sandbox, program("./broken", cwd=work))
+    sandbox = await a_sandbox(tmp_path, minimum="strict")
+    said = await output_in(sandbox, program("./broken", cwd=work))
     assert said == ["cannot start './broken': No such file or directory"]

@@ -9,17 +9,17 @@ from gigafactory.domain.fleet.factory import Factory
 from gigafactory.domain.job.change import CommitResult, Write
 from gigafactory.store.memory import MemoryStore
 from tests.support.api_server import SYSTEM
-from tests.support.memory_coordinator import House
+from tests.support.memory_coordinator import CoordinatorHarness
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
+def house(tmp_path: Path) -> CoordinatorHarness:
+    return CoordinatorHarness(tmp_path)
 
 
 @pytest.mark.parametrize("verb", ["rotate", "revoke", "deregister"])
 async def test_it_is_done_though_the_factory_changes_at_the_same_moment(
-    house: House, verb: str, monkeypatch: pytest.MonkeyPatch
+    house: CoordinatorHarness, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fleet = await house.with_factory()
 
@@ -35,7 +35,7 @@ async def test_it_is_done_though_the_factory_changes_at_the_same_moment(
     assert left is None or left.draining, "what the other did stands"
 
 
-async def test_what_is_no_factory_cannot_leave(house: House) -> None:
+async def test_what_is_no_factory_cannot_leave(house: CoordinatorHarness) -> None:
     fleet = await house.with_factory()
     await fleet.enrolment.deregister(SYSTEM, "mac-1")
     with pytest.raises(NotFound):

@@ -8,7 +8,7 @@ from gigafactory.domain.job.change import RecordChange
 from gigafactory.domain.manifest.job_file import parse_json_job
 from gigafactory.domain.tenancy.access import Caller, Role
 from gigafactory.domain.tenancy.idempotency import IdempotencyRecord
-from tests.support.memory_coordinator import House
+from tests.support.memory_coordinator import CoordinatorHarness
 
 SAM = Caller(
     actor="user:sam",
@@ -21,7 +21,7 @@ JOB = parse_json_job({"manifest": {"name": "report"}, "body": "Write it."})
 
 
 async def test_an_answer_that_an_older_version_kept_is_repeated(tmp_path: Path) -> None:
-    house = House(tmp_path)
+    house = CoordinatorHarness(tmp_path)
     fleet = await house.coordinator()
     first = (await fleet.submissions.submit(SAM, [JOB])).jobs[0]
     kept = await house.store.record(IdempotencyRecord, "user:sam notes/monday")
@@ -35,7 +35,7 @@ async def test_an_answer_that_an_older_version_kept_is_repeated(tmp_path: Path) 
 
 
 async def test_a_namesake_with_another_scope_has_keys_of_their_own(tmp_path: Path) -> None:
-    fleet = await House(tmp_path).coordinator()
+    fleet = await CoordinatorHarness(tmp_path).coordinator()
     first = (await fleet.submissions.submit(SAM, [JOB])).jobs[0]
     namesake = replace(SAM, products=("bravo",), product="bravo")
     theirs = (await fleet.submissions.submit(namesake, [JOB])).jobs[0]

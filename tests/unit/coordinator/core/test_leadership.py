@@ -11,7 +11,7 @@ from gigafactory.domain.fleet.factory import EngineSeats
 from gigafactory.domain.job.change import RecordChange
 from gigafactory.store.memory import MemoryStore
 from tests.support.builders import a_factory, a_job, a_submission
-from tests.support.memory_coordinator import SetClock
+from tests.support.memory_coordinator import ManualClock
 
 
 class CountingStore(MemoryStore):
@@ -28,7 +28,7 @@ class Contest:
     """Coordinators that stand for one duty in one store."""
 
     def __init__(self) -> None:
-        self.clock = SetClock()
+        self.clock = ManualClock()
         self.store = CountingStore()
 
     def candidate(self, name: str, *, alone: bool = False) -> Leadership:
@@ -93,9 +93,9 @@ async def test_a_step_of_the_dispatcher_that_lasts_longer_than_a_reign_keeps_it(
         await contest.store.commit(a_submission(a_job(id=f"job-{number}", name=f"n{number}")))
     await index.load()
     index.record_sign_of_life(streaming.id, clock.now())
-    clock.passes_s = 0.01
+    clock.step_s = 0.01
     await dispatcher.step()
-    clock.passes_s = 0.0
+    clock.step_s = 0.0
     assert len(index.assignments.offered_jobs(streaming.id)) == jobs
     assert clock.seconds > LEADER_TTL.total_seconds()
     assert not await rival.acquire()

@@ -13,17 +13,17 @@ from gigafactory.domain.tenancy.access import Role
 from gigafactory.domain.tenancy.halt_switch import HaltSwitch
 from tests.support.api_server import SYSTEM
 from tests.support.builders import NOON, a_factory
-from tests.support.memory_coordinator import MAC, House
+from tests.support.memory_coordinator import MAC, CoordinatorHarness
 
 MANY = PAGE_MAX + 3
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
+def house(tmp_path: Path) -> CoordinatorHarness:
+    return CoordinatorHarness(tmp_path)
 
 
-async def test_every_factory_is_listed_and_known(house: House) -> None:
+async def test_every_factory_is_listed_and_known(house: CoordinatorHarness) -> None:
     made = [RecordChange(before=None, after=a_factory(id=f"mac-{n:04}")) for n in range(MANY)]
     assert isinstance(await house.store.commit(*made), Stored)
     fleet = await house.coordinator()
@@ -31,7 +31,7 @@ async def test_every_factory_is_listed_and_known(house: House) -> None:
     assert len(fleet.index.factories) == MANY
 
 
-async def test_every_halted_product_stays_halted_after_a_start(house: House) -> None:
+async def test_every_halted_product_stays_halted_after_a_start(house: CoordinatorHarness) -> None:
     names = [f"shop-{n:04}" for n in range(MANY)]
     switches = [
         HaltSwitch(product_id=name, halted=True, by="user:ann", reason="", at=NOON)
@@ -43,7 +43,7 @@ async def test_every_halted_product_stays_halted_after_a_start(house: House) -> 
     assert all(fleet.index.fleet.stop_reason(name) for name in names)
 
 
-async def test_the_last_of_many_tokens_can_be_revoked(house: House) -> None:
+async def test_the_last_of_many_tokens_can_be_revoked(house: CoordinatorHarness) -> None:
     fleet = await house.coordinator()
     people = [f"ann-{n}" for n in range(MANY)]
     made = [await fleet.tokens.issue(SYSTEM, who, Role.VIEWER, ("*",)) for who in people]
@@ -54,7 +54,9 @@ async def test_the_last_of_many_tokens_can_be_revoked(house: House) -> None:
     assert (await fleet.tokens.revoke(SYSTEM, last.id)).revoked_at is not None
 
 
-async def test_the_newest_decision_about_a_job_with_a_long_story_is_explained(house: House) -> None:
+async def test_the_newest_decision_about_a_job_with_a_long_story_is_explained(
+    house: CoordinatorHarness,
+) -> None:
     fleet = await house.with_factory()
     asked = {"name": "long", "engine": "claude", "verify": "true"}
     [job] = (

@@ -3,11 +3,11 @@
 from datetime import timedelta
 
 from gigafactory.coordinator.core.recent_keys import RecentKeys
-from tests.support.memory_coordinator import SetClock
+from tests.support.memory_coordinator import ManualClock
 
 
 def test_a_key_is_remembered_for_its_time() -> None:
-    clock = SetClock()
+    clock = ManualClock()
     keys = RecentKeys(clock, kept_for=timedelta(seconds=10), most=5)
     keys.add("a")
     clock.seconds = 9.0
@@ -19,7 +19,7 @@ def test_a_key_is_remembered_for_its_time() -> None:
 
 
 def test_the_oldest_keys_are_forgotten_first() -> None:
-    keys = RecentKeys(SetClock(), kept_for=timedelta(seconds=10), most=2)
+    keys = RecentKeys(ManualClock(), kept_for=timedelta(seconds=10), most=2)
     for key in "abc":
         keys.add(key)
     assert [key for key in "abc" if keys.contains(key)] == ["b", "c"]

@@ -15,7 +15,7 @@ from gigafactory.domain.job.job import Job
 from gigafactory.domain.manifest.job_file import parse_json_job
 from gigafactory.store.memory import MemoryStore
 from tests.support.api_server import SYSTEM
-from tests.support.memory_coordinator import MAC, House
+from tests.support.memory_coordinator import MAC, CoordinatorHarness
 
 ANN = replace(SYSTEM, product="notes")
 
@@ -37,7 +37,7 @@ class WatchedStore(MemoryStore):
         return await super().commit(*writes)
 
 
-class Hall(House):
+class Hall(CoordinatorHarness):
     """A house in which mac-1 listens for offers, and the coordinator leads."""
 
     def __init__(self, folder: Path) -> None:

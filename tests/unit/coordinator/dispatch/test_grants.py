@@ -17,7 +17,7 @@ from gigafactory.domain.job.worker_report import Report
 from gigafactory.domain.manifest.job_file import parse_json_job
 from gigafactory.store.memory import MemoryStore
 from tests.support.api_server import SYSTEM
-from tests.support.memory_coordinator import MAC, House
+from tests.support.memory_coordinator import MAC, CoordinatorHarness
 
 ANN = replace(SYSTEM, product="notes")
 
@@ -39,7 +39,7 @@ class CountingStore(MemoryStore):
         return await super().commit(*writes)
 
 
-class Shop(House):
+class Shop(CoordinatorHarness):
     """A house with one factory and jobs that wait."""
 
     def __init__(self, folder: Path) -> None:

@@ -31,7 +31,7 @@ from gigafactory.store.memory import MemoryStore
 from gigafactory.wire.fleet import Command
 from tests.support.api_server import SYSTEM
 from tests.support.builders import a_factory
-from tests.support.memory_coordinator import MAC, House
+from tests.support.memory_coordinator import MAC, CoordinatorHarness
 
 ANN = replace(SYSTEM, product="notes")
 LINUX = Caller(actor="factory:linux-1", factory_id="linux-1", products=("*",))
@@ -39,7 +39,7 @@ A_WHILE_S = 2.0
 """Long enough for the dispatcher to have looked at what there is."""
 
 
-class Yard(House):
+class Yard(CoordinatorHarness):
     """A house with two factories: mac-1 listens for offers, linux-1 only asks."""
 
     def __init__(self, folder: Path) -> None:

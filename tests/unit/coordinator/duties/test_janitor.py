@@ -12,7 +12,7 @@ from gigafactory.domain.tenancy.idempotency import IdempotencyRecord
 from gigafactory.store.memory import MemoryStore
 from tests.support.api_server import a_coordinator
 from tests.support.builders import after
-from tests.support.memory_coordinator import SetClock
+from tests.support.memory_coordinator import ManualClock
 
 MANY = 2 * PAGE_MAX + 7
 
@@ -38,7 +38,7 @@ def an_answer(number: int, until: datetime) -> IdempotencyRecord:
 async def test_all_expired_answers_are_removed_in_one_step_with_few_commits(
     tmp_path: Path,
 ) -> None:
-    store, clock = CountingStore(), SetClock()
+    store, clock = CountingStore(), ManualClock()
     fleet = a_coordinator(tmp_path, store=store, clock=clock)
     for number in range(MANY):
         answer = an_answer(number, after(10))
@@ -66,7 +66,7 @@ class ChangingStore(MemoryStore):
 
 
 async def test_a_record_that_changes_meanwhile_stays_and_stops_no_other(tmp_path: Path) -> None:
-    store, clock = ChangingStore(), SetClock()
+    store, clock = ChangingStore(), ManualClock()
     fleet = a_coordinator(tmp_path, store=store, clock=clock)
     for number in range(5):
         await store.commit(RecordChange(before=None, after=an_answer(number, after(10))))

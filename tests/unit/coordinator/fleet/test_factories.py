@@ -14,13 +14,13 @@ from gigafactory.domain.job.worker_report import Report
 from gigafactory.domain.manifest.job_file import parse_json_job
 from tests.support.api_server import SYSTEM
 from tests.support.builders import a_factory, after
-from tests.support.memory_coordinator import MAC, House
+from tests.support.memory_coordinator import MAC, CoordinatorHarness
 
 ANN = replace(SYSTEM, product="notes")
 LONG_S = OFFLINE_AFTER.total_seconds() * 2
 
 
-async def after_an_outage(house: House) -> Coordinator:
+async def after_an_outage(house: CoordinatorHarness) -> Coordinator:
     """The next coordinator, which knows of mac-1 that it was silent for long."""
     house.clock.seconds += LONG_S
     fleet = await house.coordinator()
@@ -28,14 +28,14 @@ async def after_an_outage(house: House) -> Coordinator:
     return fleet
 
 
-def sees(house: House, fleet: Coordinator) -> bool:
+def sees(house: CoordinatorHarness, fleet: Coordinator) -> bool:
     """Whether a coordinator gives mac-1 work."""
     return is_online(fleet.factories.vitals("mac-1"), house.clock.now())
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
+def house(tmp_path: Path) -> CoordinatorHarness:
+    return CoordinatorHarness(tmp_path)
 
 
 async def granted(fleet: Coordinator) -> Grant:
@@ -45,21 +45,23 @@ async def granted(fleet: Coordinator) -> Grant:
     return grant
 
 
-async def test_a_factory_that_claims_is_online_at_once_after_an_outage(house: House) -> None:
+async def test_a_factory_that_claims_is_online_at_once_after_an_outage(
+    house: CoordinatorHarness,
+) -> None:
     await house.with_factory()
     fleet = await after_an_outage(house)
     assert (await granted(fleet)).lease.factory_id == "mac-1"
     assert sees(house, fleet)
 
 
-async def test_a_factory_that_renews_is_online(house: House) -> None:
+async def test_a_factory_that_renews_is_online(house: CoordinatorHarness) -> None:
     grant = await granted(await house.with_factory())
     fleet = await after_an_outage(house)
     await fleet.claims.renew(MAC, grant.job.id, grant.lease.epoch)
     assert sees(house, fleet)
 
 
-async def test_a_factory_that_reports_is_online(house: House) -> None:
+async def test_a_factory_that_reports_is_online(house: CoordinatorHarness) -> None:
     grant = await granted(await house.with_factory())
     fleet = await after_an_outage(house)
     report = Report(job_id=grant.job.id, epoch=grant.lease.epoch, stage=Stage.BUILDING)
@@ -67,7 +69,7 @@ async def test_a_factory_that_reports_is_online(house: House) -> None:
     assert sees(house, fleet)
 
 
-async def test_a_factory_that_is_fenced_lives_all_the_same(house: House) -> None:
+async def test_a_factory_that_is_fenced_lives_all_the_same(house: CoordinatorHarness) -> None:
     grant = await granted(await house.with_factory())
     fleet = await after_an_outage(house)
     with pytest.raises(Fenced):
@@ -75,14 +77,16 @@ async def test_a_factory_that_is_fenced_lives_all_the_same(house: House) -> None
     assert sees(house, fleet)
 
 
-async def test_a_factory_that_opens_its_stream_is_online(house: House) -> None:
+async def test_a_factory_that_opens_its_stream_is_online(house: CoordinatorHarness) -> None:
     await house.with_factory()
     fleet = await after_an_outage(house)
     async with fleet.offer_streams.stream(MAC, "mac-1"):
         assert sees(house, fleet)
 
 
-async def test_a_sign_of_life_leaves_the_rest_of_what_is_known_alone(house: House) -> None:
+async def test_a_sign_of_life_leaves_the_rest_of_what_is_known_alone(
+    house: CoordinatorHarness,
+) -> None:
     fleet = await house.with_factory()
     house.clock.seconds += 60
     await fleet.claims.claim(MAC, "mac-1")
@@ -90,7 +94,7 @@ async def test_a_sign_of_life_leaves_the_rest_of_what_is_known_alone(house: Hous
     assert known == Vitals(last_seen=house.clock.now(), pressure=Pressure(disk=0.5))
 
 
-async def test_signs_of_life_are_noted_at_intervals(house: House) -> None:
+async def test_signs_of_life_are_noted_at_intervals(house: CoordinatorHarness) -> None:
     fleet = await house.with_factory()
     house.clock.seconds += 1
     await fleet.claims.claim(MAC, "mac-1")
@@ -99,7 +103,7 @@ async def test_signs_of_life_are_noted_at_intervals(house: House) -> None:
     assert known.last_seen == after(0)
 
 
-async def test_other_coordinators_hear_of_it_too(house: House) -> None:
+async def test_other_coordinators_hear_of_it_too(house: CoordinatorHarness) -> None:
     first = await house.with_factory()
     second = await house.coordinator()
     house.clock.seconds += LONG_S
@@ -109,7 +113,9 @@ async def test_other_coordinators_hear_of_it_too(house: House) -> None:
     assert sees(house, second)
 
 
-async def test_a_factory_that_was_deregistered_is_not_brought_back(house: House) -> None:
+async def test_a_factory_that_was_deregistered_is_not_brought_back(
+    house: CoordinatorHarness,
+) -> None:
     fleet = await house.with_factory()
     grant = await granted(fleet)
     house.clock.seconds += LONG_S
@@ -123,7 +129,7 @@ async def test_a_factory_that_was_deregistered_is_not_brought_back(house: House)
     assert await house.store.last_seen() == {"mac-1": after(0)}
 
 
-async def test_a_copied_data_folder_ends_no_lease_and_is_named(house: House) -> None:
+async def test_a_copied_data_folder_ends_no_lease_and_is_named(house: CoordinatorHarness) -> None:
     fleet = await house.with_factory()
     here, there = a_factory(place="one:/data"), a_factory(place="two:/data", instance_id="copy")
     await fleet.factories.heartbeat(MAC, here, Pressure(), ())

@@ -11,18 +11,18 @@ from gigafactory.domain.fleet.matching import PastCapabilities
 from gigafactory.domain.manifest.job_file import parse_json_job
 from tests.support.api_server import SYSTEM
 from tests.support.builders import a_factory, after
-from tests.support.memory_coordinator import MAC, House
+from tests.support.memory_coordinator import MAC, CoordinatorHarness
 
 ANN = replace(SYSTEM, product="notes")
 XCODE = PastCapabilities(frozenset({"os:mac", "has:xcode", "engine:claude"}), ("*",))
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> House:
-    return House(tmp_path)
+def house(tmp_path: Path) -> CoordinatorHarness:
+    return CoordinatorHarness(tmp_path)
 
 
-async def test_a_factory_that_was_deregistered_is_remembered(house: House) -> None:
+async def test_a_factory_that_was_deregistered_is_remembered(house: CoordinatorHarness) -> None:
     fleet = await house.with_factory()
     house.clock.seconds = 60
     await fleet.enrolment.deregister(SYSTEM, "mac-1")
@@ -34,7 +34,7 @@ async def test_a_factory_that_was_deregistered_is_remembered(house: House) -> No
     assert again.jobs.with_fleet_flags(made).flags == ()
 
 
-async def test_a_factory_that_the_janitor_forgot_is_remembered(house: House) -> None:
+async def test_a_factory_that_the_janitor_forgot_is_remembered(house: CoordinatorHarness) -> None:
     fleet = await house.with_factory()
     house.clock.seconds = FORGOTTEN_AFTER.total_seconds() + 1
     await fleet.janitor.step()
@@ -43,7 +43,7 @@ async def test_a_factory_that_the_janitor_forgot_is_remembered(house: House) -> 
     assert again.index.fleet.past_capabilities == {XCODE: ("mac-1", after(0))}
 
 
-async def test_what_a_factory_has_lost_is_remembered(house: House) -> None:
+async def test_what_a_factory_has_lost_is_remembered(house: CoordinatorHarness) -> None:
     fleet = await house.with_factory()
     house.clock.seconds = 60
     poorer = a_factory(capabilities=("os:mac",))
@@ -53,7 +53,9 @@ async def test_what_a_factory_has_lost_is_remembered(house: House) -> None:
     assert again.index.fleet.past_capabilities == {XCODE: ("mac-1", after(60))}
 
 
-async def test_of_two_that_advertised_the_same_the_last_one_is_named(house: House) -> None:
+async def test_of_two_that_advertised_the_same_the_last_one_is_named(
+    house: CoordinatorHarness,
+) -> None:
     fleet = await house.with_factory()
     await fleet.enrolment.deregister(SYSTEM, "mac-1")
     house.clock.seconds = 60

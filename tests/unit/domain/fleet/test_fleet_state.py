@@ -17,13 +17,13 @@ from gigafactory.domain.tenancy.halt_switch import HaltSwitch
 from gigafactory.domain.tenancy.product import Product
 from tests.support.builders import NOON, a_factory, a_job, a_lease, a_running_job, after
 from tests.support.small_fleet import (
-    UNHURRIED,
+    NO_DEADLINE,
     a_fleet,
     a_linux,
     a_queue,
     an_offer,
-    the_class,
-    wanting,
+    ask_for,
+    only_class,
 )
 
 SLOT = "slot/mac-1/0"
@@ -324,7 +324,7 @@ def test_what_is_rare_is_what_many_factories_lack() -> None:
 def test_how_a_class_fits_is_forgotten_when_there_are_too_many() -> None:
     fleet = a_fleet(a_linux())
     pool = the_pool(fleet)
-    job_class = the_class(a_queue(a_job())).job_class
+    job_class = only_class(a_queue(a_job())).job_class
     fit = fleet.fit(job_class, pool)
     assert fleet.fit(job_class, pool) is fit
     for _ in range(FITS_MAX):
@@ -334,7 +334,7 @@ def test_how_a_class_fits_is_forgotten_when_there_are_too_many() -> None:
 
 def test_common_equipment_ties_nothing_up() -> None:
     fleet = a_fleet(a_factory(), a_linux(capabilities=("os:linux", "has:git")))
-    job_class = the_class(a_queue(a_job(ask=wanting()))).job_class
+    job_class = only_class(a_queue(a_job(ask=ask_for()))).job_class
     before = {min(pool.members): fleet.fit(job_class, pool) for pool in fleet.pools()}
     fleet.put(a_factory(capabilities=("os:mac", "has:git")))
     now = {min(pool.members): fleet.fit(job_class, pool) for pool in fleet.pools()}
@@ -369,7 +369,7 @@ leased = st.builds(
 )
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(st.lists(factories | signs | leased | st.integers(0, 90), max_size=40))
 def test_every_factory_is_found_in_its_pool_where_it_belongs(
     steps: list[Factory | tuple[str, Vitals] | Job | int],

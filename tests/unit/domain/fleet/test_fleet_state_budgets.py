@@ -6,7 +6,7 @@ from gigafactory.domain.fleet.fleet_state import FleetState
 from gigafactory.domain.job.job import Step
 from gigafactory.domain.queue.queued_job import JobClass
 from tests.support.builders import NOON, a_job
-from tests.support.small_fleet import wanting
+from tests.support.small_fleet import ask_for
 from tests.unit.domain.tenancy.test_budget import USD, a_budget
 
 
@@ -24,7 +24,7 @@ def test_a_product_whose_budget_is_spent_is_paused_until_the_next_period() -> No
 
 def test_a_run_that_the_budget_has_no_room_for_is_not_affordable() -> None:
     fleet = FleetState()
-    expensive = a_job(ask=wanting(budget_nano_usd=11 * USD))
+    expensive = a_job(ask=ask_for(budget_nano_usd=11 * USD))
     run = JobClass.of(expensive, Step.RUN)
     assert fleet.budget_refusal(run, NOON) is None
     fleet.put_budget(a_budget(), now=NOON)

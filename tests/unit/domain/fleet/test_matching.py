@@ -7,7 +7,7 @@ from gigafactory.domain.fleet.matching import FactoryTraits, Fit, Rejection, cap
 from gigafactory.domain.job.job import Ask, Job, ShipRequest, Stage
 from gigafactory.domain.queue.queued_job import JobClass
 from tests.support.builders import NOON, a_factory, a_job
-from tests.support.small_fleet import wanting
+from tests.support.small_fleet import ask_for
 
 MANY = {name: EngineSeats() for name in ("aider", "claude", "codex", "copilot", "command", "acp")}
 SHIP = {"stage": Stage.TESTING, "ship": ShipRequest(by="ann", commit=None, at=NOON)}
@@ -30,25 +30,25 @@ def engines(ask: Ask) -> list[str | None]:
 @pytest.mark.parametrize(
     ("ask", "factory", "code", "message"),
     [
-        (wanting(), {"products": ("shop",)}, "product", "its token does not admit product notes"),
-        (wanting("gpu", "os:mac"), {}, "capability", "it lacks gpu"),
+        (ask_for(), {"products": ("shop",)}, "product", "its token does not admit product notes"),
+        (ask_for("gpu", "os:mac"), {}, "capability", "it lacks gpu"),
         (
-            wanting(repo="notes"),
+            ask_for(repo="notes"),
             {"may_clone": False, "repos": ("other",)},
             "repo",
             "it has no checkout of notes and may not clone",
         ),
-        (wanting(engine="devin"), {}, "engine", "it has no engine devin"),
-        (wanting(engine_class="chat-coder"), {}, "engine", "it has no chat-coder engine"),
-        (wanting(), {"draining": True}, "draining", "it is draining"),
+        (ask_for(engine="devin"), {}, "engine", "it has no engine devin"),
+        (ask_for(engine_class="chat-coder"), {}, "engine", "it has no chat-coder engine"),
+        (ask_for(), {"draining": True}, "draining", "it is draining"),
         (
-            wanting(sandbox="strict"),
+            ask_for(sandbox="strict"),
             {"capabilities": ("os:mac", "sandbox:none", "sandbox:workspace")},
             "sandbox",
             "it cannot run a job in sandbox strict",
         ),
         (
-            wanting(yolo=True),
+            ask_for(yolo=True),
             {"capabilities": ("sandbox:none", "sandbox:broken")},
             "sandbox",
             (
@@ -66,7 +66,7 @@ def test_a_rejection_says_what_is_in_the_way(
 
 def test_a_factory_may_take_what_its_token_admits_and_its_tokens_meet() -> None:
     fit = matched(
-        wanting("os:mac", "node>=20", repo="notes", prefers=("has:xcode", "gpu", "factory:mac-1")),
+        ask_for("os:mac", "node>=20", repo="notes", prefers=("has:xcode", "gpu", "factory:mac-1")),
         products=("notes",),
         capabilities=("os:mac", "has:xcode", "node:20.11.1"),
         repos=("notes",),
@@ -81,28 +81,28 @@ def test_a_factory_may_take_what_its_token_admits_and_its_tokens_meet() -> None:
 def test_a_factory_that_can_confine_a_run_or_does_not_say_may_have_it(
     said: tuple[str, ...],
 ) -> None:
-    assert isinstance(matched(wanting(sandbox="strict"), capabilities=said), Fit)
+    assert isinstance(matched(ask_for(sandbox="strict"), capabilities=said), Fit)
 
 
 def test_a_yolo_job_runs_where_the_sandbox_is_switched_off() -> None:
-    assert isinstance(matched(wanting(yolo=True), capabilities=("sandbox:none",)), Fit)
+    assert isinstance(matched(ask_for(yolo=True), capabilities=("sandbox:none",)), Fit)
 
 
 def test_a_job_that_asks_for_no_sandbox_may_run_in_any() -> None:
-    assert isinstance(matched(wanting(), capabilities=("sandbox:none",)), Fit)
+    assert isinstance(matched(ask_for(), capabilities=("sandbox:none",)), Fit)
 
 
 def test_an_explicit_engine_wins_then_the_preferred_then_any_of_the_class() -> None:
-    assert engines(wanting(engine="codex", prefers_engine=("claude",))) == ["codex"]
-    assert engines(wanting(prefers_engine=("codex", "devin"))) == ["codex", "aider", "claude"]
-    assert engines(wanting()) == ["aider", "claude", "codex"]
-    assert engines(wanting(engine_class="chat-coder")) == ["copilot"]
-    assert engines(wanting(engine="command")) == ["command"]
-    assert engines(wanting(engine="acp:gemini --acp")) == ["acp:gemini --acp"]
+    assert engines(ask_for(engine="codex", prefers_engine=("claude",))) == ["codex"]
+    assert engines(ask_for(prefers_engine=("codex", "devin"))) == ["codex", "aider", "claude"]
+    assert engines(ask_for()) == ["aider", "claude", "codex"]
+    assert engines(ask_for(engine_class="chat-coder")) == ["copilot"]
+    assert engines(ask_for(engine="command")) == ["command"]
+    assert engines(ask_for(engine="acp:gemini --acp")) == ["acp:gemini --acp"]
 
 
 def test_a_ship_step_needs_no_engine_and_no_tool_but_the_repo() -> None:
-    asked = class_of(a_job(ask=wanting("gpu", engine="devin", repo="notes"), **SHIP))
+    asked = class_of(a_job(ask=ask_for("gpu", engine="devin", repo="notes"), **SHIP))
     fit = match(asked, FactoryTraits.of(a_factory()))
     assert isinstance(fit, Fit)
     assert [choice.engine for choice in fit.engines] == [None]
@@ -110,14 +110,14 @@ def test_a_ship_step_needs_no_engine_and_no_tool_but_the_repo() -> None:
 
 
 def test_a_job_may_require_a_factory_by_name() -> None:
-    asked = class_of(a_job(ask=wanting("factory:mac-1", "os:mac")))
+    asked = class_of(a_job(ask=ask_for("factory:mac-1", "os:mac")))
     assert isinstance(match(asked, FactoryTraits.of(a_factory())), Fit)
     assert asked.allows_factory("mac-1")
     assert not asked.allows_factory("mac-2")
-    assert not class_of(a_job(ask=wanting("factory:mac-1", "factory:mac-2"))).allows_factory(
+    assert not class_of(a_job(ask=ask_for("factory:mac-1", "factory:mac-2"))).allows_factory(
         "mac-1"
     )
-    assert class_of(a_job(ask=wanting("factory:mac-1", "os:mac"), **SHIP)).allows_factory("mac-2")
+    assert class_of(a_job(ask=ask_for("factory:mac-1", "os:mac"), **SHIP)).allows_factory("mac-2")
 
 
 def test_capability_fit_falls_with_every_special_tool_that_is_not_needed() -> None:

@@ -16,7 +16,7 @@ from gigafactory.domain.insights.run_rollup import GroupBy
 from gigafactory.domain.job.job import Result, Step
 from gigafactory.domain.job.run import Run
 from tests.support.builders import a_run, after
-from tests.support.observations import NOTES, a_cell, a_lesson
+from tests.support.observations import NOTES, a_cell, an_observation
 
 SMALL, LARGE = replace(NOTES, size="small"), replace(NOTES, size="large")
 
@@ -24,7 +24,7 @@ SMALL, LARGE = replace(NOTES, size="small"), replace(NOTES, size="large")
 def attempts(
     engine: str, passes: int, tries: int, task: TaskFeatures = NOTES, factory: str = "mac-1"
 ) -> tuple[Cell, Observation]:
-    return a_cell(engine, factory, task), a_lesson(tries, passes)
+    return a_cell(engine, factory, task), an_observation(tries, passes)
 
 
 def overall(*known: tuple[Cell, Observation]) -> Advice:

@@ -23,7 +23,7 @@ from gigafactory.domain.job.features import features_of, language_of, profile_na
 from gigafactory.domain.job.job import Result, Step
 from gigafactory.domain.job.run import Run, Usage
 from tests.support.builders import NOON, a_run, after
-from tests.support.observations import a_cell, a_lesson
+from tests.support.observations import a_cell, an_observation
 
 
 def ended(**fields: object) -> Run:
@@ -33,11 +33,11 @@ def ended(**fields: object) -> Run:
 
 
 def test_a_run_teaches_when_it_can_be_judged() -> None:
-    assert observe_run(ended()) == a_lesson(1, 1)
-    assert observe_run(ended(result=Result.VERIFY_FAILED)) == a_lesson(1, 0)
-    assert observe_run(ended(usage=None)) == a_lesson(1, 1, usd=None)
+    assert observe_run(ended()) == an_observation(1, 1)
+    assert observe_run(ended(result=Result.VERIFY_FAILED)) == an_observation(1, 0)
+    assert observe_run(ended(usage=None)) == an_observation(1, 1, usd=None)
     free = ended(usage=Usage(engine="claude", cost_nano_usd=0))
-    assert observe_run(free) == a_lesson(1, 1, usd=0.001)
+    assert observe_run(free) == an_observation(1, 1, usd=0.001)
 
 
 @pytest.mark.parametrize(
@@ -70,10 +70,10 @@ def test_the_steps_of_a_run_add_up_to_what_it_came_to() -> None:
     cell = cell_of(done)
     assert cell is not None
     assert cell_updates(None, begun) == ()
-    assert cell_updates(begun, done) == (CellUpdate(cell, a_lesson(1, 1)),)
+    assert cell_updates(begun, done) == (CellUpdate(cell, an_observation(1, 1)),)
     costlier = replace(done, usage=Usage(model="m", cost_nano_usd=10**9), rev=2)
     (more,) = cell_updates(done, costlier)
-    assert add_observations(a_lesson(1, 1), more.observation) == observe_run(costlier)
+    assert add_observations(an_observation(1, 1), more.observation) == observe_run(costlier)
     assert cell_updates(costlier, replace(costlier, rev=3)) == ()
     assert cell_updates(None, ended(engine=None)) == ()
 
@@ -104,16 +104,18 @@ def test_only_the_first_try_of_a_job_is_taught() -> None:
 def test_lessons_are_added_to_what_is_kept_of_their_month() -> None:
     many = ObservationBatch()
     cell = a_cell()
-    many.add("2026-01", [CellUpdate(cell, a_lesson(1, 1)), CellUpdate(cell, a_lesson(1, 0))])
+    many.add(
+        "2026-01", [CellUpdate(cell, an_observation(1, 1)), CellUpdate(cell, an_observation(1, 0))]
+    )
     (saved,) = many.writes({})
     kept = saved.after
     assert isinstance(kept, Tally)
     assert list(many.keys) == [kept.key] == [observation_key("2026-01", cell)]
     assert kept.key.startswith("*/crossed/m2026-01/")
-    assert (kept.cell, kept.observation) == (cell, a_lesson(2, 1))
+    assert (kept.cell, kept.observation) == (cell, an_observation(2, 1))
     (again,) = many.writes({kept.key: kept})
     assert isinstance(again.after, Tally)
-    assert (again.after.observation, again.after.rev) == (a_lesson(4, 2), 2)
+    assert (again.after.observation, again.after.rev) == (an_observation(4, 2), 2)
 
 
 def test_lessons_hold_for_some_months() -> None:
@@ -152,6 +154,8 @@ def test_a_job_is_as_large_as_its_instructions() -> None:
 
 def test_what_is_added_and_taken_away_again_leaves_nothing() -> None:
     assert (
-        add_observations(add_observations(NO_OBSERVATION, a_lesson(3, 2)), a_lesson(3, 2), -1)
+        add_observations(
+            add_observations(NO_OBSERVATION, an_observation(3, 2)), an_observation(3, 2), -1
+        )
         == Observation()
     )

@@ -13,7 +13,7 @@ from gigafactory.domain.insights.off_policy import EPISODES_MIN, PolicyEstimate,
 from gigafactory.domain.insights.routing_record import ExpectedOutcome, RoutingRecord
 from gigafactory.domain.insights.routing_rollout import RolloutMode, RoutingRollout, RoutingSide
 from tests.support.builders import NOON, after
-from tests.support.observations import a_cell, a_lesson
+from tests.support.observations import a_cell, an_observation
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +52,7 @@ def played(count: int, *, learned: int = 1, usd: float | None = 0.5) -> list[Epi
                 job_id=f"job-{number}",
                 routing=a_routed(chosen, learned=learned),
                 propensity=1 / 3,
-                observation=a_lesson(1, int(passed), usd=usd),
+                observation=an_observation(1, int(passed), usd=usd),
                 expires_at=after(1),
             )
         )
@@ -120,7 +120,7 @@ def test_an_engine_that_was_not_to_be_had_is_replaced_by_the_usual_choice() -> N
 
 
 def tried(routed: RoutingRecord, *, passed: bool = True, job_id: str = "job-1") -> TrialStep:
-    told = (CellUpdate(a_cell(), a_lesson(1, int(passed))),)
+    told = (CellUpdate(a_cell(), an_observation(1, int(passed))),)
     return TrialStep("notes", job_id, "2026-01-01", routed, 1 / 3, told)
 
 
@@ -132,10 +132,14 @@ def test_who_explores_becomes_an_episode_and_is_on_no_side() -> None:
     (saved,) = trials.save_episodes({})
     episode = saved.after
     assert isinstance(episode, Episode)
-    assert (episode.propensity, episode.observation, episode.rev) == (1 / 3, a_lesson(1, 1), 1)
+    assert (episode.propensity, episode.observation, episode.rev) == (
+        1 / 3,
+        an_observation(1, 1),
+        1,
+    )
     assert episode.key == "notes/job-1"
     later = TrialBatch()
-    later.add(tried(a_routed())._replace(updates=(CellUpdate(a_cell(), a_lesson(0, 0)),)))
+    later.add(tried(a_routed())._replace(updates=(CellUpdate(a_cell(), an_observation(0, 0)),)))
     (again,) = later.save_episodes({episode.key: episode})
     assert isinstance(again.after, Episode)
     assert (again.after.observation, again.after.rev) == (episode.observation, 2)

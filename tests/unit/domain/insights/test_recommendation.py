@@ -15,7 +15,7 @@ from gigafactory.domain.insights.observation import (
     add_observations,
 )
 from gigafactory.domain.insights.recommendation import Recommendation, find_recommendations
-from tests.support.observations import NOTES, a_cell, a_lesson
+from tests.support.observations import NOTES, a_cell, an_observation
 
 rng = random.Random()
 
@@ -34,7 +34,7 @@ def tries(
         passed = int(number < share * count)
         lasted = seconds * math.exp(rng.gauss(0.0, 0.3))
         cost = None if usd is None else usd * math.exp(rng.gauss(0.0, 0.3))
-        whole = add_observations(whole, a_lesson(1, passed, seconds=lasted, usd=cost))
+        whole = add_observations(whole, an_observation(1, passed, seconds=lasted, usd=cost))
     return whole
 
 

@@ -18,7 +18,7 @@ from gigafactory.domain.insights.routing_model import (
     fit_model,
     logistic,
 )
-from tests.support.observations import KNOWN, NOTES, a_cell, a_lesson
+from tests.support.observations import KNOWN, NOTES, a_cell, an_observation
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +40,7 @@ choices = st.builds(
     st.sampled_from([None, "big", "small"]),
 )
 lessons = st.integers(1, 50).flatmap(
-    lambda n: st.builds(a_lesson, st.just(n), st.integers(0, n), seconds=st.floats(1.0, 9e3))
+    lambda n: st.builds(an_observation, st.just(n), st.integers(0, n), seconds=st.floats(1.0, 9e3))
 )
 books = st.dictionaries(st.builds(Cell, tasks, choices), lessons, max_size=12)
 
@@ -62,8 +62,8 @@ def test_much_is_believed_nearly_as_it_was() -> None:
 
 
 def test_little_stays_close_to_what_is_true_of_all() -> None:
-    crowd = {a_cell("claude"): a_lesson(400, 280)}
-    one = {**crowd, a_cell("codex"): a_lesson(1, 0)}
+    crowd = {a_cell("claude"): an_observation(400, 280)}
+    one = {**crowd, a_cell("codex"): an_observation(1, 0)}
     usual = fit_model(crowd.items()).predict(NOTES, CODEX).success
     after_one = fit_model(one.items()).predict(NOTES, CODEX).success
     assert usual - 0.1 < after_one < usual
@@ -72,10 +72,10 @@ def test_little_stays_close_to_what_is_true_of_all() -> None:
 def test_an_engine_that_got_the_hard_jobs_is_not_blamed_for_them() -> None:
     hard = replace(NOTES, repo="hard")
     known = {
-        a_cell("claude", task=NOTES): a_lesson(200, 180),
-        a_cell("codex", task=NOTES): a_lesson(20, 18),
-        a_cell("claude", task=hard): a_lesson(20, 4),
-        a_cell("codex", task=hard): a_lesson(200, 40),
+        a_cell("claude", task=NOTES): an_observation(200, 180),
+        a_cell("codex", task=NOTES): an_observation(20, 18),
+        a_cell("claude", task=hard): an_observation(20, 4),
+        a_cell("codex", task=hard): an_observation(200, 40),
     }
     model = fit_model(known.items())
     gap = model.predict(NOTES, CLAUDE).success - model.predict(NOTES, CODEX).success
@@ -120,9 +120,9 @@ def test_the_same_lessons_make_the_same_model_in_whatever_order(
 @given(st.integers(1, 200), st.data())
 def test_one_more_success_never_lowers_the_chance(tries: int, data: st.DataObject) -> None:
     passes = data.draw(st.integers(0, tries - 1))
-    others = {a_cell("claude"): a_lesson(50, 30)}
+    others = {a_cell("claude"): an_observation(50, 30)}
     chances = [
-        fit_model([*others.items(), (a_cell("codex"), a_lesson(tries, n))])
+        fit_model([*others.items(), (a_cell("codex"), an_observation(tries, n))])
         .predict(NOTES, CODEX)
         .success
         for n in (passes, passes + 1)

@@ -51,7 +51,7 @@ async def test_what_was_counted_is_told_by_product_and_nothing_is_made_up(tmp_pa
     counters.jobs_ended["shop", "shipped"] = 1
     counters.budget_breaches["shop"] = 1
     counters.wait_s.observe(90.0, "slow")
-    clock.leap(timedelta(hours=2))
+    clock.advance(timedelta(hours=2))
 
     async def told(caller: Caller) -> dict[str, tuple[int, int]]:
         return {each.objective: (each.wrong, each.of) for each in await objectives.measure(caller)}

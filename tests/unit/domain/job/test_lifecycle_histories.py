@@ -20,7 +20,7 @@ from gigafactory.domain.job.lifecycle import actions_of
 from gigafactory.domain.job.retry import LOST_INSTANCES_MAX
 from gigafactory.domain.job.run_outcome import WORKER_RESULTS, Progress
 from tests.support.builders import NOON, TTL, a_checkpoint, a_job
-from tests.support.one_job_store import Shelf
+from tests.support.one_job_store import OneJobStore
 
 pytestmark = pytest.mark.slow
 
@@ -69,7 +69,7 @@ class History:
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.shelf = Shelf(a_job(terms=self.terms(), lock=self.either(None, "db")))
+        self.shelf = OneJobStore(a_job(terms=self.terms(), lock=self.either(None, "db")))
         self.now = NOON
         self.due: datetime | None = None
         self.lost = 0
@@ -266,7 +266,7 @@ def told_in(seeds: range) -> Counter[str]:
     for seed in seeds:
         history = History(seed)
         history.play(STEPS)
-        told.update(event.type for event in history.shelf.story)
+        told.update(event.type for event in history.shelf.events)
     return told
 
 

@@ -18,7 +18,7 @@ from gigafactory.domain.queue.ready_queue import (
     heads_to_offer,
 )
 from tests.support.builders import NOON, a_checkpoint, a_job, a_lease, a_running_job, after
-from tests.support.small_fleet import UNHURRIED, a_queue, an_offer, old_job, the_class, wanting
+from tests.support.small_fleet import NO_DEADLINE, a_queue, an_offer, ask_for, old_job, only_class
 
 LOCK = lock_key("notes", "db")
 NO_JOBS: frozenset[str] = frozenset()
@@ -69,7 +69,7 @@ def test_jobs_that_ask_for_the_same_thing_form_one_class() -> None:
         a_job(id="b", checkpoint=a_checkpoint()),
         a_job(id="c", product_id="other"),
         a_job(id="d", priority=Priority.HIGH),
-        a_job(id="e", ask=wanting("gpu")),
+        a_job(id="e", ask=ask_for("gpu")),
         a_job(id="f", stage=Stage.TESTING, ship=ShipRequest(by="ann", commit=None, at=NOON)),
     )
     assert heads(queue) == ["a", "c", "d", "e", "f"]
@@ -133,7 +133,7 @@ def test_an_excluded_factory_gets_the_next_job_of_the_class() -> None:
         old_job("a", exclusions=(Exclusion("mac-1", after(30)),)),
         old_job("b"),
     )
-    group = the_class(queue)
+    group = only_class(queue)
     for factory_id, seconds, expected in (("mac-1", 0, "b"), ("mac-2", 0, "a"), ("mac-1", 30, "a")):
         head = head_for(group, factory_id, now=after(seconds), skip=NO_JOBS)
         assert head is not None
@@ -144,13 +144,13 @@ def test_a_class_of_nothing_but_excluded_jobs_is_left_for_later() -> None:
     exclusions = (Exclusion("mac-1", after(30)),)
     jobs = [old_job(f"{n:03}", exclusions=exclusions) for n in range(PASSED_OVER_MAX)]
     queue = a_queue(*jobs, old_job("last"))
-    assert head_for(the_class(queue), "mac-1", now=NOON, skip=NO_JOBS) is None
-    assert head_for(the_class(queue), "mac-1", now=after(30), skip=NO_JOBS) is not None
-    assert head_for(the_class(a_queue(jobs[0])), "mac-1", now=NOON, skip=NO_JOBS) is None
+    assert head_for(only_class(queue), "mac-1", now=NOON, skip=NO_JOBS) is None
+    assert head_for(only_class(queue), "mac-1", now=after(30), skip=NO_JOBS) is not None
+    assert head_for(only_class(a_queue(jobs[0])), "mac-1", now=NOON, skip=NO_JOBS) is None
 
 
 def test_a_skipped_job_is_passed_over() -> None:
-    group = the_class(a_queue(old_job("a"), old_job("b")))
+    group = only_class(a_queue(old_job("a"), old_job("b")))
     head = head_for(group, "mac-1", now=NOON, skip=frozenset({"a"}))
     assert head is not None
     assert head.job_id == "b"
@@ -158,7 +158,7 @@ def test_a_skipped_job_is_passed_over() -> None:
 
 
 def test_a_job_that_one_factory_let_lapse_is_offered_with_the_next_behind_it() -> None:
-    group = the_class(
+    group = only_class(
         a_queue(
             old_job("a", exclusions=(Exclusion("mac-1", after(30)),)),
             old_job("b", exclusions=(Exclusion("mac-1", NOON),)),
@@ -170,7 +170,7 @@ def test_a_job_that_one_factory_let_lapse_is_offered_with_the_next_behind_it() -
 
 
 def test_nothing_is_offered_of_a_class_that_only_waits() -> None:
-    assert offerable(the_class(a_queue(a_job(not_before=after(5))))) == []
+    assert offerable(only_class(a_queue(a_job(not_before=after(5))))) == []
 
 
 def test_an_offered_job_is_only_for_the_factory_that_it_is_offered_to() -> None:
@@ -183,9 +183,9 @@ def test_an_offered_job_is_only_for_the_factory_that_it_is_offered_to() -> None:
 def test_a_job_with_a_lapsed_offer_can_be_claimed_and_is_not_offered_again() -> None:
     queue = a_queue(old_job("a", offer=an_offer("mac-2")), old_job("b"))
     assert heads(queue, seconds=15) == ["a"]
-    assert offerable(the_class(queue)) == ["b"]
+    assert offerable(only_class(queue)) == ["b"]
     queue.put(old_job("a"))
-    assert offerable(the_class(queue)) == ["a"]
+    assert offerable(only_class(queue)) == ["a"]
     assert list(queue.offered_to("mac-2")) == []
 
 
@@ -196,7 +196,7 @@ def test_a_second_offer_of_a_factory_outlives_the_first() -> None:
 
 
 def test_of_jobs_behind_one_lock_only_the_best_of_a_class_is_a_candidate() -> None:
-    queue = a_queue(locked("b"), locked("c"), locked("a"), locked("d", ask=wanting("gpu")))
+    queue = a_queue(locked("b"), locked("c"), locked("a"), locked("d", ask=ask_for("gpu")))
     assert heads(queue) == ["a", "d"]
     ready = {group.job_class.needed_tokens: group.ready.live for group in queue.classes()}
     assert ready == {frozenset(): 1, frozenset({"gpu"}): 1}
@@ -248,7 +248,7 @@ def test_freeing_a_lock_that_is_not_held_changes_nothing() -> None:
 
 
 def test_an_offer_promises_the_lock_until_it_lapses() -> None:
-    queue = a_queue(locked("a", offer=an_offer()), locked("b", ask=wanting("gpu")))
+    queue = a_queue(locked("a", offer=an_offer()), locked("b", ask=ask_for("gpu")))
     assert heads(queue) == []
     assert queue.lock_holders(LOCK) == ("a",)
     assert [job.job_id for job in queue.offered_to("mac-1")] == ["a"]
@@ -269,11 +269,11 @@ def test_an_offered_job_whose_lock_was_taken_is_not_to_be_had() -> None:
 
 def test_what_waiting_jobs_need_is_known() -> None:
     queue = a_queue(
-        a_job(id="a", ask=wanting("gpu", "os:mac")),
-        a_job(id="b", ask=wanting("gpu", engine="acp:gemini --acp")),
+        a_job(id="a", ask=ask_for("gpu", "os:mac")),
+        a_job(id="b", ask=ask_for("gpu", engine="acp:gemini --acp")),
         a_job(
             id="c",
-            ask=wanting("has:figma"),
+            ask=ask_for("has:figma"),
             stage=Stage.TESTING,
             ship=ShipRequest(by="ann", commit=None, at=NOON),
         ),
@@ -297,7 +297,7 @@ def test_walking_gives_each_job_once_however_often_it_came_back() -> None:
     for _ in range(3):
         queue.take_lock(LOCK, "x")
         queue.free_lock(LOCK, "x")
-    assert offerable(the_class(queue)) == ["a", "b"]
+    assert offerable(only_class(queue)) == ["a", "b"]
 
 
 jobs = st.builds(
@@ -308,7 +308,7 @@ jobs = st.builds(
     lock=st.sampled_from([None, None, "db", "ui"]),
     not_before=st.sampled_from([None, None, after(-1), after(5)]),
     stage=st.sampled_from([Stage.QUEUED, Stage.QUEUED, Stage.QUEUED, Stage.REVIEW]),
-    ask=st.sampled_from([wanting(), wanting("gpu")]),
+    ask=st.sampled_from([ask_for(), ask_for("gpu")]),
     offer=st.sampled_from([None, None, an_offer(), an_offer(expires_at=after(-1))]),
 )
 locks = st.tuples(st.sampled_from(["db", "ui"]), st.booleans())
@@ -338,7 +338,7 @@ def candidates(known: dict[str, Job], held: set[str]) -> list[str]:
     return sorted(first.values())
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(st.lists(jobs | locks | st.integers(0, 12), max_size=60))
 def test_the_heads_are_those_that_a_search_over_all_jobs_would_find(
     steps: list[Job | tuple[str, bool] | int],
@@ -365,4 +365,4 @@ def test_the_heads_are_those_that_a_search_over_all_jobs_would_find(
 @pytest.mark.parametrize("length", [1, 1000])
 def test_a_class_full_of_jobs_behind_one_lock_has_one_candidate(length: int) -> None:
     queue = a_queue(*(replace(locked("x"), id=f"{n:04}") for n in range(length)))
-    assert the_class(queue).ready.live == 1
+    assert only_class(queue).ready.live == 1

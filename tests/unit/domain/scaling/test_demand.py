@@ -15,13 +15,13 @@ from gigafactory.domain.tenancy.halt_switch import HaltSwitch
 from gigafactory.domain.tenancy.product import Product
 from tests.support.builders import NOON, a_job, a_lease, a_running_job, after
 from tests.support.small_fleet import (
-    UNHURRIED,
+    NO_DEADLINE,
     a_fleet,
     a_linux,
     a_queue,
     an_offer,
+    ask_for,
     old_job,
-    wanting,
 )
 from tests.unit.domain.scheduler.test_scheduler_properties import a_view, factories, jobs
 from tests.unit.domain.tenancy.test_budget import USD, a_budget
@@ -126,7 +126,7 @@ def test_a_factory_that_let_an_offer_lapse_does_not_serve_that_job() -> None:
 
 def test_a_job_that_requires_a_factory_is_served_by_that_one_alone() -> None:
     fleet = a_fleet(a_linux("linux-1"), a_linux("linux-2"))
-    demand = only(looked(fleet, *two(ask=wanting("factory:linux-2"))))
+    demand = only(looked(fleet, *two(ask=ask_for("factory:linux-2"))))
     assert (demand.free, demand.served) == (1, 1)
 
 
@@ -174,7 +174,7 @@ def test_a_halted_product_adds_nothing_and_takes_no_seat() -> None:
 def test_what_a_budget_has_no_room_for_adds_nothing() -> None:
     fleet = a_fleet()
     fleet.put_budget(a_budget(), now=NOON)
-    demand = only(looked(fleet, a_job(ask=wanting(budget_nano_usd=11 * USD))))
+    demand = only(looked(fleet, a_job(ask=ask_for(budget_nano_usd=11 * USD))))
     assert (demand.waiting, demand.unserved) == (1, 0)
     assert (demand.stopped or "").startswith("the run needs $11")
     fleet.put_budget(a_budget(spent=10 * USD), now=NOON)
@@ -189,7 +189,7 @@ def test_a_demand_without_a_target_is_never_late() -> None:
     assert replace(demand, target_s=1.0).is_late
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(jobs, factories)
 def test_a_job_is_served_only_where_the_scheduler_can_place_one(
     waiting: list[Job], told: list[tuple[Factory, Vitals]]
@@ -204,7 +204,7 @@ def test_a_job_is_served_only_where_the_scheduler_can_place_one(
         assert placed is None
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(jobs, factories)
 def test_no_class_is_served_beyond_its_jobs_and_the_seats_that_fit(
     waiting: list[Job], told: list[tuple[Factory, Vitals]]

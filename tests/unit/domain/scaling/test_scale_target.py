@@ -16,7 +16,7 @@ from gigafactory.domain.scaling.scale_target import FactoryState, ScaleTarget, S
 from gigafactory.domain.tenancy.halt_switch import HaltSwitch
 from gigafactory.domain.tenancy.product import Product
 from tests.support.builders import NOON, a_job, a_lease, a_running_job, after
-from tests.support.small_fleet import UNHURRIED, a_fleet, a_linux, a_queue, old_job, wanting
+from tests.support.small_fleet import NO_DEADLINE, a_fleet, a_linux, a_queue, ask_for, old_job
 
 LINUX = Shape(
     name="linux",
@@ -106,9 +106,9 @@ def test_shipping_needs_no_engine() -> None:
 
 def test_what_no_shape_can_run_adds_nothing() -> None:
     for job in (
-        a_job(ask=wanting("has:figma")),
-        a_job(ask=wanting(engine="codex")),
-        a_job(ask=wanting("factory:linux-1")),
+        a_job(ask=ask_for("has:figma")),
+        a_job(ask=ask_for(engine="codex")),
+        a_job(ask=ask_for("factory:linux-1")),
         a_job(product_id="shop"),
     ):
         assert wanted(a_fleet(), job, shape=replace(LINUX, products=("notes",))) == 0
@@ -116,7 +116,7 @@ def test_what_no_shape_can_run_adds_nothing() -> None:
 
 
 def test_a_shape_has_its_repos() -> None:
-    job = a_job(ask=wanting("repo:notes", repo="notes"))
+    job = a_job(ask=ask_for("repo:notes", repo="notes"))
     assert wanted(a_fleet(), job) == 0
     assert wanted(a_fleet(), job, shape=replace(LINUX, repos=("notes",), may_clone=False)) == 1
 
@@ -130,7 +130,7 @@ def test_a_halt_adds_nothing() -> None:
 def test_a_job_counts_for_the_first_shape_that_can_run_it() -> None:
     first, second = seen(a_fleet(), *some(2), shapes=(LINUX, MAC))
     assert (first.wanted, second.wanted) == (2, 0)
-    first, second = seen(a_fleet(), a_job(ask=wanting("has:xcode")), shapes=(LINUX, MAC))
+    first, second = seen(a_fleet(), a_job(ask=ask_for("has:xcode")), shapes=(LINUX, MAC))
     assert (first.wanted, second.wanted) == (0, 1)
 
 
@@ -188,7 +188,7 @@ def test_without_names_no_factory_is_the_shape_s() -> None:
 kinds = st.builds(
     lambda **fields: JobClass.of(a_job(**fields), Step.RUN),
     ask=st.builds(
-        wanting,
+        ask_for,
         st.sampled_from(["os:any", "os:linux", "os:mac", "has:figma"]),
         engine=st.sampled_from([None, "claude", "codex"]),
     ),
@@ -229,7 +229,7 @@ def runs(demand: Demand, shape: Shape) -> bool:
     return isinstance(match(demand.job_class, shape.traits), Fit)
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(surveys, st.lists(shapes, max_size=3))
 def test_the_numbers_keep_to_their_limits_and_no_job_counts_twice(
     told: DemandSnapshot, several: list[Shape]
@@ -247,7 +247,7 @@ def test_the_numbers_keep_to_their_limits_and_no_job_counts_twice(
     assert sum(one.waiting for one in found) <= sum(demand.unserved for demand in told.demands)
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(st.lists(demands, max_size=4), shapes)
 def test_there_is_a_seat_for_every_job_that_was_counted_and_no_factory_too_many(
     several: list[Demand], shape: Shape
@@ -268,7 +268,7 @@ def test_there_is_a_seat_for_every_job_that_was_counted_and_no_factory_too_many(
         assert one.more == -(-demand.unserved // each)
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(surveys, shapes, st.integers(1, 5))
 def test_more_work_never_wants_fewer(told: DemandSnapshot, shape: Shape, more: int) -> None:
     shape = replace(shape, backlog=1)

@@ -28,9 +28,9 @@ from tests.support.small_fleet import (
     a_linux,
     a_queue,
     an_offer,
+    ask_for,
     old_job,
     pick_job,
-    wanting,
 )
 from tests.unit.domain.tenancy.test_budget import USD, a_budget
 
@@ -105,7 +105,7 @@ def test_a_missing_capability_names_who_had_it_and_until_when() -> None:
     fleet.remember_capabilities("mac-2", had, after(-3 * 3600 - 5))
     older = PastCapabilities(frozenset({"has:figma", "os:mac"}), ("notes",))
     fleet.remember_capabilities("mac-3", older, after(-9 * 3600))
-    answer = why(a_job(ask=wanting("has:figma", "os:linux")), fleet)
+    answer = why(a_job(ask=ask_for("has:figma", "os:linux")), fleet)
     assert answer.summary == "no factory advertises has:figma; mac-2 did until 3 h ago"
     assert said(answer)[1] == ("capability", "linux-1: it lacks has:figma")
     assert answer.rejections == {"capability": 1}
@@ -158,7 +158,7 @@ def test_a_job_that_could_run_waits_for_its_turn() -> None:
         "mac-1 could run it: it is medium (aged by 2), and waits behind jobs that are more"
         " urgent or have waited longer"
     )
-    shipping = a_job(**SHIP, ask=wanting("gpu"), checkpoint=a_checkpoint())
+    shipping = a_job(**SHIP, ask=ask_for("gpu"), checkpoint=a_checkpoint())
     assert why(shipping, a_fleet(a_factory())).summary == (
         "mac-1 could run it: it is medium, and waits behind jobs that are more urgent"
         " or have waited longer"
@@ -166,7 +166,7 @@ def test_a_job_that_could_run_waits_for_its_turn() -> None:
 
 
 def test_a_job_that_the_queue_does_not_know_yet_is_explained_all_the_same() -> None:
-    answer = explain(a_job(ask=wanting("gpu")), a_queue(), a_fleet(a_factory()), NOON)
+    answer = explain(a_job(ask=ask_for("gpu")), a_queue(), a_fleet(a_factory()), NOON)
     assert answer.unroutable == ("no factory has ever advertised gpu; no similar token is known",)
     assert answer.summary == answer.unroutable[0]
 
@@ -178,51 +178,51 @@ def test_without_any_factory_nothing_can_ship() -> None:
 
 def test_an_unroutable_job_names_the_nearest_tokens() -> None:
     fleet = a_fleet(a_factory(capabilities=("os:mac", "has:figma")))
-    assert unroutable_reasons(wanting("has:figmaa", "os:mac"), "notes", fleet) == (
+    assert unroutable_reasons(ask_for("has:figmaa", "os:mac"), "notes", fleet) == (
         "no factory has ever advertised has:figmaa; nearest known: has:figma",
     )
-    assert unroutable_reasons(wanting("has:figma", "os:any"), "notes", fleet) == ()
+    assert unroutable_reasons(ask_for("has:figma", "os:any"), "notes", fleet) == ()
 
 
 def test_an_engine_that_no_factory_has_is_unroutable() -> None:
     fleet = a_fleet(a_factory())
-    assert unroutable_reasons(wanting(engine="claud"), "notes", fleet) == (
+    assert unroutable_reasons(ask_for(engine="claud"), "notes", fleet) == (
         "no factory has ever had the engine claud; nearest known: engine:claude",
     )
-    assert unroutable_reasons(wanting(engine_class="chat-coder"), "notes", fleet) == (
+    assert unroutable_reasons(ask_for(engine_class="chat-coder"), "notes", fleet) == (
         "no factory has ever had the chat-coder engine; nearest known: engine:claude",
     )
 
 
 def test_a_factory_that_never_was_is_unroutable() -> None:
     fleet = a_fleet(a_factory())
-    assert unroutable_reasons(wanting("factory:mac-2"), "notes", fleet) == (
+    assert unroutable_reasons(ask_for("factory:mac-2"), "notes", fleet) == (
         "there has never been a factory mac-2; nearest known: factory:mac-1",
     )
-    assert unroutable_reasons(wanting("factory:mac-1"), "notes", fleet) == ()
+    assert unroutable_reasons(ask_for("factory:mac-1"), "notes", fleet) == ()
     fleet.remove("mac-1")
-    assert unroutable_reasons(wanting("factory:mac-1"), "notes", fleet) == ()
+    assert unroutable_reasons(ask_for("factory:mac-1"), "notes", fleet) == ()
 
 
 def test_tokens_that_never_came_together_are_unroutable() -> None:
     fleet = a_fleet(a_factory(), a_linux(capabilities=("os:linux", "gpu")))
-    assert unroutable_reasons(wanting("os:mac", "has:xcode", "gpu"), "notes", fleet) == (
+    assert unroutable_reasons(ask_for("os:mac", "has:xcode", "gpu"), "notes", fleet) == (
         "no factory has ever had all needed tokens at once: the closest one lacks gpu",
     )
 
 
 def test_yolo_job_without_any_working_sandbox_is_unroutable() -> None:
     broken = a_factory(capabilities=("os:mac", "sandbox:none", "sandbox:broken"))
-    [reason] = unroutable_reasons(wanting(yolo=True), "notes", a_fleet(broken))
+    [reason] = unroutable_reasons(ask_for(yolo=True), "notes", a_fleet(broken))
     assert reason.startswith("each factory that could run it refuses it: it has no sandbox")
     both = a_fleet(broken, a_linux())
-    assert unroutable_reasons(wanting(yolo=True), "notes", both) == ()
+    assert unroutable_reasons(ask_for(yolo=True), "notes", both) == ()
 
 
 def test_a_factory_that_left_still_counts_for_what_could_be_run() -> None:
     fleet = a_fleet(a_factory())
     fleet.remove("mac-1")
-    assert unroutable_reasons(wanting("has:xcode"), "notes", fleet) == ()
+    assert unroutable_reasons(ask_for("has:xcode"), "notes", fleet) == ()
 
 
 def test_a_job_of_a_paused_product_says_so_and_one_without_room_how_much_there_is() -> None:
@@ -230,9 +230,9 @@ def test_a_job_of_a_paused_product_says_so_and_one_without_room_how_much_there_i
     fleet.put_budget(a_budget(spent=10 * USD), now=NOON)
     assert said(why(a_job(), fleet))[0][0] == "budget_paused"
     fleet.put_budget(a_budget(), now=NOON)
-    code, message = said(why(a_job(ask=wanting(budget_nano_usd=11 * USD)), fleet))[0]
+    code, message = said(why(a_job(ask=ask_for(budget_nano_usd=11 * USD)), fleet))[0]
     assert (code, "needs $11, and $10 is left" in message) == ("budget", True)
-    expensive = a_job(ask=wanting(budget_nano_usd=11 * USD))
+    expensive = a_job(ask=ask_for(budget_nano_usd=11 * USD))
     assert pick_job(a_queue(expensive), fleet, "mac-1", now=NOON) is None
 
 
@@ -241,26 +241,26 @@ def test_factories_of_other_products_are_neither_named_nor_counted() -> None:
     fleet = a_fleet(bravo, a_linux("own-1", products=("notes", "shop")))
     gone = PastCapabilities(frozenset({"cred:bravo-old", "engine:claude"}), ("bravo",))
     fleet.remember_capabilities("bravo-m1", gone, NOON)
-    answer = why(a_job(ask=wanting("cred:bravo", "factory:bravo-m2")), fleet)
+    answer = why(a_job(ask=ask_for("cred:bravo", "factory:bravo-m2")), fleet)
     assert answer.unroutable == (
         "there has never been a factory bravo-m2; nearest known: factory:own-1",
         "no factory has ever advertised cred:bravo; no similar token is known",
     )
     assert answer.rejections == {"capability": 1}
     assert all("bravo-m" not in text.replace("factory bravo-m2", "") for _, text in said(answer))
-    assert unroutable_reasons(wanting("gpu"), "bravo", fleet) == ()
+    assert unroutable_reasons(ask_for("gpu"), "bravo", fleet) == ()
     only_theirs = a_fleet(bravo)
-    assert unroutable_reasons(wanting("gpu"), "notes", only_theirs) == (
+    assert unroutable_reasons(ask_for("gpu"), "notes", only_theirs) == (
         "no factory has enrolled yet for product notes",
     )
 
 
 def test_the_repos_of_others_on_a_shared_factory_are_not_suggested() -> None:
     fleet = a_fleet(a_linux(repos=("bravo-merger", "notes-web")))
-    assert unroutable_reasons(wanting("repo:bravo-merge"), "notes", fleet) == (
+    assert unroutable_reasons(ask_for("repo:bravo-merge"), "notes", fleet) == (
         "no factory has ever advertised repo:bravo-merge; no similar token is known",
     )
     fleet.put_product(Product(id="notes", repos=("https://git.example/acme/notes-web.git",)))
-    assert unroutable_reasons(wanting("repo:notes-wep"), "notes", fleet) == (
+    assert unroutable_reasons(ask_for("repo:notes-wep"), "notes", fleet) == (
         "no factory has ever advertised repo:notes-wep; nearest known: repo:notes-web",
     )

@@ -9,8 +9,8 @@ import pytest
 from gigafactory.domain.fleet.factory import EngineSeats, Factory
 from gigafactory.domain.job.job import Priority
 from tests.support.builders import NOON, a_running_job
-from tests.support.scheduler_world import Arrival, Flow
-from tests.support.small_fleet import a_fleet, a_linux, a_queue, old_job, pick_job, wanting
+from tests.support.scheduler_world import Arrival, SchedulerSimulation
+from tests.support.small_fleet import a_fleet, a_linux, a_queue, ask_for, old_job, pick_job
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +46,7 @@ def stream(
         yield Arrival(at_s=at_s, lasts_s=lasts_s, product_id=product_id)
 
 
-def assert_by_weight(flow: Flow, since_s: float, until_s: float) -> None:
+def assert_by_weight(flow: SchedulerSimulation, since_s: float, until_s: float) -> None:
     served = flow.served(since_s, until_s)
     due = sum(served.values()) / sum(SHARES.values())
     for product_id, share in SHARES.items():
@@ -71,7 +71,7 @@ def test_under_overload_products_are_served_by_their_weights(
             mean_s=60.0 * minutes,
         )
     ]
-    flow = Flow(machines(), arrivals, shares=SHARES).play(hours * HOUR)
+    flow = SchedulerSimulation(machines(), arrivals, shares=SHARES).run(hours * HOUR)
     assert_by_weight(flow, HOUR, hours * HOUR)
 
 
@@ -83,8 +83,8 @@ def test_a_product_that_comes_late_is_served_at_once_and_does_not_catch_up_witho
     loads = {"load": 0.8, "mean_s": 600.0, "until_s": ends}
     arrivals = [*stream(rng, "a", **loads), *stream(rng, "b", **loads)]
     arrivals += stream(rng, "c", since_s=came, **loads)
-    flow = Flow(machines(), arrivals, shares=SHARES).play(ends)
-    first = min(flow.started[job_id] for job_id in flow.of("c"))
+    flow = SchedulerSimulation(machines(), arrivals, shares=SHARES).run(ends)
+    first = min(flow.started[job_id] for job_id in flow.started_jobs("c"))
     assert first <= came + 0.2 * HOUR, "others had all of the fleet, and their jobs are older"
     settled = came + CATCHING_UP_S + 0.3 * HOUR
     lead = flow.served(came, settled)["c"] - SEATS * (settled - came) / 2
@@ -97,8 +97,10 @@ def test_a_burst_does_not_delay_the_jobs_of_a_product_within_its_share(seed: int
     rng, ends = random.Random(seed), 12 * HOUR
     burst = [Arrival(at_s=0.0, lasts_s=600.0, product_id="a") for _ in range(1000)]
     light = stream(rng, "c", load=0.2, mean_s=600.0, until_s=ends)
-    flow = Flow(machines(), [*burst, *light], shares=SHARES).play(ends)
-    waits = sorted(wait for job_id, wait in flow.waits().items() if job_id in flow.of("c"))
+    flow = SchedulerSimulation(machines(), [*burst, *light], shares=SHARES).run(ends)
+    waits = sorted(
+        wait for job_id, wait in flow.waits().items() if job_id in flow.started_jobs("c")
+    )
     assert len(waits) > 0.9 * sum(a.product_id == "c" for a in flow.arrivals.values())
     assert waits[len(waits) // 2] < 300.0
     assert waits[-1] < 1800.0
@@ -113,11 +115,11 @@ def test_no_job_is_overtaken_by_what_came_much_later_whatever_its_priority() -> 
                 at_s=rng.uniform(0.0, 5 * HOUR),
                 lasts_s=rng.uniform(0.2, 2.5) * HOUR,
                 priority=rng.choice((Priority.CRITICAL, *Priority)),
-                ask=wanting(repo=rng.choice((None, "notes", "shop"))),
+                ask=ask_for(repo=rng.choice((None, "notes", "shop"))),
             )
             for _ in range(rng.randint(5, 9))
         ]
-        flow = Flow([a_linux("f0", repos=("notes",))], arrivals).play(100 * HOUR)
+        flow = SchedulerSimulation([a_linux("f0", repos=("notes",))], arrivals).run(100 * HOUR)
         assert len(flow.order) == len(arrivals), "none waits for ever"
         order = [flow.arrivals[job_id] for job_id in flow.order]
         for number, went in enumerate(order):
@@ -143,8 +145,8 @@ def test_under_a_flood_of_critical_jobs_a_low_one_of_another_product_waits_three
         Arrival(at_s=at * HOUR, lasts_s=600.0, product_id="shop", priority=Priority.LOW)
         for at in range(1, 16)
     ]
-    flow = Flow(machines(1), [*flood, *low]).play(ends)
-    waits = [wait for job_id, wait in flow.waits().items() if job_id in flow.of("shop")]
+    flow = SchedulerSimulation(machines(1), [*flood, *low]).run(ends)
+    waits = [wait for job_id, wait in flow.waits().items() if job_id in flow.started_jobs("shop")]
     assert len(waits) == len(low)
     assert max(waits) <= 3 * HOUR + 900.0
 
@@ -159,14 +161,16 @@ def test_a_rare_job_starts_within_one_jobs_length_though_others_could_fill_its_s
         for at_s in sorted(rng.uniform(0.0, ends) for _ in range(700))
     ]
     rare = [
-        Arrival(at_s=at * HOUR + 60.0, lasts_s=longest, ask=wanting("has:xcode"))
+        Arrival(at_s=at * HOUR + 60.0, lasts_s=longest, ask=ask_for("has:xcode"))
         for at in range(1, 12)
         for _ in range(2)
     ]
     mac = two_seats("mac", capabilities=("os:mac", "has:xcode"))
-    flow = Flow([mac, *machines(3)], [*common, *rare], shares={"shop": 5.0}).play(ends)
-    assert len(flow.of("notes")) == len(rare)
-    assert max(flow.waits()[job_id] for job_id in flow.of("notes")) <= longest
+    flow = SchedulerSimulation([mac, *machines(3)], [*common, *rare], shares={"shop": 5.0}).run(
+        ends
+    )
+    assert len(flow.started_jobs("notes")) == len(rare)
+    assert max(flow.waits()[job_id] for job_id in flow.started_jobs("notes")) <= longest
     tied_up = flow.fleet.member("mac")
     assert tied_up is not None
     assert tied_up.occupancy.load == 1.0, "no seat is kept empty for what does not wait"
@@ -178,12 +182,12 @@ def test_jobs_that_could_run_anywhere_do_not_starve_where_every_seat_is_wanted_b
 ) -> None:
     rng, ends = random.Random(seed), 12 * HOUR
     choosy = [
-        Arrival(at_s=at_s, lasts_s=600.0, ask=wanting(rng.choice(("os:mac", "os:linux"))))
+        Arrival(at_s=at_s, lasts_s=600.0, ask=ask_for(rng.choice(("os:mac", "os:linux"))))
         for at_s in sorted(rng.uniform(0.0, ends) for _ in range(500))
     ]
     anywhere = [Arrival(at_s=at * HOUR, lasts_s=600.0) for at in range(8)]
     fleet = [two_seats("mac", capabilities=("os:mac",)), two_seats("linux")]
-    flow = Flow(fleet, [*choosy, *anywhere]).play(ends)
+    flow = SchedulerSimulation(fleet, [*choosy, *anywhere]).run(ends)
     at = [
         flow.started[j] for j, a in flow.arrivals.items() if not a.ask.needs and j in flow.started
     ]

@@ -21,7 +21,7 @@ from gigafactory.domain.scheduler.decision import Pick
 from gigafactory.domain.scheduler.scheduler import pick_jobs, pick_offer
 from gigafactory.domain.tenancy.product import Product, Weights
 from tests.support.builders import NOON, a_checkpoint, a_job, a_run, a_shipping_job
-from tests.support.observations import KNOWN, NOTES, a_lesson
+from tests.support.observations import KNOWN, NOTES, an_observation
 from tests.support.small_fleet import a_fleet, a_linux, a_queue, an_offer, pick_job
 
 BOTH = {"claude": EngineSeats(seats=2), "codex": EngineSeats(seats=2)}
@@ -206,7 +206,7 @@ def test_a_job_with_a_checkpoint_and_a_model_of_its_own_is_guided_too() -> None:
 
 
 def test_what_is_kept_in_memory_is_bounded_and_changes_nothing() -> None:
-    known = {**KNOWN, Cell(NOTES, RoutingChoice("claude", "mac-1")): a_lesson(5, 5)}
+    known = {**KNOWN, Cell(NOTES, RoutingChoice("claude", "mac-1")): an_observation(5, 5)}
     fleet = a_guided_fleet(None)
     for fleet.predictor in (RoutingPredictor(kept_max=1), RoutingPredictor()):
         fleet.predictor.use_model(fit_model(known.items()), known.items())

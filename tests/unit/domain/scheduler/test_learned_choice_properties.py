@@ -12,8 +12,8 @@ from gigafactory.domain.insights.routing_record import RoutingRecord
 from gigafactory.domain.insights.routing_rollout import RolloutMode, RoutingRollout
 from gigafactory.domain.job.job import Job, Step
 from gigafactory.domain.scheduler.decision import Pick
-from tests.support.observations import a_cell, a_lesson
-from tests.support.small_fleet import UNHURRIED, a_queue
+from tests.support.observations import a_cell, an_observation
+from tests.support.small_fleet import NO_DEADLINE, a_queue
 from tests.unit.domain.scheduler.test_scheduler_properties import (
     Told,
     a_view,
@@ -27,10 +27,10 @@ pytestmark = pytest.mark.slow
 
 SHOP = TaskFeatures("shop", "notes")
 LESSONS = {
-    a_cell("claude", "f0"): a_lesson(90, 20),
-    a_cell("codex", "f1"): a_lesson(90, 80),
-    a_cell("codex", "f0", SHOP): a_lesson(90, 10),
-    a_cell("claude", "f2", SHOP): a_lesson(90, 85),
+    a_cell("claude", "f0"): an_observation(90, 20),
+    a_cell("codex", "f1"): an_observation(90, 80),
+    a_cell("codex", "f0", SHOP): an_observation(90, 10),
+    a_cell("claude", "f2", SHOP): an_observation(90, 85),
 }
 rollouts = st.builds(
     RoutingRollout,
@@ -53,7 +53,7 @@ def placed(picks: list[Pick]) -> list[tuple[str, str, str | None, float]]:
     return [(p.job_id, p.factory_id, p.engine, p.decision.score) for p in picks]
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(jobs, factories, rollouts)
 def test_hard_filters_are_never_learned_away(
     waiting: list[Job], told: Told, rollout: RoutingRollout
@@ -73,7 +73,7 @@ def test_hard_filters_are_never_learned_away(
             assert (chosen.engine, chosen.factory_id) == (pick.engine, pick.factory_id)
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(jobs, factories, rollouts)
 def test_the_same_inputs_make_the_same_decision(
     waiting: list[Job], told: Told, rollout: RoutingRollout
@@ -85,7 +85,7 @@ def test_the_same_inputs_make_the_same_decision(
     ]
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(jobs, factories, st.sampled_from([RolloutMode.OFF, RolloutMode.SHADOW]))
 def test_who_only_looks_changes_nothing(waiting: list[Job], told: Told, mode: RolloutMode) -> None:
     watched = guided(told, RoutingRollout(product_id="notes", mode=mode, share=1.0))

@@ -24,8 +24,8 @@ from tests.support.builders import (
     a_shipping_job,
     after,
 )
-from tests.support.scheduler_world import NOTICE_S, Arrival, Flow
-from tests.support.small_fleet import a_linux, a_queue, an_offer, wanting
+from tests.support.scheduler_world import NOTICE_S, Arrival, SchedulerSimulation
+from tests.support.small_fleet import a_linux, a_queue, an_offer, ask_for
 
 CRITICAL = frozenset({Priority.CRITICAL})
 HOUR = 3600.0
@@ -128,8 +128,8 @@ def test_a_job_that_may_not_go_there_does_not_stand_in_the_way_of_the_next() -> 
 
 def test_a_seat_that_would_not_do_is_left_alone() -> None:
     low = runs("low")
-    assert picked(busy(low), urgent(ask=wanting("gpu"))) is None
-    assert picked(busy(low), urgent(ask=wanting("factory:mac-9"))) is None
+    assert picked(busy(low), urgent(ask=ask_for("gpu"))) is None
+    assert picked(busy(low), urgent(ask=ask_for("factory:mac-9"))) is None
     assert picked(busy(low), urgent(exclusions=(Exclusion("linux-1", after(30)),))) is None
     away = busy(low)
     assert picked(away, urgent(), now_s=500.0) is None
@@ -142,7 +142,7 @@ def test_a_seat_that_would_not_do_is_left_alone() -> None:
 def test_the_seat_of_another_engine_does_only_when_its_slot_is_what_was_missing() -> None:
     both = {"claude": EngineSeats(), "codex": EngineSeats()}
     codex = replace(runs("low"), lease=a_lease(factory_id="linux-1", engine="codex", holds=()))
-    ask = wanting(engine="claude")
+    ask = ask_for(engine="claude")
     assert picked(busy(codex, factories=(a_linux(engines=both),)), urgent(ask=ask)) is not None
     fuller = busy(
         codex, runs("c", priority=Priority.CRITICAL), factories=(a_linux(engines=both, slots=2),)
@@ -246,13 +246,15 @@ def test_over_hours_critical_jobs_start_at_once_and_no_job_starves(seed: int) ->
         for at in range(12)
     ]
     fleet = [a_linux("f0"), a_linux("f1"), a_linux("f2")]
-    flow = Flow(fleet, [*background, *critical], urgent=CRITICAL).play(40 * HOUR)
+    flow = SchedulerSimulation(fleet, [*background, *critical], urgent=CRITICAL).run(40 * HOUR)
     assert len(flow.done) == len(background) + len(critical)
     ranks = {job_id: arrival.priority.rank for job_id, arrival in flow.arrivals.items()}
-    assert flow.evictions, "there was need"
-    for _, found in flow.evictions:
+    assert flow.preemptions, "there was need"
+    for _, found in flow.preemptions:
         assert ranks[found.job_id] == 0 < ranks[found.victim_id]
-    assert max(Counter(found.victim_id for _, found in flow.evictions).values()) <= PREEMPTIONS_MAX
+    assert (
+        max(Counter(found.victim_id for _, found in flow.preemptions).values()) <= PREEMPTIONS_MAX
+    )
     spared = all(flow.jobs[i].preempted < PREEMPTIONS_MAX for i in flow.jobs)
     waits = [wait for i, wait in flow.waits().items() if ranks[i] == 0]
     assert max(waits) <= NOTICE_S or not spared
@@ -263,7 +265,7 @@ def test_without_preemption_a_critical_job_waits_for_the_end_of_another() -> Non
     critical = Arrival(at_s=60.0, lasts_s=60.0, priority=Priority.CRITICAL)
     waits, ends = [], []
     for allowed in (frozenset[Priority](), CRITICAL):
-        flow = Flow([a_linux("f0")], [low, critical], urgent=allowed).play(2 * HOUR)
+        flow = SchedulerSimulation([a_linux("f0")], [low, critical], urgent=allowed).run(2 * HOUR)
         waits.append(flow.waits()["job-000001"])
         ends.append(flow.done["job-000000"])
     assert waits == [HOUR - 60.0, NOTICE_S]

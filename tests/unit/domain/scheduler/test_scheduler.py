@@ -27,9 +27,9 @@ from tests.support.small_fleet import (
     a_linux,
     a_queue,
     an_offer,
+    ask_for,
     old_job,
     pick_job,
-    wanting,
 )
 
 HOUR = timedelta(hours=1)
@@ -99,7 +99,7 @@ def test_a_full_factory_gets_nothing() -> None:
 
 
 def test_a_factory_gets_nothing_that_its_free_engines_cannot_run() -> None:
-    queue = a_queue(a_job(ask=wanting(engine="codex")))
+    queue = a_queue(a_job(ask=ask_for(engine="codex")))
     fleet = a_fleet(a_factory(slots=3, engines=BOTH))
     fleet.put_job(a_running_job(id="other", lease=a_lease(engine="codex", holds=())))
     assert pulled(queue, fleet) is None
@@ -122,7 +122,7 @@ def test_seats_that_turn_out_to_be_taken_are_not_given() -> None:
 
 def test_the_first_preferred_engine_that_is_free_is_taken() -> None:
     fleet = a_fleet(a_factory(slots=3, engines=BOTH))
-    queue = a_queue(a_job(ask=wanting(prefers_engine=("codex", "claude"))))
+    queue = a_queue(a_job(ask=ask_for(prefers_engine=("codex", "claude"))))
     first = pick_job(queue, fleet, "mac-1", now=NOON)
     assert first is not None
     assert first.engine == "codex"
@@ -135,7 +135,7 @@ def test_the_first_preferred_engine_that_is_free_is_taken() -> None:
 def test_an_engine_without_a_seat_left_in_the_fleet_is_not_taken() -> None:
     fleet = a_fleet(a_factory(engines=BOTH), codex=0)
     pick = pick_job(
-        a_queue(a_job(ask=wanting(prefers_engine=("codex",)))), fleet, "mac-1", now=NOON
+        a_queue(a_job(ask=ask_for(prefers_engine=("codex",)))), fleet, "mac-1", now=NOON
     )
     assert pick is not None
     assert pick.engine == "claude"
@@ -143,7 +143,7 @@ def test_an_engine_without_a_seat_left_in_the_fleet_is_not_taken() -> None:
 
 def test_a_ship_step_needs_a_slot_and_no_engine() -> None:
     ship = ShipRequest(by="user:ann", commit=None, at=NOON)
-    queue = a_queue(a_job(stage=Stage.TESTING, ship=ship, ask=wanting("gpu", repo="notes")))
+    queue = a_queue(a_job(stage=Stage.TESTING, ship=ship, ask=ask_for("gpu", repo="notes")))
     pick = pick_offer(queue, a_fleet(a_factory(engines={})), now=NOON)
     assert pick is not None
     assert (pick.engine, pick.step, pick.seats) == (None, Step.SHIP, ("slot/mac-1/0",))
@@ -194,12 +194,12 @@ def test_a_product_with_a_larger_share_gets_more() -> None:
 
 def test_within_a_product_the_better_pair_goes_first_and_then_the_older_job() -> None:
     fleet = a_fleet(a_factory(repos=("notes",)))
-    warm = old_job("warm", ask=wanting(repo="notes"))
-    cold = old_job("cold", ask=wanting(repo="shop"))
+    warm = old_job("warm", ask=ask_for(repo="notes"))
+    cold = old_job("cold", ask=ask_for(repo="shop"))
     assert pulled(a_queue(warm, cold), fleet) == "warm"
     older = replace(cold, stage_since=after(-1200), created_at=after(-1200))
     assert pulled(a_queue(warm, older), fleet) == "cold"
-    equal = old_job("equal", ask=wanting(repo="notes", budget_nano_usd=55 * 10**8))
+    equal = old_job("equal", ask=ask_for(repo="notes", budget_nano_usd=55 * 10**8))
     assert pulled(a_queue(replace(equal, created_at=after(-1)), warm), fleet) == "equal"
 
 
@@ -218,7 +218,7 @@ def test_the_factory_that_holds_the_checkpoint_and_the_preferred_one_are_asked_f
     fleet = a_fleet(*(a_linux(name) for name in ("a", "b", "c")))
     kept = a_job(checkpoint=a_checkpoint(factory_id="b"))
     assert offered(a_queue(kept), fleet) == ("job-1", "b")
-    liked = a_job(ask=wanting(prefers=("factory:c",)))
+    liked = a_job(ask=ask_for(prefers=("factory:c",)))
     assert offered(a_queue(liked), fleet) == ("job-1", "c")
     gone = a_job(checkpoint=a_checkpoint(factory_id="gone"))
     assert offered(a_queue(gone), fleet) == ("job-1", "a")
@@ -230,20 +230,20 @@ def test_the_factory_that_holds_the_checkpoint_and_the_preferred_one_are_asked_f
 
 def test_a_job_that_requires_a_factory_goes_there_or_nowhere() -> None:
     fleet = a_fleet(*(a_linux(name) for name in ("a", "b", "c")), a_factory())
-    queue = a_queue(a_job(ask=wanting("factory:b", "os:linux")))
+    queue = a_queue(a_job(ask=ask_for("factory:b", "os:linux")))
     assert pulled(queue, fleet, "a") is None
     assert pulled(queue, fleet, "b") == "job-1"
     pick = pick_offer(queue, fleet, now=NOON)
     assert pick is not None
     assert pick.factory_id == "b"
     assert pick.decision.rejections == {"capability": 3}
-    both = a_queue(a_job(ask=wanting("factory:b", "factory:a")))
+    both = a_queue(a_job(ask=ask_for("factory:b", "factory:a")))
     assert offered(both, fleet) is None
 
 
 def test_rejections_of_a_required_factory_name_what_is_wrong_with_it() -> None:
     fleet = a_fleet(a_linux("a"), a_linux("b"))
-    job = a_job(ask=wanting("factory:b"), offer=an_offer("b"))
+    job = a_job(ask=ask_for("factory:b"), offer=an_offer("b"))
     fleet.put_job(job)
     pick = pick_job(a_queue(job), fleet, "b", now=NOON)
     assert pick is not None
@@ -253,7 +253,7 @@ def test_rejections_of_a_required_factory_name_what_is_wrong_with_it() -> None:
 def test_a_factory_with_what_others_wait_for_is_kept_free_for_them() -> None:
     mac = a_factory(id="a", capabilities=("os:mac", "has:xcode"), slots=1)
     fleet = a_fleet(mac, a_linux("b"))
-    xcode = a_job(id="x", ask=wanting("has:xcode"), not_before=after(60))
+    xcode = a_job(id="x", ask=ask_for("has:xcode"), not_before=after(60))
     plain = a_job(id="y")
     assert offered(a_queue(xcode, plain), fleet) == ("y", "b")
     assert pulled(a_queue(replace(xcode, not_before=None), plain), fleet, "a") == "x"
@@ -318,14 +318,14 @@ def test_an_offered_ship_step_needs_no_engine() -> None:
 def test_an_offer_whose_engine_is_gone_gives_way_to_other_work(
     engines: dict[str, EngineSeats],
 ) -> None:
-    job = old_job("mine", offer=an_offer(), ask=wanting(prefers_engine=("claude",)))
+    job = old_job("mine", offer=an_offer(), ask=ask_for(prefers_engine=("claude",)))
     fleet = a_fleet(a_factory(slots=2, engines=engines))
     fleet.put_job(job)
     assert pulled(a_queue(job, old_job("other")), fleet) == "other"
 
 
 def test_an_offer_that_the_factory_may_not_take_any_more_gives_way() -> None:
-    job = old_job("mine", offer=an_offer(), ask=wanting("gpu"))
+    job = old_job("mine", offer=an_offer(), ask=ask_for("gpu"))
     assert pulled(a_queue(job, old_job("other")), a_fleet(a_factory())) == "other"
 
 
@@ -350,7 +350,7 @@ def test_a_decision_tells_the_whole_story_in_plain_values() -> None:
     )
     fleet.record_vitals("e", Vitals(last_seen=NOON, pressure=Pressure(cpu=1.0)))
     fleet.put(a_linux("away"))
-    pick = pick_job(a_queue(a_job(ask=wanting("os:linux"))), fleet, "a", now=NOON)
+    pick = pick_job(a_queue(a_job(ask=ask_for("os:linux"))), fleet, "a", now=NOON)
     assert pick is not None
     told = pick.decision.to_json()
     assert msgspec.json.decode(msgspec.json.encode(told)) == told

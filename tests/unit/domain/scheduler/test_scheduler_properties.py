@@ -37,14 +37,14 @@ from gigafactory.domain.scheduler.scheduler import pick_offer
 from gigafactory.domain.scheduler.scoring import choose_engine, find_rejection
 from tests.support.builders import NOON, a_factory, a_job, after
 from tests.support.small_fleet import (
-    UNHURRIED,
+    NO_DEADLINE,
     a_fleet,
     a_linux,
     a_queue,
+    ask_for,
     granted,
     old_job,
     pick_job,
-    wanting,
 )
 
 pytestmark = pytest.mark.slow
@@ -55,7 +55,7 @@ AHEAD = timedelta(hours=3)
 SHIPPING = {"stage": Stage.TESTING, "ship": ShipRequest(by="user:ann", commit=None, at=NOON)}
 
 asks = st.builds(
-    wanting,
+    ask_for,
     st.sampled_from(["os:any", "os:mac", "os:linux"]),
     st.sampled_from(["os:any", "gpu", "node>=20", "factory:f0"]),
     engine=st.sampled_from([None, None, "codex"]),
@@ -149,7 +149,7 @@ def every_pick(queue: ReadyQueue, fleet: FleetState) -> list[Pick]:
     return [pick for pick in (*asked, pick_offer(queue, fleet, now=NOON)) if pick is not None]
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(jobs, factories)
 def test_a_factory_is_never_picked_for_what_it_cannot_run(waiting: list[Job], told: Told) -> None:
     known = {job.id: job for job in waiting}
@@ -158,7 +158,7 @@ def test_a_factory_is_never_picked_for_what_it_cannot_run(waiting: list[Job], to
         check_possible(known[pick.job_id], *able[pick.factory_id], pick)
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(jobs, factories, st.randoms(use_true_random=False))
 def test_the_order_in_which_things_were_heard_of_does_not_matter(
     waiting: list[Job], told: Told, random: object
@@ -169,7 +169,7 @@ def test_the_order_in_which_things_were_heard_of_does_not_matter(
     assert every_pick(a_queue(*waiting), a_view(told)) == first
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(jobs, factories)
 def test_an_offer_goes_to_the_best_of_all_factories_and_counts_the_others(
     waiting: list[Job], told: Told
@@ -202,7 +202,7 @@ def one_by_one(this: Placement, job: QueuedJob) -> list[Candidate]:
     return sorted(found)
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(jobs, factories, st.integers(0, 3))
 def test_applied_picks_never_take_more_than_there_is(
     waiting: list[Job], told: Told, claude: int
@@ -234,12 +234,12 @@ def pick_for(turn: str | None, queue: ReadyQueue, fleet: FleetState) -> Pick | N
     return pick_job(queue, fleet, turn, now=NOON)
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(jobs)
 def test_a_fleet_that_can_run_everything_runs_everything_and_locks_one_by_one(
     waiting: list[Job],
 ) -> None:
-    plain = [replace(job, ask=wanting(), exclusions=()) for job in waiting]
+    plain = [replace(job, ask=ask_for(), exclusions=()) for job in waiting]
     queue, fleet, known = a_queue(*plain), a_fleet(a_linux("f0", slots=9)), dict[str, Job]()
     known.update((job.id, job) for job in plain)
     for round_number in range(len(plain)):
@@ -261,7 +261,7 @@ def test_a_fleet_that_can_run_everything_runs_everything_and_locks_one_by_one(
 @pytest.mark.parametrize("minutes", [20, 60])
 def test_under_sustained_critical_load_no_job_waits_for_ever(product_id: str, minutes: int) -> None:
     fleet = a_fleet(a_linux("f0", repos=("notes",)))
-    low = old_job("low", priority=Priority.LOW, ask=wanting(repo="cold"))
+    low = old_job("low", priority=Priority.LOW, ask=ask_for(repo="cold"))
     queue, known = a_queue(low), {low.id: low}
     for number in range(24 * 60 // minutes):
         now = NOON + timedelta(minutes=minutes * number)
@@ -288,14 +288,14 @@ def a_critical(job_id: str, product_id: str, now: datetime) -> Job:
         id=job_id,
         product_id=product_id,
         priority=Priority.CRITICAL,
-        ask=wanting(repo="notes"),
+        ask=ask_for(repo="notes"),
         created_at=now,
         stage_since=now,
         updated_at=now,
     )
 
 
-@UNHURRIED
+@NO_DEADLINE
 @given(jobs.filter(bool), factories, st.integers(2, 20))
 def test_a_longer_queue_means_no_more_heads_to_look_at(
     waiting: list[Job], told: Told, times: int

@@ -19,7 +19,7 @@ from gigafactory.domain.scheduler.scoring import (
 )
 from gigafactory.domain.tenancy.product import Weights
 from tests.support.builders import NOON, a_checkpoint, a_factory, a_job, a_running_job, after
-from tests.support.small_fleet import a_fleet, wanting
+from tests.support.small_fleet import a_fleet, ask_for
 
 CLAUDE = EngineChoice("claude", "claude", 0)
 USD = 1_000_000_000
@@ -54,7 +54,7 @@ def refusal(fleet: FleetState, job: Job, *, seconds: float = 0.0) -> Rejection |
 
 
 def test_affinity_is_the_share_of_wishes_that_are_met() -> None:
-    ask = wanting(
+    ask = ask_for(
         prefers=("has:xcode", "factory:mac-1"), repo="notes", prefers_engine=("claude", "codex")
     )
     job = waiting(ask=ask, checkpoint=a_checkpoint())
@@ -81,8 +81,8 @@ def test_starvation_falls_to_nothing_in_half_an_hour() -> None:
 def test_scarcity_is_about_what_others_wait_for() -> None:
     rare = (("gpu", 0.9), ("has:xcode", 0.5))
     assert scarcity(waiting().job_class, rare) == 0.9
-    assert scarcity(waiting(ask=wanting("gpu")).job_class, rare) == 0.5
-    assert scarcity(waiting(ask=wanting("gpu", "has:xcode")).job_class, rare) == 0.0
+    assert scarcity(waiting(ask=ask_for("gpu")).job_class, rare) == 0.5
+    assert scarcity(waiting(ask=ask_for("gpu", "has:xcode")).job_class, rare) == 0.0
 
 
 @given(unit, unit, unit, unit, st.floats(-100, 10_000))
@@ -121,34 +121,34 @@ def cooling() -> Factory:
 @pytest.mark.parametrize(
     ("fleet", "ask", "code", "message"),
     [
-        (a_fleet(a_factory()), wanting("gpu"), "capability", "it lacks gpu"),
+        (a_fleet(a_factory()), ask_for("gpu"), "capability", "it lacks gpu"),
         (
             a_fleet(a_factory()),
-            wanting("factory:mac-2"),
+            ask_for("factory:mac-2"),
             "capability",
             "the job is for mac-2",
         ),
         (
             a_fleet(a_factory(), now=after(-600)),
-            wanting(),
+            ask_for(),
             "offline",
             "it has sent no heartbeat since 2026-01-01 11:50 UTC",
         ),
         (
             a_fleet(a_factory(slots=0)),
-            wanting(),
+            ask_for(),
             "busy",
             "every slot is taken: 0 of 0",
         ),
         (
             a_fleet(cooling()),
-            wanting(),
+            ask_for(),
             "busy",
             "claude cools down until 2026-01-01 12:01:00 UTC; codex is unavailable: not logged in",
         ),
         (
             a_fleet(a_factory(), claude=0),
-            wanting(),
+            ask_for(),
             "busy",
             "every claude seat of the fleet is busy: 0 of 0",
         ),
