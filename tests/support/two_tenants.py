@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 from litestar import Litestar
 
+from gigafactory.api.http.hosts import ServedHosts
 from gigafactory.blobs.files import FileBlobs
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.domain.job.change import RecordChange
@@ -21,11 +22,12 @@ from gigafactory.domain.tenancy.access import Role
 from gigafactory.server.app import create_application
 from gigafactory.store.memory import MemoryStore
 from gigafactory.web.site.session import PRODUCT_COOKIE, SESSION_COOKIE, csrf_token
-from tests.support.api_server import API, SYSTEM, a_coordinator
+from tests.support.api_server import API, PAGES_HOST, SYSTEM, a_coordinator
 from tests.support.builders import NOON
 
 OWN, OTHER, FLEET = "notes", "bravo", "*"
 COMMIT = "c0ffee"
+HOSTS = ServedHosts(pages=frozenset({PAGES_HOST}), local=PAGES_HOST)
 _DIFF = {"base": "0" * 40, "commit": COMMIT, "filesChanged": 0, "linesAdded": 0, "linesDeleted": 0}
 _serial = itertools.count(1)
 
@@ -143,7 +145,7 @@ class TwoTenants:
         self.store = MemoryStore()
         self.blobs = FileBlobs(folder / "blobs")
         self.coordinator: Coordinator = a_coordinator(folder, store=self.store, blobs=self.blobs)
-        self.app = create_application(self.coordinator)
+        self.app = create_application(self.coordinator, hosts=HOSTS)
         self.secrets: dict[Caller, str] = {STRANGER: "gfo_wrong"}
         self.sessions: dict[Person, str] = {}
         self.job = ""
@@ -240,7 +242,11 @@ class TwoTenants:
 
     async def send_form(self, person: Person | None, place: str, form: object) -> Answer:
         """Send a form of a page, or the bytes of an upload, as somebody who has signed in."""
-        headers = {"content_type": "application/x-www-form-urlencoded", "accept": "text/html"}
+        headers = {
+            "host": PAGES_HOST,
+            "content_type": "application/x-www-form-urlencoded",
+            "accept": "text/html",
+        }
         fields: dict[str, str] = dict(form) if isinstance(form, dict) else {}
         if person is not None:
             secret = await self.sign_in(person)

@@ -39,7 +39,6 @@ CANDIDATE_STAGES = (Stage.QUEUED, Stage.TESTING)
 RECHECKED: dict[str, type[Record]] = {of.kind: of for of in (Budget, Factory, HaltSwitch)}
 """Records that are read again when a commit was refused because they had changed."""
 
-
 Listener = Callable[[FeedEntry], None]
 
 
