@@ -65,7 +65,7 @@ async def whole(blobs: Blobs, key: str, *, start: int = 0) -> bytes:
     return b"".join([piece async for piece in blobs.read(key, start=start)])
 
 
-async def test_what_comes_in_pieces_is_one_blob(blobs: Blobs) -> None:
+async def test_streamed_pieces_become_one_blob(blobs: Blobs) -> None:
     await blobs.put_stream("a/b/one", pieces(b"x" * MIB, b"", b"y"))
     assert await whole(blobs, "a/b/one") == b"x" * MIB + b"y"
     assert await whole(blobs, "a/b/one", start=MIB) == b"y"
@@ -117,7 +117,7 @@ async def test_stored_files_survive_a_power_cut(tmp_path: Path) -> None:
     }
 
 
-async def test_what_is_long_goes_up_in_parts_and_comes_down_whole(blobs: Blobs) -> None:
+async def test_large_blob_is_uploaded_in_parts_and_read_whole(blobs: Blobs) -> None:
     data = bytes(range(256)) * (9 * MIB // 256)
     sent = (data[at : at + 700_000] for at in range(0, len(data), 700_000))
     await blobs.put_stream("a/long", pieces(b"", *sent, b"", data, b"end"))
@@ -126,13 +126,13 @@ async def test_what_is_long_goes_up_in_parts_and_comes_down_whole(blobs: Blobs) 
     assert await whole(blobs, "a/long", start=18 * MIB - 1) == data[-1:] + b"end"
 
 
-async def test_nothing_is_a_blob_too(blobs: Blobs) -> None:
+async def test_empty_blob_is_stored(blobs: Blobs) -> None:
     await blobs.put_stream("a/none", pieces())
     assert await whole(blobs, "a/none") == b""
     assert await blobs.sizes("a/") == {"a/none": 0}
 
 
-async def test_it_is_there_only_when_all_of_it_has_come(blobs: Blobs) -> None:
+async def test_blob_is_visible_only_when_complete(blobs: Blobs) -> None:
     async def looking() -> AsyncIterator[bytes]:
         yield b"first"
         assert await blobs.sizes("a/") == {}
@@ -142,7 +142,7 @@ async def test_it_is_there_only_when_all_of_it_has_come(blobs: Blobs) -> None:
     assert await blobs.sizes("a/") == {"a/one": 9}
 
 
-async def test_what_breaks_off_leaves_nothing(blobs: Blobs, tmp_path: Path) -> None:
+async def test_interrupted_upload_leaves_nothing(blobs: Blobs, tmp_path: Path) -> None:
     with pytest.raises(ConnectionError, match="gone"):
         await blobs.put_stream("a/one", pieces(b"some", then=ConnectionError("gone")))
     assert await blobs.sizes("a/") == {}
@@ -151,7 +151,7 @@ async def test_what_breaks_off_leaves_nothing(blobs: Blobs, tmp_path: Path) -> N
     assert await whole(blobs, "a/one") == b"again"
 
 
-async def test_what_breaks_off_in_the_middle_of_its_parts_leaves_nothing(blobs: Blobs) -> None:
+async def test_multipart_upload_interrupted_midway_leaves_nothing(blobs: Blobs) -> None:
     sent = [b"x" * MIB] * 20
     with pytest.raises(ConnectionError, match="gone"):
         await blobs.put_stream("a/one", pieces(*sent, then=ConnectionError("gone")))
@@ -160,18 +160,18 @@ async def test_what_breaks_off_in_the_middle_of_its_parts_leaves_nothing(blobs: 
         await whole(blobs, "a/one")
 
 
-async def test_what_is_not_there_is_not_found(blobs: Blobs) -> None:
+async def test_missing_blob_is_not_found(blobs: Blobs) -> None:
     with pytest.raises(NotFound):
         await whole(blobs, "a/none")
 
 
-async def test_a_key_is_taken_once(blobs: Blobs) -> None:
+async def test_put_new_does_not_overwrite_an_existing_key(blobs: Blobs) -> None:
     assert await blobs.put_new("a/one", b"first")
     assert not await blobs.put_new("a/one", b"second")
     assert await whole(blobs, "a/one") == b"first"
 
 
-async def test_what_begins_so_is_removed_and_nothing_else(blobs: Blobs) -> None:
+async def test_delete_prefix_removes_only_matching_keys(blobs: Blobs) -> None:
     for key in ("a/one", "a/one-more", "a/two", "b/one"):
         await blobs.put_stream(key, pieces(b"x"))
     assert await blobs.delete("a/one") == 2
@@ -189,7 +189,7 @@ async def test_concurrent_removals_of_a_blob_do_not_disturb_each_other(blobs: Bl
         assert await blobs.sizes(f"logs/{round_}/") == {}
 
 
-async def test_keys_are_listed_in_order_and_after_one_of_them(blobs: Blobs) -> None:
+async def test_keys_are_listed_in_order_and_after_a_key(blobs: Blobs) -> None:
     for key in ("a/3", "a/1", "a/2", "b/4"):
         assert await blobs.put_new(key, key.encode())
     assert list(await blobs.sizes("")) == ["a/1", "a/2", "a/3", "b/4"]
@@ -200,7 +200,7 @@ async def test_keys_are_listed_in_order_and_after_one_of_them(blobs: Blobs) -> N
 
 
 @pytest.mark.service
-async def test_who_has_no_right_there_is_told_so(s3: str) -> None:
+async def test_wrong_s3_credentials_are_reported(s3: str) -> None:
     blobs = seaweedfs.blobs(s3, "test", secret="not-the-secret")
     with pytest.raises(Unavailable, match=r"fleet/test is unavailable: 403 .*SignatureDoesNot"):
         await blobs.check()
@@ -209,13 +209,13 @@ async def test_who_has_no_right_there_is_told_so(s3: str) -> None:
 
 
 @pytest.mark.service
-async def test_a_container_that_is_not_there_is_told_of(azure: str) -> None:
+async def test_missing_azure_container_is_reported(azure: str) -> None:
     blobs = azurite.blobs(azure, "test", container="nowhere")
     with pytest.raises(Unavailable, match=r"nowhere/test is unavailable: 404 .*NotFound"):
         await blobs.check()
 
 
-async def test_what_a_crash_has_left_of_an_upload_is_removed_with_its_key(tmp_path: Path) -> None:
+async def test_delete_removes_the_partial_upload_of_its_key(tmp_path: Path) -> None:
     blobs = FileBlobs(tmp_path)
     (tmp_path / "a").mkdir()
     for name in (".one.begun", ".two.begun"):

@@ -127,7 +127,7 @@ async def _rested(yard: FactoryHarness, job_id: str) -> dict[str, Any]:
     return seen(told["manifest"], yard.remote.path, told, await yard.event_types(job_id))
 
 
-async def test_a_corpus_of_job_files_means_the_same_in_a_folder_and_at_a_service(
+async def test_job_files_have_the_same_result_in_a_folder_and_at_a_service(
     tmp_path: Path,
 ) -> None:
     here = await through_the_folder(tmp_path / "folder")
@@ -170,7 +170,7 @@ async def _has(yard: FactoryHarness, job_id: str, kind: str) -> bool:
     return kind in await yard.event_types(job_id)
 
 
-async def test_a_schedule_means_the_same_in_a_folder_and_at_a_service(tmp_path: Path) -> None:
+async def test_schedule_has_the_same_result_in_a_folder_and_at_a_service(tmp_path: Path) -> None:
     here = await scheduled_in_the_folder(tmp_path / "folder")
     there = await scheduled_at_the_service(tmp_path / "service")
     assert here == there

@@ -35,7 +35,7 @@ async def submitted(store: Store, *jobs: Job) -> list[Job]:
     return list(jobs)
 
 
-async def test_a_job_that_was_stored_is_read_back_whole(store: Store) -> None:
+async def test_job_with_all_fields_is_read_back_whole(store: Store) -> None:
     job = a_job(
         ask=Ask(needs=("os:mac",), repo="notes", engine="claude", prefers_engine=("codex",)),
         terms=Terms(retry_max=2, quorum=2, ship="pr"),
@@ -53,17 +53,17 @@ async def test_a_job_that_was_stored_is_read_back_whole(store: Store) -> None:
     assert await store.job("job-1") == job
 
 
-async def test_a_job_that_says_nothing_special_is_read_back_whole(store: Store) -> None:
+async def test_job_with_default_fields_is_read_back_whole(store: Store) -> None:
     await submitted(store, a_job())
     assert await store.job("job-1") == a_job()
 
 
-async def test_there_is_no_job_by_an_unknown_id(store: Store) -> None:
+async def test_unknown_job_id_returns_nothing(store: Store) -> None:
     assert await store.job("nobody") is None
     assert await store.specs(["nobody"]) == {}
 
 
-async def test_the_body_is_kept_once_and_as_it_was_written(store: Store) -> None:
+async def test_job_body_is_stored_once_and_unchanged(store: Store) -> None:
     body = "Größer als 'zwei'\n\n\tZeilen \N{SNOWMAN} \\ \"quoted\"\r\n"
     await store.commit(a_submission(a_job(), body=body))
     await store.commit(a_step(a_job(), stage=Stage.SHIPPED))
@@ -71,7 +71,7 @@ async def test_the_body_is_kept_once_and_as_it_was_written(store: Store) -> None
     assert (spec.body, bytes(spec.manifest)) == (body, b'{"name":"fix-login"}')
 
 
-async def test_many_records_are_read_at_once(store: Store) -> None:
+async def test_records_by_key_reads_many_records(store: Store) -> None:
     notes, shop = a_product(), a_product(id="shop")
     await store.commit(
         RecordChange(before=None, after=notes), RecordChange(before=None, after=shop)
@@ -81,13 +81,13 @@ async def test_many_records_are_read_at_once(store: Store) -> None:
     assert await store.records_by_key(Product, []) == {}
 
 
-async def test_many_jobs_are_read_at_once(store: Store) -> None:
+async def test_jobs_reads_many_jobs(store: Store) -> None:
     a, b = await submitted(store, a_job(id="a"), a_job(id="b"))
     assert await store.jobs(["b", "nobody", "a"]) == {"a": a, "b": b}
     assert await store.jobs([]) == {}
 
 
-async def test_of_two_changes_from_one_state_one_wins(store: Store) -> None:
+async def test_one_of_two_changes_from_one_revision_wins(store: Store) -> None:
     [job] = await submitted(store, a_job())
     changes = [a_step(job, title=f"by {name}") for name in ("ann", "bob")]
     verdicts = await asyncio.gather(*(store.commit(change) for change in changes))
@@ -97,7 +97,7 @@ async def test_of_two_changes_from_one_state_one_wins(store: Store) -> None:
     assert kept == changes[0 if isinstance(verdicts[0], Stored) else 1].after
 
 
-async def test_of_many_claimers_at_once_exactly_one_wins(store: Store) -> None:
+async def test_exactly_one_of_many_concurrent_claims_wins(store: Store) -> None:
     [job] = await submitted(store, a_job())
     claims = [a_step(job, stage=Stage.ASSIGNED, title=str(n)) for n in range(40)]
     verdicts = await asyncio.gather(*(store.commit(claim) for claim in claims))
@@ -105,7 +105,7 @@ async def test_of_many_claimers_at_once_exactly_one_wins(store: Store) -> None:
     assert [e.seq for e in await store.events("job-1")] == [1, 2]
 
 
-async def test_an_event_without_a_new_revision_moves_the_job_too(store: Store) -> None:
+async def test_event_without_a_new_revision_still_makes_older_changes_stale(store: Store) -> None:
     [job] = await submitted(store, a_job())
     fenced = replace(a_step(job), after=replace(job, seq=2, fenced=("mac-2@1",)))
     assert isinstance(await store.commit(fenced), Stored)
@@ -113,18 +113,18 @@ async def test_an_event_without_a_new_revision_moves_the_job_too(store: Store) -
     assert isinstance(await store.commit(a_step(fenced.after)), Stored)
 
 
-async def test_a_job_is_made_once(store: Store) -> None:
+async def test_job_is_created_only_once(store: Store) -> None:
     [job] = await submitted(store, a_job())
     assert await store.commit(a_submission(replace(job, title="again"))) == StaleRevision("job-1")
     assert await store.job("job-1") == job
 
 
-async def test_a_job_that_is_not_there_cannot_move(store: Store) -> None:
+async def test_change_of_a_missing_job_is_stale(store: Store) -> None:
     assert await store.commit(a_step(a_job())) == StaleRevision("job-1")
     assert await store.job("job-1") is None
 
 
-async def test_a_group_is_stored_whole_or_not_at_all(store: Store) -> None:
+async def test_group_is_stored_whole_or_not_at_all(store: Store) -> None:
     a, b = await submitted(store, a_job(id="a"), a_job(id="b"))
     await store.commit(a_step(b))
     position = await store.position()
@@ -143,7 +143,7 @@ async def test_a_group_is_stored_whole_or_not_at_all(store: Store) -> None:
     assert await store.jobs_with_expired_leases(NOON + 2 * TTL) == []
 
 
-async def test_a_group_is_one_step_and_names_a_job_once(store: Store) -> None:
+async def test_group_with_two_changes_of_one_job_is_stale(store: Store) -> None:
     [job] = await submitted(store, a_job())
     first = a_step(job)
     assert await store.commit(first, a_step(first.after)) == StaleRevision("job-1")
@@ -155,7 +155,7 @@ async def test_an_empty_group_is_stored(store: Store) -> None:
     assert await store.commit() == Stored(0)
 
 
-async def test_a_verdict_names_the_position_of_the_last_event(store: Store) -> None:
+async def test_stored_verdict_has_the_position_of_the_last_event(store: Store) -> None:
     [job] = await submitted(store, a_job())
     assert await store.commit(a_step(job), a_submission(a_job(id="job-2"))) == Stored(3)
     silent = JobChange(before=a_job(id="job-2"), after=a_job(id="job-2", rev=2))
@@ -164,7 +164,7 @@ async def test_a_verdict_names_the_position_of_the_last_event(store: Store) -> N
 
 
 @pytest.mark.parametrize("kind", ["job", "product"])
-async def test_a_guard_on_a_revision_holds_while_the_revision_is_unchanged(
+async def test_revision_guard_holds_while_the_revision_is_unchanged(
     store: Store, kind: str
 ) -> None:
     [job, other] = await submitted(store, a_job(), a_job(id="notes", name="other"))
@@ -181,7 +181,7 @@ async def test_a_guard_on_a_revision_holds_while_the_revision_is_unchanged(
 
 
 @pytest.mark.parametrize("kind", ["job", "product"])
-async def test_a_guard_on_absence_holds_until_there_is_one(store: Store, kind: str) -> None:
+async def test_absence_guard_holds_until_the_record_exists(store: Store, kind: str) -> None:
     absent = (RevisionGuard(kind, "notes", 0),)
     assert isinstance(await store.commit(a_submission(a_job(), guards=absent)), Stored)
     if kind == "job":
@@ -195,14 +195,14 @@ async def test_a_guard_on_absence_holds_until_there_is_one(store: Store, kind: s
     assert await store.commit(gone) == StaleRevision(f"{kind}/notes")
 
 
-async def test_a_guard_looks_at_the_state_before_its_group(store: Store) -> None:
+async def test_guard_compares_with_the_state_before_its_group(store: Store) -> None:
     [job] = await submitted(store, a_job())
     switch = RecordChange(before=None, after=a_product())
     guarded = a_step(job, guards=(RevisionGuard("product", "notes", 0),))
     assert isinstance(await store.commit(switch, guarded), Stored)
 
 
-async def test_after_a_switch_was_stored_no_guarded_change_gets_through(store: Store) -> None:
+async def test_no_guarded_change_follows_a_stored_switch(store: Store) -> None:
     jobs = await submitted(store, *(a_job(id=f"job-{n}") for n in range(30)))
     guard = (RevisionGuard("product", "notes", 0),)
     changes = [store.commit(a_step(job, guards=guard)) for job in jobs]
@@ -216,14 +216,14 @@ async def test_after_a_switch_was_stored_no_guarded_change_gets_through(store: S
     )
 
 
-async def test_a_key_belongs_to_one_job(store: Store) -> None:
+async def test_key_belongs_to_one_job(store: Store) -> None:
     a, b = await submitted(store, a_job(id="a"), a_job(id="b"))
     assert isinstance(await store.commit(a_step(a, take=("lock/x", "seat/1"))), Stored)
     assert await store.commit(a_step(b, take=("seat/2", "lock/x"))) == KeyTaken("lock/x", "a")
     assert await store.key_owners(["lock/x", "seat/1", "seat/2"]) == {"lock/x": "a", "seat/1": "a"}
 
 
-async def test_of_many_who_want_one_key_exactly_one_gets_it(store: Store) -> None:
+async def test_exactly_one_of_many_concurrent_takers_gets_a_key(store: Store) -> None:
     jobs = await submitted(store, *(a_job(id=f"job-{n}") for n in range(20)))
     verdicts = await asyncio.gather(*(store.commit(a_step(j, take=("seat/1",))) for j in jobs))
     [winner] = [j.id for j, v in zip(jobs, verdicts, strict=True) if isinstance(v, Stored)]
@@ -233,7 +233,7 @@ async def test_of_many_who_want_one_key_exactly_one_gets_it(store: Store) -> Non
     ] * 19
 
 
-async def test_a_key_that_was_freed_can_be_taken(store: Store) -> None:
+async def test_freed_key_can_be_taken(store: Store) -> None:
     a, b = await submitted(store, a_job(id="a"), a_job(id="b"))
     taken = a_step(a, take=("lock/x",))
     await store.commit(taken)
@@ -243,9 +243,7 @@ async def test_a_key_that_was_freed_can_be_taken(store: Store) -> None:
 
 
 @pytest.mark.parametrize("taker_first", [False, True])
-async def test_a_key_goes_from_one_job_to_another_in_one_group(
-    store: Store, *, taker_first: bool
-) -> None:
+async def test_key_moves_between_jobs_in_one_group(store: Store, *, taker_first: bool) -> None:
     a, b = await submitted(store, a_job(id="a"), a_job(id="b"))
     taken = a_step(a, take=("lock/x",))
     await store.commit(taken)
@@ -255,7 +253,7 @@ async def test_a_key_goes_from_one_job_to_another_in_one_group(
     assert await store.key_owners(["lock/x"]) == {"lock/x": "b"}
 
 
-async def test_a_job_can_give_up_a_key_and_take_it_again_in_one_change(store: Store) -> None:
+async def test_job_can_free_and_retake_a_key_in_one_change(store: Store) -> None:
     [a] = await submitted(store, a_job(id="a"))
     taken = a_step(a, take=("seat/1",))
     await store.commit(taken)
@@ -264,7 +262,7 @@ async def test_a_job_can_give_up_a_key_and_take_it_again_in_one_change(store: St
     assert await store.keys_with_prefix("seat/") == {"seat/1": "a", "seat/2": "a"}
 
 
-async def test_the_key_of_another_is_not_freed(store: Store) -> None:
+async def test_key_of_another_job_is_not_freed(store: Store) -> None:
     a, b = await submitted(store, a_job(id="a"), a_job(id="b"))
     await store.commit(a_step(a, take=("lock/x",)))
     stranger = a_step(b, free=("lock/x", "lock/unowned"))
@@ -281,7 +279,7 @@ async def test_two_jobs_of_one_group_cannot_take_one_key(store: Store) -> None:
     assert await store.keys_with_prefix("") == {}
 
 
-async def test_keys_are_found_by_how_they_begin(store: Store) -> None:
+async def test_keys_are_found_by_prefix(store: Store) -> None:
     keys = ("slot/mac-1/0", "slot/mac-1/1", "slot/mac-10/0", "slot/mac-1", "slos", "SLOT/mac-1/2")
     await store.commit(a_submission(a_job(), take=(*keys, "slot/mac-1/%", "slot/mac-1/\u00fc")))
     assert set(await store.keys_with_prefix("slot/mac-1/")) == {

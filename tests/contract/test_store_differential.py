@@ -258,7 +258,7 @@ async def play(store: Store, history: Sequence[list[list[Wish]]], *, twin: Store
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(rounds, min_size=1, max_size=8), st.lists(queries, max_size=4))
-def test_the_embedded_store_does_what_the_reference_does(
+def test_sqlite_store_behaves_like_the_memory_store(
     history: list[list[list[Wish]]], asked: list[JobQuery]
 ) -> None:
     async def compare() -> None:

@@ -66,7 +66,7 @@ async def test_an_event_is_read_back_whole(store: Store) -> None:
     assert entry.job == job
 
 
-async def test_events_get_the_next_positions_in_the_order_given(store: Store) -> None:
+async def test_events_get_consecutive_positions_in_the_given_order(store: Store) -> None:
     a, b = a_job(id="a", seq=2), a_job(id="b")
     first = a_submission(a, events=(an_event(a, "one", seq=1), an_event(a, "two", seq=2)))
     audit = RecordChange(before=None, after=a_product(), events=(an_event(None, "three"),))
@@ -79,14 +79,14 @@ async def test_events_get_the_next_positions_in_the_order_given(store: Store) ->
     ]
 
 
-async def test_a_job_s_events_are_read_in_order_from_where_one_left_off(store: Store) -> None:
+async def test_job_events_are_read_in_order_after_a_sequence_number(store: Store) -> None:
     await asyncio.gather(climb(store, "a"), climb(store, "b"))
     assert [e.seq for e in await store.events("a")] == list(range(1, STEPS + 1))
     assert [e.seq for e in await store.events("a", after=4, limit=3)] == [5, 6, 7]
     assert {e.job_id for e in await store.events("b")} == {"b"}
 
 
-async def test_the_audit_log_is_read_newest_first_within_a_scope(store: Store) -> None:
+async def test_audit_log_is_read_newest_first_within_a_scope(store: Store) -> None:
     await store.commit(a_submission(a_job()))
     for n, product in enumerate(("notes", "*", "shop", "notes"), start=1):
         event = an_event(None, f"audit-{n}", product_id=product)
@@ -101,7 +101,7 @@ async def test_the_audit_log_is_read_newest_first_within_a_scope(store: Store) -
     assert [e.type for e in older] == ["audit-2"]
 
 
-async def test_positions_have_no_gap_under_many_committers(store: Store) -> None:
+async def test_concurrent_commits_leave_no_gap_in_positions(store: Store) -> None:
     acknowledged = await asyncio.gather(*(climb(store, f"job-{n}") for n in range(COMMITTERS)))
     positions = sorted(position for own in acknowledged for position in own)
     assert positions == list(range(1, COMMITTERS * STEPS + 1))
@@ -110,7 +110,7 @@ async def test_positions_have_no_gap_under_many_committers(store: Store) -> None
     assert await store.position() == positions[-1]
 
 
-async def test_followers_beside_the_committers_miss_nothing_and_hear_nothing_twice(
+async def test_concurrent_followers_neither_miss_nor_repeat_events(
     store: Store,
 ) -> None:
     total = COMMITTERS * STEPS
@@ -123,7 +123,7 @@ async def test_followers_beside_the_committers_miss_nothing_and_hear_nothing_twi
             assert own == list(range(1, STEPS + 1))
 
 
-async def test_what_was_refused_takes_no_position(store: Store) -> None:
+async def test_rejected_change_takes_no_position(store: Store) -> None:
     job = a_job()
     await store.commit(a_submission(job))
     steps = [store.commit(a_step(job, stage=Stage.ASSIGNED, title=str(n))) for n in range(10)]
@@ -131,14 +131,14 @@ async def test_what_was_refused_takes_no_position(store: Store) -> None:
     assert [e.position for e in await told(store)] == [1, 2, 3]
 
 
-async def test_a_feed_entry_comes_with_the_job_at_least_as_new(store: Store) -> None:
+async def test_feed_entry_has_a_job_at_least_as_new_as_its_event(store: Store) -> None:
     await asyncio.gather(climb(store, "a"), climb(store, "b"))
     for entry in await store.feed(after=0):
         assert entry.job is not None
         assert (entry.job.id, entry.job.seq >= entry.event.seq) == (entry.event.job_id, True)
 
 
-async def test_what_has_left_the_window_is_still_in_the_feed(store: Store) -> None:
+async def test_events_older_than_the_recent_window_are_in_the_feed(store: Store) -> None:
     for start in range(0, RECENT_MAX + 500, 1000):
         jobs = [a_job(id=f"job-{n:06}") for n in range(start, start + 1000)]
         await store.commit(*map(a_submission, jobs))
@@ -149,7 +149,7 @@ async def test_what_has_left_the_window_is_still_in_the_feed(store: Store) -> No
     assert [e.event.position for e in edge] == list(range(991, 1011))
 
 
-async def test_a_waiting_follower_is_woken_by_a_commit(store: Store) -> None:
+async def test_commit_wakes_a_waiting_follower(store: Store) -> None:
     waiting = asyncio.create_task(store.wait_for_change(0))
     await asyncio.sleep(0)
     assert not waiting.done()
@@ -159,7 +159,7 @@ async def test_a_waiting_follower_is_woken_by_a_commit(store: Store) -> None:
     assert [e.event.at for e in await store.feed(after=0)] == [NOON]
 
 
-async def test_a_follower_who_is_behind_does_not_wait(store: Store) -> None:
+async def test_follower_that_is_behind_does_not_wait(store: Store) -> None:
     await store.commit(a_submission(a_job()))
     async with asyncio.timeout(4):
         await store.wait_for_change(0)

@@ -29,7 +29,7 @@ async def ended(store: Store, job_id: str = "job-1", **more: object) -> Job:
     return done.after
 
 
-async def test_nothing_of_a_forgotten_job_is_left(store: Store) -> None:
+async def test_deleted_job_leaves_nothing(store: Store) -> None:
     await store.commit(a_submission(a_job(id="dep")))
     job = await ended(store, deps=("dep",), title="Unusual words")
     other = await ended(store, "other")
@@ -50,7 +50,7 @@ async def test_nothing_of_a_forgotten_job_is_left(store: Store) -> None:
     assert await store.record(Product, "notes") == a_product()
 
 
-async def test_the_feed_goes_on_past_what_went(store: Store) -> None:
+async def test_feed_continues_after_a_deletion(store: Store) -> None:
     job = await ended(store)
     await ended(store, "other")
     event = RecordChange(before=None, after=a_product(), events=(an_event(),))
@@ -65,7 +65,7 @@ async def test_the_feed_goes_on_past_what_went(store: Store) -> None:
     ]
 
 
-async def test_the_feed_tells_nothing_more_of_what_went(store: Store) -> None:
+async def test_feed_contains_no_events_of_a_deleted_job(store: Store) -> None:
     job = await ended(store)
     other = a_submission(a_job(id="other", name="other"))
     # Of commits at the same moment, too: what a store has just told may still be in its memory.
@@ -76,7 +76,7 @@ async def test_the_feed_tells_nothing_more_of_what_went(store: Store) -> None:
     assert [entry.event.position for entry in await store.feed(after=0)] == [3, 4]
 
 
-async def test_its_name_and_its_id_can_be_had_again(store: Store) -> None:
+async def test_name_and_id_of_a_deleted_job_can_be_reused(store: Store) -> None:
     job = await ended(store)
     await store.commit(JobDeletion(job=job, free=("key/job-1",)))
     again = a_job(id="job-1", name="job-1", title="Unusual")
@@ -86,7 +86,7 @@ async def test_its_name_and_its_id_can_be_had_again(store: Store) -> None:
     assert [event.seq for event in await store.events("job-1")] == [1]
 
 
-async def test_a_job_that_has_moved_is_not_forgotten(store: Store) -> None:
+async def test_changed_job_is_not_deleted(store: Store) -> None:
     job = await ended(store)
     assert isinstance(await store.commit(a_step(job, stage=Stage.QUEUED)), Stored)
     saved = RecordChange(before=None, after=a_product())
@@ -96,7 +96,7 @@ async def test_a_job_that_has_moved_is_not_forgotten(store: Store) -> None:
     assert await store.commit(JobDeletion(job=a_job(id="nobody"))) == StaleRevision("nobody")
 
 
-async def test_when_something_else_of_the_group_has_moved_the_job_stays(store: Store) -> None:
+async def test_deletion_fails_with_its_group(store: Store) -> None:
     job = await ended(store)
     stale = RecordChange(before=a_product(), after=None)
     assert await store.commit(JobDeletion(job=job), stale) == StaleRevision("product/notes")
@@ -111,9 +111,7 @@ async def test_when_something_else_of_the_group_has_moved_the_job_stays(store: S
 
 
 @pytest.mark.parametrize("stage", UNFINISHED)
-async def test_a_job_that_an_unfinished_one_waits_for_is_not_forgotten(
-    store: Store, stage: Stage
-) -> None:
+async def test_dependency_of_an_unfinished_job_is_not_deleted(store: Store, stage: Stage) -> None:
     job = await ended(store)
     waiting = a_job(id="waiting", deps=("job-1",), stage=stage)
     await store.commit(a_submission(waiting))
@@ -124,7 +122,7 @@ async def test_a_job_that_an_unfinished_one_waits_for_is_not_forgotten(
     assert isinstance(await store.commit(JobDeletion(job=job)), Stored)
 
 
-async def test_of_those_who_forget_and_those_who_come_to_wait_one_wins(store: Store) -> None:
+async def test_deletion_and_new_dependent_never_both_win(store: Store) -> None:
     for number in range(20):
         job = await ended(store, f"old-{number}")
         guard = RevisionGuard("job", job.id, job.rev)

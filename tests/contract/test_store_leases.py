@@ -33,14 +33,14 @@ async def read(store: Store, job_id: str = "job-1") -> Job:
     return job
 
 
-async def test_a_renewal_lengthens_a_lease_and_moves_nothing_else(store: Store) -> None:
+async def test_renewal_extends_a_lease_and_changes_nothing_else(store: Store) -> None:
     job = await leased(store)
     assert await store.commit(Renewal("job-1", 1, after(200))) == Stored(0)
     assert await read(store) == replace(job, lease=a_lease(expires_at=after(200)))
     assert isinstance(await store.commit(a_step(job)), Stored)
 
 
-async def test_a_renewal_never_shortens(store: Store) -> None:
+async def test_renewal_never_shortens_a_lease(store: Store) -> None:
     job = await leased(store)
     assert await store.commit(Renewal("job-1", 1, after(10))) == Stored(0)
     assert await read(store) == job
@@ -53,7 +53,7 @@ async def test_an_expired_lease_can_be_renewed_until_it_is_ended(store: Store) -
     assert await store.jobs_with_expired_leases(after(499)) == []
 
 
-async def test_a_lease_that_is_not_live_is_not_renewed(store: Store) -> None:
+async def test_ended_or_unknown_lease_is_not_renewed(store: Store) -> None:
     job = await leased(store)
     assert await store.commit(Renewal("nobody", 1, after(200))) == StaleRevision("nobody")
     assert await store.commit(Renewal("job-1", 2, after(200))) == StaleRevision("job-1")
@@ -66,7 +66,7 @@ async def test_a_lease_that_is_not_live_is_not_renewed(store: Store) -> None:
     assert await read(store) == ended.after
 
 
-async def test_a_renewal_that_fails_takes_its_group_with_it(store: Store) -> None:
+async def test_failed_renewal_fails_its_group(store: Store) -> None:
     job = await leased(store)
     assert await store.commit(a_step(job), Renewal("job-1", 7, after(200))) == StaleRevision(
         "job-1"
@@ -74,7 +74,7 @@ async def test_a_renewal_that_fails_takes_its_group_with_it(store: Store) -> Non
     assert await read(store) == job
 
 
-async def test_a_change_that_keeps_a_lease_keeps_what_renewals_gave_it(store: Store) -> None:
+async def test_job_change_keeps_the_renewed_expiry(store: Store) -> None:
     job = await leased(store)
     await store.commit(Renewal("job-1", 1, after(300)))
     await store.commit(a_step(job, title="Other"))
@@ -83,7 +83,7 @@ async def test_a_change_that_keeps_a_lease_keeps_what_renewals_gave_it(store: St
     assert lease.expires_at == after(300)
 
 
-async def test_a_lease_that_is_taken_away_lasts_until_its_renewed_expiry(store: Store) -> None:
+async def test_ending_lease_lasts_until_its_renewed_expiry(store: Store) -> None:
     job = await leased(store)
     await store.commit(Renewal("job-1", 1, after(300)))
     await store.commit(a_step(job, lease=None, ending=(a_lease(),), lease_epoch=2))
@@ -93,7 +93,7 @@ async def test_a_lease_that_is_taken_away_lasts_until_its_renewed_expiry(store: 
     assert [j.id for j in await store.jobs_with_expired_leases(after(300))] == ["job-1"]
 
 
-async def test_a_change_can_shorten_a_lease_when_it_says_so(store: Store) -> None:
+async def test_job_change_can_shorten_a_lease_explicitly(store: Store) -> None:
     job = await leased(store)
     await store.commit(Renewal("job-1", 1, after(300)))
     shortened = a_step(job, lease=a_lease(expires_at=after(60)))
@@ -102,7 +102,7 @@ async def test_a_change_can_shorten_a_lease_when_it_says_so(store: Store) -> Non
     assert await store.jobs_with_expired_leases(after(59)) == []
 
 
-async def test_a_new_lease_of_another_epoch_starts_with_its_own_expiry(store: Store) -> None:
+async def test_lease_of_a_new_epoch_starts_with_its_own_expiry(store: Store) -> None:
     job = await leased(store)
     await store.commit(Renewal("job-1", 1, after(300)))
     ended = a_step(job, lease=None)
@@ -112,7 +112,7 @@ async def test_a_new_lease_of_another_epoch_starts_with_its_own_expiry(store: St
     assert await read(store) == granted.after
 
 
-async def test_the_reaper_does_not_end_a_lease_that_was_renewed_meanwhile(store: Store) -> None:
+async def test_reaper_does_not_end_a_lease_renewed_meanwhile(store: Store) -> None:
     job = await leased(store)
     reaped = a_step(
         job, lease=None, lease_epoch=2, guards=(LeaseExpiredGuard("job-1", 1, after(90)),)
@@ -124,7 +124,7 @@ async def test_the_reaper_does_not_end_a_lease_that_was_renewed_meanwhile(store:
     assert await store.commit(Renewal("job-1", 1, after(500))) == StaleRevision("job-1")
 
 
-async def test_a_lease_that_is_gone_or_unknown_has_not_expired(store: Store) -> None:
+async def test_expiry_guard_fails_for_an_unknown_lease(store: Store) -> None:
     job = await leased(store)
     unknown = a_step(job, guards=(LeaseExpiredGuard("job-1", 2, after(1000)),))
     assert await store.commit(unknown) == StaleRevision("job-1")
@@ -132,7 +132,7 @@ async def test_a_lease_that_is_gone_or_unknown_has_not_expired(store: Store) -> 
     assert await store.commit(elsewhere) == StaleRevision("job-9")
 
 
-async def test_a_renewal_and_the_reaper_at_once_never_both_win(store: Store) -> None:
+async def test_concurrent_renewal_and_reap_never_both_win(store: Store) -> None:
     jobs = [a_job(id=f"job-{n}", lease=a_lease(), lease_epoch=1) for n in range(20)]
     await store.commit(*map(a_submission, jobs))
     reaping = [
@@ -146,7 +146,7 @@ async def test_a_renewal_and_the_reaper_at_once_never_both_win(store: Store) -> 
         assert isinstance(reaped, Stored) != isinstance(renewed, Stored)
 
 
-async def test_the_longest_expired_comes_first(store: Store) -> None:
+async def test_longest_expired_lease_comes_first(store: Store) -> None:
     for n, until in enumerate((30, 10, 20, 40)):
         lease = a_lease(expires_at=after(until))
         await store.commit(a_submission(a_job(id=f"job-{n}", lease=lease)))
@@ -165,7 +165,7 @@ async def test_the_longest_expired_comes_first(store: Store) -> None:
     assert await store.jobs_with_expired_leases(after(4)) == []
 
 
-async def test_after_an_outage_every_lease_lasts_longer(store: Store) -> None:
+async def test_lease_extension_extends_every_lease(store: Store) -> None:
     live = await leased(store)
     ending = a_job(id="job-2", ending=(a_lease(epoch=3, expires_at=after(10)),))
     await store.commit(a_submission(ending))
@@ -175,7 +175,7 @@ async def test_after_an_outage_every_lease_lasts_longer(store: Store) -> None:
     assert lease.expires_at == after(130)
 
 
-async def test_a_lease_granted_after_an_outage_is_not_prolonged(store: Store) -> None:
+async def test_lease_granted_after_an_extension_is_not_extended(store: Store) -> None:
     job = await leased(store)
     await store.commit(Renewal("job-1", 1, after(100)))
     await store.commit(LeaseExtension(10 * SECOND))
@@ -185,7 +185,7 @@ async def test_a_lease_granted_after_an_outage_is_not_prolonged(store: Store) ->
     assert await read(store, "job-2") == granted.after
 
 
-async def test_who_was_seen_is_remembered_and_never_goes_back(store: Store) -> None:
+async def test_last_seen_time_never_goes_back(store: Store) -> None:
     assert await store.last_seen() == {}
     assert await store.commit(FactoriesSeen({"mac-1": after(10), "mac-2": after(20)})) == Stored(0)
     await store.commit(FactoriesSeen({"mac-1": after(30), "mac-2": after(15), "linux-1": after(1)}))

@@ -135,7 +135,7 @@ async def kept(store: Store) -> None:
 
 
 @pytest.mark.parametrize("name", FILTERS)
-async def test_a_list_holds_what_its_filter_says(store: Store, name: str) -> None:
+async def test_filter_finds_exactly_the_matching_jobs(store: Store, name: str) -> None:
     fields, expected = FILTERS[name]
     await kept(store)
     by_id = {job.id: job for job in JOBS}
@@ -199,7 +199,7 @@ MOVES: dict[str, tuple[object, dict[str, object]]] = {
 
 
 @pytest.mark.parametrize("field", MOVES)
-async def test_a_job_that_moved_is_listed_where_it_is_now(store: Store, field: str) -> None:
+async def test_changed_job_is_found_by_its_new_values(store: Store, field: str) -> None:
     value, query = MOVES[field]
     await kept(store)
     assert await store.find_jobs(replace(JobQuery(), **query)) == []
@@ -208,7 +208,7 @@ async def test_a_job_that_moved_is_listed_where_it_is_now(store: Store, field: s
     assert await store.find_jobs(replace(JobQuery(), **query)) == [moved]
 
 
-async def test_a_job_is_no_longer_listed_where_it_was(store: Store) -> None:
+async def test_changed_job_is_not_found_by_its_old_values(store: Store) -> None:
     await kept(store)
     for query in (JobQuery(text="page"), JobQuery(name="fix-login", oldest_first=True, limit=1)):
         assert await store.find_jobs(query) == [JOBS[0]]
@@ -219,7 +219,7 @@ async def test_a_job_is_no_longer_listed_where_it_was(store: Store) -> None:
     assert await store.find_jobs(JobQuery(products=("notes",), stages=(Stage.QUEUED,))) == [JOBS[2]]
 
 
-async def test_a_long_word_is_found_by_its_start_and_not_by_more(store: Store) -> None:
+async def test_long_word_is_found_by_its_prefixes_only(store: Store) -> None:
     word = "ab" * 200
     await store.commit(a_submission(a_job(title=word)))
     for text, found in ((word[:3], 1), (word[:390], 1), (word, 1), (word + "a", 0)):

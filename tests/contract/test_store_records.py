@@ -217,7 +217,7 @@ def answer(key: str, seconds: float) -> IdempotencyRecord:
     )
 
 
-def test_every_kind_is_tried_here() -> None:
+def test_every_record_kind_is_covered() -> None:
     assert {record.kind for record in RECORDS} == set(KINDS)
 
 
@@ -230,7 +230,7 @@ async def test_a_record_is_read_back_whole(store: Store, record: Record) -> None
     assert msgspec.json.encode(kept) == msgspec.json.encode(record)
 
 
-async def test_a_record_is_replaced_from_the_revision_that_was_read(store: Store) -> None:
+async def test_record_is_replaced_only_from_its_current_revision(store: Store) -> None:
     one, two, three = (a_product(rev=n, share=float(n)) for n in (1, 2, 3))
     assert isinstance(await store.commit(RecordChange(before=None, after=one)), Stored)
     assert await store.commit(RecordChange(before=None, after=one)) == StaleRevision(
@@ -243,7 +243,7 @@ async def test_a_record_is_replaced_from_the_revision_that_was_read(store: Store
     assert await store.record(Product, "notes") == two
 
 
-async def test_of_two_leaders_one_wins(store: Store) -> None:
+async def test_one_of_many_concurrent_leader_claims_wins(store: Store) -> None:
     claims = [Leader(duty="reaper", holder=f"coordinator-{n}") for n in range(8)]
     verdicts = await asyncio.gather(
         *(store.commit(RecordChange(before=None, after=claim)) for claim in claims)
@@ -252,7 +252,7 @@ async def test_of_two_leaders_one_wins(store: Store) -> None:
     assert await store.record(Leader, "reaper") == winner
 
 
-async def test_a_record_is_removed_from_the_revision_that_was_read(store: Store) -> None:
+async def test_record_is_removed_only_from_its_current_revision(store: Store) -> None:
     one, two = a_product(), a_product(rev=2)
     await store.commit(RecordChange(before=None, after=one))
     await store.commit(RecordChange(before=one, after=two))
@@ -264,14 +264,14 @@ async def test_a_record_is_removed_from_the_revision_that_was_read(store: Store)
     assert isinstance(await store.commit(RecordChange(before=None, after=one)), Stored)
 
 
-async def test_kinds_do_not_mix(store: Store) -> None:
+async def test_records_of_different_kinds_do_not_mix(store: Store) -> None:
     await store.commit(RecordChange(before=None, after=Leader(duty="notes", holder="c")))
     assert await store.record(Product, "notes") is None
     assert await store.records(Product) == []
     assert isinstance(await store.commit(RecordChange(before=None, after=a_product())), Stored)
 
 
-async def test_records_are_read_in_the_order_of_their_keys_page_by_page(store: Store) -> None:
+async def test_records_are_paged_in_key_order(store: Store) -> None:
     keys = ("b", "a/2", "a/10", "a", "a/1", "B", "ä", "a0", "a%")
     for key in keys:
         await store.commit(RecordChange(before=None, after=a_product(id=key)))
@@ -283,7 +283,7 @@ async def test_records_are_read_in_the_order_of_their_keys_page_by_page(store: S
     assert [p.key for p in await store.records(Product, after="a/10", limit=3)] == sorted(keys)[5:8]
 
 
-async def test_what_may_be_forgotten_is_found_the_longest_gone_first(store: Store) -> None:
+async def test_expired_records_are_found_longest_expired_first(store: Store) -> None:
     for key, seconds in (("x", 20), ("y", 10), ("z", 30)):
         await store.commit(RecordChange(before=None, after=answer(key, seconds)))
     await store.commit(RecordChange(before=None, after=a_product()))

@@ -39,7 +39,7 @@ def test_an_hour_of_sleep_takes_no_time() -> None:
     assert run_virtual(random.Random(1), main()) == []
 
 
-def test_a_timeout_ends_what_takes_too_long() -> None:
+def test_timeout_ends_a_long_sleep() -> None:
     async def main() -> None:
         start = asyncio.get_running_loop().time()
         try:
@@ -71,7 +71,7 @@ def test_a_lock_has_one_holder_in_any_order() -> None:
         assert run_virtual(random.Random(seed), main()) == []
 
 
-def test_an_event_wakes_all_who_wait() -> None:
+def test_event_wakes_all_waiting_tasks() -> None:
     async def main() -> None:
         event, awake = asyncio.Event(), []
 
@@ -88,7 +88,7 @@ def test_an_event_wakes_all_who_wait() -> None:
     assert run_virtual(random.Random(3), main()) == []
 
 
-def test_a_spinning_task_is_named_and_time_goes_on() -> None:
+def test_spinning_task_is_named_and_time_advances() -> None:
     async def spin() -> None:
         for _ in iter(int, 1):
             await asyncio.sleep(0)
@@ -101,7 +101,7 @@ def test_a_spinning_task_is_named_and_time_goes_on() -> None:
     assert "spin" in run_virtual(random.Random(1), main())[0]
 
 
-def test_a_world_in_which_everybody_waits_is_refused() -> None:
+def test_deadlock_raises_an_error() -> None:
     loop = VirtualLoop(random.Random(1))
     with pytest.raises(RuntimeError, match="deadlock"):
         loop.run_until_complete(loop.create_future())

@@ -74,7 +74,7 @@ FIRST_SEED = first_seed()
 
 
 @pytest.mark.parametrize("number", range(0, SEEDS, CHUNK))
-def test_every_promise_is_kept_whatever_crashes(number: int) -> None:
+def test_every_promise_holds_despite_crashes(number: int) -> None:
     for seed in range(FIRST_SEED + number, FIRST_SEED + number + CHUNK):
         assert findings_of(seed) == [], (
             f"replay: python -m tests.simulation --seed {seed} --verbose"
@@ -82,12 +82,12 @@ def test_every_promise_is_kept_whatever_crashes(number: int) -> None:
 
 
 @pytest.mark.parametrize(("seed", "scenario"), KEPT_SEEDS)
-def test_what_was_red_once_stays_green(seed: int, scenario: str | None) -> None:
+def test_formerly_failing_seed_has_no_findings(seed: int, scenario: str | None) -> None:
     assert findings_of(seed, scenario) == [], KEPT_SEEDS[seed, scenario]
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_a_missing_guard_is_noticed(mutant: Mutant) -> None:
+def test_missing_guard_is_found(mutant: Mutant) -> None:
     # A change of the coordinator changes every history: another seed may detect the bug.
     seeds = (mutant.seed, *range(MUTANT_SEEDS_MAX))
     assert any(findings_without(mutant, seed) for seed in seeds), (
@@ -95,7 +95,7 @@ def test_a_missing_guard_is_noticed(mutant: Mutant) -> None:
     )
 
 
-def test_a_seed_is_the_same_history_each_time() -> None:
+def test_seed_replays_the_same_history() -> None:
     assert _log(11) == _log(11)
 
 

@@ -61,12 +61,12 @@ def used(expression: str) -> set[str]:
     return set(re.findall(r"\b(?:gigafactory[_:][\w:]+|up)\b", expression))
 
 
-def test_every_expression_can_be_read() -> None:
+def test_every_expression_parses() -> None:
     for expression in expressions():
         promql_parser.parse(expression)
 
 
-def test_every_series_that_is_named_exists() -> None:
+def test_every_named_series_exists() -> None:
     recorded = {rule["record"] for rule in rules() if "record" in rule}
     known = recorded | set(names()) | FROM_PROMETHEUS
     for expression in expressions():
@@ -75,7 +75,7 @@ def test_every_series_that_is_named_exists() -> None:
         assert found <= known, expression
 
 
-def test_a_bound_of_a_histogram_that_is_named_is_one() -> None:
+def test_every_named_histogram_bound_exists() -> None:
     bounds = {"assign": QUICK_S, "reclaim": QUICK_S, "wait": WAITS_S}
     for expression in expressions():
         for name, bound in re.findall(r'gigafactory_(\w+)_seconds_bucket\{le="(.+?)"', expression):
@@ -83,7 +83,7 @@ def test_a_bound_of_a_histogram_that_is_named_is_one() -> None:
 
 
 @pytest.mark.parametrize("alert", alerts(), ids=lambda alert: str(alert["alert"]))
-def test_every_alert_has_its_page_a_sentence_and_a_severity(alert: dict[str, Any]) -> None:
+def test_every_alert_has_a_runbook_a_summary_and_a_severity(alert: dict[str, Any]) -> None:
     page = (ROOT / alert["annotations"]["runbook"]).read_text()
     assert alert["alert"] in page
     for part in ("## What it means", "## How to investigate", "## What to do"):
@@ -92,12 +92,12 @@ def test_every_alert_has_its_page_a_sentence_and_a_severity(alert: dict[str, Any
     assert alert["labels"]["severity"] in {"info", "warning", "critical"}
 
 
-def test_every_page_belongs_to_an_alert() -> None:
+def test_every_runbook_belongs_to_an_alert() -> None:
     named = {ROOT / alert["annotations"]["runbook"] for alert in alerts()}
     assert set(RUNBOOKS.glob("*.md")) == named
 
 
-def test_every_objective_has_an_allowance_and_a_budget() -> None:
+def test_every_objective_has_an_allowance_and_error_ratios() -> None:
     kept: dict[str, set[str]] = {}
     for rule in rules():
         if rule.get("record", "").startswith("gigafactory:errors:"):
@@ -114,19 +114,19 @@ def test_every_metric_is_used_by_a_rule_or_a_panel() -> None:
 
 
 @pytest.mark.parametrize("page", sorted(RUNBOOKS.glob("*.md")), ids=lambda page: str(page.stem))
-def test_the_commands_of_a_page_exist(page: Path) -> None:
+def test_commands_in_a_runbook_exist(page: Path) -> None:
     commands = (ROOT / "docs" / "reference" / "cli.md").read_text()
     for words in re.findall(r"\baq ((?:factory )?[a-z-]+)", page.read_text()):
         assert f"### `aq {words}`" in commands, words
 
 
 @pytest.mark.parametrize("page", sorted(RUNBOOKS.glob("*.md")), ids=lambda page: str(page.stem))
-def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
+def test_links_in_a_runbook_resolve(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), target
 
 
-def test_the_rules_and_the_pages_allow_the_same() -> None:
+def test_rules_and_code_have_the_same_error_budgets() -> None:
     allowed = {
         rule["labels"]["objective"]: rule["expr"]
         for rule in rules()
@@ -144,7 +144,7 @@ def test_the_rules_and_the_pages_allow_the_same() -> None:
         (Objective.RECLAIM, RECLAIM_WITHIN_S, QUICK_S),
     ],
 )
-def test_the_rules_and_the_pages_draw_the_same_line(
+def test_rules_and_code_have_the_same_time_limits(
     objective: Objective, within_s: float, bounds: tuple[float, ...]
 ) -> None:
     told = [
@@ -167,7 +167,7 @@ def keda(kind: str) -> dict[str, Any]:
     return told
 
 
-def test_keda_reads_the_number_that_is_wanted_of_a_shape() -> None:
+def test_keda_reads_the_wanted_number_of_a_shape() -> None:
     scaled = keda("ScaledJob")
     (trigger,) = scaled["triggers"]
     told = trigger["metadata"]
@@ -185,7 +185,7 @@ def test_keda_reads_the_number_that_is_wanted_of_a_shape() -> None:
     assert parameter["parameter"] == "token"
 
 
-def test_what_keda_starts_is_the_shape_that_it_asks_about() -> None:
+def test_keda_starts_the_shape_it_asks_about() -> None:
     scaled = keda("ScaledJob")
     query = urlsplit(scaled["triggers"][0]["metadata"]["url"]).query
     (shape,) = parse_shapes(decode_query(query.encode(), ScalingQuery))
@@ -203,7 +203,7 @@ def test_what_keda_starts_is_the_shape_that_it_asks_about() -> None:
     assert "AQ_FLEET_TOKEN" not in [variable["name"] for variable in factory["env"]]
 
 
-def test_nothing_of_kubernetes_ends_a_factory_that_works() -> None:
+def test_kubernetes_never_ends_a_working_factory() -> None:
     scaled = keda("ScaledJob")
     assert scaled["rollout"]["strategy"] == "gradual"
     assert scaled["scalingStrategy"]["strategy"] == "default"
@@ -212,7 +212,7 @@ def test_nothing_of_kubernetes_ends_a_factory_that_works() -> None:
     assert pod["terminationGracePeriodSeconds"] >= 3600
 
 
-def test_the_scripts_that_start_machines_can_be_read_by_a_shell() -> None:
+def test_scripts_that_start_machines_are_valid_shell() -> None:
     scripts = re.findall(r"```sh\n(#!.*?)```", SCALING.read_text(), re.DOTALL)
     assert len(scripts) == 2
     for script in scripts:

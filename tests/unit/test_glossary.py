@@ -34,13 +34,13 @@ def split(name: str) -> set[str]:
     return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
 
 
-def test_the_glossary_is_short_and_sorted() -> None:
+def test_glossary_is_short_and_sorted() -> None:
     words = [row["word"] for row in rows()]
     assert 0 < len(words) <= WORDS_MAX
     assert words == sorted(set(words))
 
 
-def test_every_word_is_found_where_the_glossary_says() -> None:
+def test_every_place_in_the_glossary_exists() -> None:
     missing = [
         f"{row['word']}: {place}"
         for row in rows()

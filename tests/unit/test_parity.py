@@ -55,7 +55,7 @@ PLANES = {
 """By the operation that changes something: the command, and where the form of a page goes."""
 
 
-def test_whatever_changes_something_is_on_every_plane() -> None:
+def test_every_changing_operation_is_listed_for_all_planes() -> None:
     told = describe(create_app(_coordinator()), "0")
     changing = {
         operation["operationId"]
@@ -67,7 +67,7 @@ def test_whatever_changes_something_is_on_every_plane() -> None:
 
 
 @pytest.mark.parametrize("typed", sorted({command for command, _ in PLANES.values()}))
-def test_there_is_a_command(typed: str) -> None:
+def test_every_changing_operation_has_a_command(typed: str) -> None:
     found: click.Command | None = aq
     context = click.Context(aq)
     for word in typed.split():
@@ -76,6 +76,6 @@ def test_there_is_a_command(typed: str) -> None:
     assert found is not None, typed
 
 
-def test_there_is_a_form() -> None:
+def test_every_changing_operation_has_a_form() -> None:
     posts = {route.path for route in PAGES.routes if "POST" in getattr(route, "methods", ())}
     assert {place for _, place in PLANES.values() if place is not None} <= posts

@@ -20,7 +20,7 @@ def pages() -> dict[str, str]:
     return reference.pages()
 
 
-def test_no_page_is_out_of_date(pages: dict[str, str]) -> None:
+def test_reference_pages_are_up_to_date(pages: dict[str, str]) -> None:
     late = [path for path, text in pages.items() if (reference.ROOT / path).read_text() != text]
     assert late == [], "run `make docs`"
 
@@ -73,6 +73,6 @@ def test_every_event_type_is_described_and_used() -> None:
     assert names - used == set()
 
 
-def test_the_version_is_said_in_one_place_for_all() -> None:
+def test_version_matches_the_project_file() -> None:
     project = (reference.ROOT / "pyproject.toml").read_text()
     assert f'version = "{gigafactory.__version__}"' in project

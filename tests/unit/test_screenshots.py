@@ -17,13 +17,13 @@ def shown(page: str) -> set[Path]:
     return {(here.parent / found).resolve() for found in SHOWN.findall(here.read_text())}
 
 
-def test_every_picture_is_there_and_shown() -> None:
+def test_every_screenshot_exists_and_is_shown() -> None:
     wanted = {(ROOT / FOLDER / f"{shot.name}.png").resolve() for shot in SHOTS}
     assert {path.resolve() for path in (ROOT / FOLDER).iterdir()} == wanted
     assert shown("docs/howto/web-pages.md") == wanted
 
 
-def test_every_page_has_its_picture() -> None:
+def test_every_page_has_a_screenshot() -> None:
     bar = (files("gigafactory.web") / "templates" / "layout.html").read_text()
     pages = set(re.findall(r"\('(/[a-z]*)', '[A-Z][a-z ]+'\)", bar))
     assert {"/", "/jobs", "/fleet", "/new", "/budget", "/insights", "/settings"} <= pages
@@ -33,9 +33,9 @@ def test_every_page_has_its_picture() -> None:
     assert pages <= {place.partition("?")[0] for place in pictured}
 
 
-def test_the_readme_shows_the_first_ones() -> None:
+def test_readme_shows_the_main_screenshots() -> None:
     assert {path.name for path in shown("README.md")} == {"home.png", "job.png"}
 
 
-def test_they_are_small() -> None:
+def test_total_size_of_screenshots_is_limited() -> None:
     assert sum(path.stat().st_size for path in (ROOT / FOLDER).iterdir()) < BYTES_MAX

@@ -103,7 +103,7 @@ def found(pattern: re.Pattern[str]) -> list[str]:
     ]
 
 
-def test_no_file_is_longer_than_a_subject_needs() -> None:
+def test_no_file_exceeds_the_line_limit() -> None:
     lengths = {
         str(path.relative_to(ROOT)): len(path.read_text().splitlines())
         for path in files()
@@ -122,7 +122,7 @@ def test_no_function_is_longer_than_a_screen() -> None:
     assert {name: length for name, length in lengths.items() if length > FUNCTION_LINES_MAX} == {}
 
 
-def test_no_folder_of_the_sources_is_crowded() -> None:
+def test_no_source_folder_exceeds_the_module_limit() -> None:
     sizes = Counter(Path(name).parent for name, _ in modules(SOURCES))
     sizes.subtract(
         Path(name).parent for name, _ in modules(SOURCES) if name.endswith("__init__.py")
@@ -153,26 +153,26 @@ def test_function_names_say_what_the_function_does() -> None:
     assert riddles == []
 
 
-def test_the_language_is_modern() -> None:
+def test_no_file_contains_archaic_words() -> None:
     assert found(ARCHAIC) == []
 
 
-def test_every_planted_bug_replaces_something_that_exists() -> None:
+def test_every_planted_bug_replaces_existing_code() -> None:
     for mutant in MUTANTS:
         with mutant.plant():
             pass
     assert [name for module, name, _ in REPLACED if not hasattr(module, name)] == []
 
 
-def test_every_module_says_what_it_is_for() -> None:
+def test_every_module_has_a_docstring() -> None:
     assert [name for name, module in modules() if not ast.get_docstring(module)] == []
 
 
-def test_nothing_is_left_for_later() -> None:
+def test_no_file_contains_unfinished_markers() -> None:
     assert found(UNFINISHED) == []
 
 
-def test_only_the_loops_and_the_edges_catch_everything() -> None:
+def test_only_loops_and_edges_catch_all_exceptions() -> None:
     catching = {
         f"{name}:{node.lineno}"
         for name, module in modules(SOURCES)
@@ -183,14 +183,14 @@ def test_only_the_loops_and_the_edges_catch_everything() -> None:
     assert catching == set()
 
 
-def test_no_file_names_a_folder_of_a_users_machine() -> None:
+def test_no_file_names_a_home_folder() -> None:
     assert found(HOME_FOLDER) == []
     # A checkout at the top of the disk has too short a name to tell from an ordinary path.
     if len(ROOT.parts) > 2:
         assert found(re.compile(re.escape(f"{ROOT}/"))) == []
 
 
-def test_the_locks_name_no_address() -> None:
+def test_lock_files_contain_no_url() -> None:
     locks = sorted((ROOT / "requirements").glob("*.lock"))
     assert locks
     assert [lock.name for lock in locks if "://" in lock.read_text()] == []

@@ -74,7 +74,7 @@ async def test_machines_are_started_listed_and_stopped(tmp_path: Path, client: A
     assert told(tmp_path, "stop") == {"AQ_SHAPE": "vm", "AQ_FACTORY_ID": "me.vm.1"}
 
 
-async def test_a_machine_is_told_all_that_it_needs_to_join_and_no_more(
+async def test_start_passes_the_machine_its_enrollment_and_nothing_else(
     tmp_path: Path, client: AsyncClient
 ) -> None:
     commands = provider(a_script(tmp_path), client)
@@ -105,7 +105,7 @@ async def test_a_machine_is_told_all_that_it_needs_to_join_and_no_more(
         ("#!/bin/sh\nsleep 60 & sleep 60\n", "took longer than 0.2 s"),
     ],
 )
-async def test_what_goes_wrong_is_said_in_the_words_of_the_script(
+async def test_failed_command_is_reported_with_its_last_output(
     tmp_path: Path, client: AsyncClient, script: str, said: str
 ) -> None:
     commands = provider(a_script(tmp_path, script), client, within_s=0.2)
@@ -114,7 +114,7 @@ async def test_what_goes_wrong_is_said_in_the_words_of_the_script(
     assert caught.value.detail == f"`{tmp_path}/cloud list` {said}"
 
 
-async def test_a_command_that_is_not_there_is_told(tmp_path: Path, client: AsyncClient) -> None:
+async def test_missing_command_is_reported(tmp_path: Path, client: AsyncClient) -> None:
     with pytest.raises(CannotProvide, match=r"cannot run `.*nowhere stop`: No such file"):
         await provider(str(tmp_path / "nowhere"), client).stop("me.vm.1")
 
@@ -138,7 +138,7 @@ def shown() -> str:
     return found[1]
 
 
-async def test_the_script_for_containers_does_what_the_page_says(
+async def test_documented_container_script_starts_lists_and_stops(
     tmp_path: Path, client: AsyncClient
 ) -> None:
     docker = tmp_path / "docker"

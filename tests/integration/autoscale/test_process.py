@@ -84,7 +84,7 @@ class Autoscaler:
         return await asyncio.to_thread(self.process.wait, 20)
 
 
-async def test_a_factory_comes_with_the_work_survives_its_autoscaler_and_goes_after_it(
+async def test_autoscaled_factory_outlives_its_autoscaler_and_is_drained_by_the_next(
     harness: LocalHarness,
 ) -> None:
     sign = harness.folder / "sign"
@@ -126,7 +126,7 @@ async def test_a_factory_comes_with_the_work_survives_its_autoscaler_and_goes_af
     assert "left the fleet" in log
 
 
-async def test_one_look_says_what_it_would_do_and_a_factory_that_cannot_start_is_told(
+async def test_single_dry_run_prints_the_decision_and_a_failed_start_is_reported(
     harness: LocalHarness,
 ) -> None:
     typed = shell(harness)

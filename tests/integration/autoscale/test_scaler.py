@@ -136,7 +136,7 @@ async def world(timed: tuple[Server, Clock], product: str) -> AsyncIterator[Worl
         yield made
 
 
-async def test_from_none_to_some_and_back(world: World) -> None:
+async def test_scales_up_from_zero_and_back_down(world: World) -> None:
     assert await world.look() == ["mac: nothing waits, 0 at work, 0 wanted, 0 there; all is well"]
     assert await world.look() == []
     await world.submit(3)
@@ -157,7 +157,7 @@ async def test_from_none_to_some_and_back(world: World) -> None:
     assert last["job"]["name"] == "job-2"
 
 
-async def test_it_starts_nothing_twice_while_a_machine_is_on_its_way(world: World) -> None:
+async def test_starting_machine_is_not_started_twice(world: World) -> None:
     world.stable.joins = False
     await world.submit()
     for _ in range(3):
@@ -165,7 +165,7 @@ async def test_it_starts_nothing_twice_while_a_machine_is_on_its_way(world: Worl
     assert world.stable.started == ["m1"]
 
 
-async def test_a_machine_that_never_joins_is_given_up_told_and_another_tried_later(
+async def test_machine_that_never_joins_is_stopped_reported_and_retried_later(
     world: World,
 ) -> None:
     world.stable.joins = False
@@ -185,7 +185,7 @@ async def test_a_machine_that_never_joins_is_given_up_told_and_another_tried_lat
     assert list(await world.fleet()) == ["m1"]
 
 
-async def test_a_start_that_fails_is_told_and_tried_again_later(world: World) -> None:
+async def test_failed_start_is_reported_and_retried_later(world: World) -> None:
     world.stable.broken = "start"
     await world.submit()
     assert "mac: cannot start m1: no more machines to be had" in await world.look()
@@ -205,7 +205,7 @@ async def test_nothing_is_done_while_the_existing_machines_are_unknown(world: Wo
     assert "starts m1" in (await world.look())[0]
 
 
-async def test_a_machine_that_dies_is_told_forgotten_and_replaced(world: World) -> None:
+async def test_dead_machine_is_reported_deregistered_and_replaced(world: World) -> None:
     await world.submit()
     await world.look()
     await world.look()
@@ -218,7 +218,7 @@ async def test_a_machine_that_dies_is_told_forgotten_and_replaced(world: World) 
     assert list(await world.fleet()) == ["m1"]
 
 
-async def test_what_a_lost_machine_holds_is_its_own_until_the_leases_end(world: World) -> None:
+async def test_lost_machine_keeps_its_leases_until_they_expire(world: World) -> None:
     await world.submit()
     await world.look()
     await world.stable.workers["m1"].granted()
@@ -230,7 +230,7 @@ async def test_what_a_lost_machine_holds_is_its_own_until_the_leases_end(world: 
     assert world.stable.started == ["m1", "m2"]
 
 
-async def test_a_drained_machine_that_does_not_end_is_ended_and_asked_again(
+async def test_drained_machine_that_does_not_end_is_stopped_with_retries(
     world: World,
 ) -> None:
     await world.stable.start(f"{world.product}.1")
@@ -255,14 +255,14 @@ async def drained(world: World) -> bool:
     return (await world.fleet()).get("m1", False)
 
 
-async def test_a_dry_run_says_what_it_would_do_and_does_nothing(world: World) -> None:
+async def test_dry_run_reports_decisions_and_starts_nothing(world: World) -> None:
     world.scaler = Scaler(world.client, [world.scaled()], world.said.append, dry_run=True)
     await world.submit()
     assert await world.look() == ["mac: 1 waiting, 0 at work, 1 wanted, 0 there; starts m1"]
     assert (world.stable.started, await world.fleet()) == ([], {})
 
 
-async def test_a_machine_that_lacks_what_its_shape_promises_is_told(world: World) -> None:
+async def test_machine_lacking_capabilities_of_its_shape_is_reported(world: World) -> None:
     await world.stable.start(f"{world.product}.1")
     await world.stable.workers["m1"].beat(capabilities=[], engines={}, slots=1)
     said = await world.look()
@@ -295,7 +295,7 @@ async def following(scaler: Scaler) -> AsyncIterator[None]:
         await asyncio.wait([task])
 
 
-async def test_an_event_wakes_it_and_an_absent_coordinator_is_waited_for(world: World) -> None:
+async def test_scaler_waits_for_the_coordinator_and_wakes_on_an_event(world: World) -> None:
     way = Flaky()
     client = AsyncClient(
         world.server.url, world.server.admin_token, product=world.product, transport=way
@@ -309,7 +309,7 @@ async def test_an_event_wakes_it_and_an_absent_coordinator_is_waited_for(world: 
         await until(lambda: world.stable.started == ["m1"], within_s=10)
 
 
-async def test_a_token_that_may_not_is_the_end_of_it(world: World) -> None:
+async def test_token_without_permission_stops_the_scaler(world: World) -> None:
     await world.stable.start(f"{world.product}.1")
     viewer = await world.server.token("vic", Role.VIEWER)
     async with AsyncClient(world.server.url, viewer) as client:

@@ -58,7 +58,7 @@ def added(shell: Shell, name: str, data: bytes) -> dict[str, Any]:
     return dict(told)
 
 
-def test_a_job_without_files_says_so(shell: Shell) -> None:
+def test_job_without_artifacts_says_so(shell: Shell) -> None:
     ran = shell.aq("artifacts", "report")
     assert (ran.code, ran.out) == (0, "")
     assert "has no artifacts" in ran.err
@@ -66,7 +66,7 @@ def test_a_job_without_files_says_so(shell: Shell) -> None:
     assert shell.aq("artifacts", "none").code == 3
 
 
-def test_files_are_listed_and_fetched(shell: Shell) -> None:
+def test_artifacts_are_listed_and_downloaded(shell: Shell) -> None:
     data = bytes(range(256)) * 100
     added(shell, "page.html", b"<h1>one</h1>\n")
     added(shell, "data.bin", data)
@@ -89,7 +89,7 @@ def test_files_are_listed_and_fetched(shell: Shell) -> None:
     assert [path.name for path in shell.folder.glob(".*.part")] == []
 
 
-def test_the_newest_of_a_name_is_meant_and_each_by_its_id(shell: Shell) -> None:
+def test_name_selects_the_newest_artifact_and_id_an_exact_one(shell: Shell) -> None:
     first = added(shell, "a.txt", b"first")
     added(shell, "a.txt", b"second")
     fetch = ("artifacts", "report", "-o", "-", "--get")
@@ -104,21 +104,21 @@ def test_the_newest_of_a_name_is_meant_and_each_by_its_id(shell: Shell) -> None:
     assert told == ["submitted", "artifact_added", "artifact_added", "artifact_deleted"]
 
 
-def test_a_link_opens_a_file_without_a_token(shell: Shell) -> None:
+def test_link_downloads_an_artifact_without_a_token(shell: Shell) -> None:
     added(shell, "a.txt", b"for you")
     link = shell.aq("artifacts", "report", "--link", "a.txt").out.strip()
     with urllib.request.urlopen(link) as answer:  # noqa: S310 - our own coordinator's address
         assert answer.read() == b"for you"
 
 
-def test_a_file_that_cannot_be_written_is_told(shell: Shell) -> None:
+def test_unwritable_output_file_is_reported(shell: Shell) -> None:
     added(shell, "a.txt", b"x")
     ran = shell.aq("artifacts", "report", "--get", "a.txt", "-o", "none/a.txt")
     assert ran.code == 1
     assert "cannot be written" in ran.err
 
 
-def test_what_cannot_be_meant_is_refused(shell: Shell) -> None:
+def test_conflicting_options_are_rejected(shell: Shell) -> None:
     both = shell.aq("artifacts", "report", "--get", "a", "--delete", "a")
     assert both.code == 2
     assert "use only one of" in both.err
@@ -171,7 +171,7 @@ def client(kind: str, served: Served, product: str, shell: Shell) -> Either:
 
 
 @pytest.mark.parametrize("size", [0, 1, 5_000_000])
-def test_a_file_comes_back_as_it_went_in_pieces(client: Either, tmp_path: Path, size: int) -> None:
+def test_artifact_round_trips_in_chunks(client: Either, tmp_path: Path, size: int) -> None:
     file = tmp_path / "x"
     file.write_bytes(b"x" * size)
     made = client.add(file, "deep/ü.bin")
@@ -181,7 +181,7 @@ def test_a_file_comes_back_as_it_went_in_pieces(client: Either, tmp_path: Path, 
     assert max(map(len, pieces), default=0) < 1_000_000
 
 
-def test_what_is_refused_is_raised_by_its_name(client: Either, tmp_path: Path) -> None:
+def test_rejected_artifact_raises_its_domain_error(client: Either, tmp_path: Path) -> None:
     file = tmp_path / "x"
     file.write_bytes(b"x" * (LIMIT + 1))
     with pytest.raises(TooLarge, match=f"at most {LIMIT} bytes"):
@@ -193,7 +193,7 @@ def test_what_is_refused_is_raised_by_its_name(client: Either, tmp_path: Path) -
         client.read("none")
 
 
-def test_a_download_that_breaks_off_is_told_as_lost(kind: str) -> None:
+def test_interrupted_download_raises_connection_broken(kind: str) -> None:
     def half(handler: Scripted) -> None:
         handler.send_response(200)
         handler.send_header("content-length", "10")

@@ -53,7 +53,7 @@ def submitted(shell: Shell, text: str = JOB) -> str:
     return ran.out.strip()
 
 
-def test_a_job_goes_in_and_is_seen(shell: Shell) -> None:
+def test_submitted_job_is_listed_and_shown(shell: Shell) -> None:
     ran = shell.aq("submit", written(shell))
     assert ran.code == 0
     assert "fix-login" in ran.out
@@ -79,7 +79,7 @@ AT_A_GLANCE = {"click", "dataclasses", "httptools", "msgspec", "pathlib", "typin
         (["jobs", "-n", "9"], "gigafactory.client.transport.sync_client", set()),
     ],
 )
-def test_a_list_is_shown_without_what_would_keep_people_waiting(
+def test_list_commands_import_no_slow_modules(
     shell: Shell, typed: list[str], by: str, without: set[str]
 ) -> None:
     submitted(shell)
@@ -98,13 +98,13 @@ def test_a_list_is_shown_without_what_would_keep_people_waiting(
     assert imported & slow == set()
 
 
-def test_a_job_comes_from_stdin(shell: Shell) -> None:
+def test_job_is_submitted_from_stdin(shell: Shell) -> None:
     ran = shell.aq("submit", "-", stdin="# Fix — the login\n")
     assert ran.code == 0, ran.err
     assert "Fix — the login" in shell.aq("jobs").out
 
 
-def test_a_batch_is_all_or_nothing(shell: Shell) -> None:
+def test_invalid_file_in_a_batch_submits_nothing(shell: Shell) -> None:
     files = [written(shell, f"---\nname: job-{n}\n---\nDo {n}\n", f"{n}.md") for n in range(2)]
     broken = written(shell, BROKEN, "broken.md")
     ran = shell.aq("submit", *files, broken)
@@ -116,7 +116,7 @@ def test_a_batch_is_all_or_nothing(shell: Shell) -> None:
     assert len(ran.out.split()) == 2
 
 
-def test_json_is_the_api_s_own(shell: Shell, served: Served) -> None:
+def test_json_output_is_the_api_document(shell: Shell, served: Served) -> None:
     job_id = submitted(shell)
     shown = shell.aq("show", "fix-login", "--json").json()
     assert isinstance(shown, dict)
@@ -128,7 +128,7 @@ def test_json_is_the_api_s_own(shell: Shell, served: Served) -> None:
     assert taken["name"] == "another"
 
 
-def test_filters_narrow_the_list(shell: Shell) -> None:
+def test_filters_narrow_the_job_list(shell: Shell) -> None:
     submitted(shell)
     assert "fix-login" in shell.aq("jobs", "--stage", "queued", "-s", "review", "-t", "log").out
     empty = shell.aq("jobs", "--stage", "shipped")
@@ -137,13 +137,13 @@ def test_filters_narrow_the_list(shell: Shell) -> None:
     assert shell.aq("jobs", "--stage", "nowhere").code == 2
 
 
-def test_an_empty_fleet_says_what_to_do(shell: Shell) -> None:
+def test_empty_job_list_suggests_submit(shell: Shell) -> None:
     ran = shell.aq("jobs")
     assert (ran.code, ran.out) == (0, "")
     assert "aq submit" in ran.err
 
 
-def test_people_act_on_jobs(shell: Shell) -> None:
+def test_action_commands_change_the_job_stage(shell: Shell) -> None:
     submitted(shell)
     assert shell.aq("promote", "fix-login").code == 0
     cancelled = shell.aq("cancel", "fix-login", "-m", "not now")
@@ -153,7 +153,7 @@ def test_people_act_on_jobs(shell: Shell) -> None:
     assert told == ["submitted", "promoted", "cancelled", "requeued"]
 
 
-def test_what_the_stage_does_not_allow_is_a_conflict(shell: Shell) -> None:
+def test_illegal_action_exits_as_a_conflict(shell: Shell) -> None:
     submitted(shell)
     ran = shell.aq("approve", "fix-login")
     assert ran.code == 4
@@ -165,7 +165,7 @@ def test_what_the_stage_does_not_allow_is_a_conflict(shell: Shell) -> None:
     assert told["code"] == "illegal_transition"
 
 
-def test_what_is_not_there_is_not_found(shell: Shell) -> None:
+def test_unknown_reference_exits_as_not_found(shell: Shell) -> None:
     for typed in (["show", "nope"], ["factory", "show", "nope"], ["profiles", "show", "nope"]):
         ran = shell.aq(*typed)
         assert ran.code == 3, typed
@@ -173,20 +173,20 @@ def test_what_is_not_there_is_not_found(shell: Shell) -> None:
         assert ran.out == ""
 
 
-def test_a_wrong_token_is_told_what_to_do(shell: Shell) -> None:
+def test_wrong_token_names_the_token_setting(shell: Shell) -> None:
     ran = shell.aq("jobs", AQ_FLEET_TOKEN="wrong")
     assert ran.code == 6
     assert "AQ_FLEET_TOKEN" in ran.err
 
 
-def test_an_unreachable_coordinator_is_explained(alone: Shell) -> None:
+def test_unreachable_coordinator_suggests_aq_up(alone: Shell) -> None:
     ran = alone.aq("jobs")
     assert ran.code == 5
     assert "cannot reach http://127.0.0.1:1" in ran.err
     assert "aq up" in ran.err
 
 
-def test_the_owner_s_token_is_sent_to_no_other_address(shell: Shell) -> None:
+def test_owner_token_is_not_sent_to_another_address(shell: Shell) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         with shell.start("jobs", "--url", url) as command:
@@ -199,7 +199,7 @@ def test_the_owner_s_token_is_sent_to_no_other_address(shell: Shell) -> None:
     assert "authorization" not in request
 
 
-def test_a_fleet_is_halted_and_goes_on(shell: Shell) -> None:
+def test_halt_and_resume_commands_switch_the_fleet(shell: Shell) -> None:
     halted = shell.aq("halt", "-m", "bad release")
     assert "is halted" in halted.out
     assert "halted" in shell.aq("attention").out
@@ -207,7 +207,7 @@ def test_a_fleet_is_halted_and_goes_on(shell: Shell) -> None:
     assert "halted" in shell.aq("audit").out
 
 
-def test_a_machine_joins_rests_and_leaves(shell: Shell) -> None:
+def test_factory_commands_enroll_drain_rotate_and_deregister(shell: Shell) -> None:
     name = f"mac-{uuid.uuid4().hex}"
     secret = shell.aq("factory", "invite").out.strip()
     assert secret.startswith("gfe_")
@@ -227,7 +227,7 @@ def test_a_machine_joins_rests_and_leaves(shell: Shell) -> None:
     assert shell.aq("factory", "show", name).code == 3
 
 
-def test_an_invitation_is_listed_and_taken_back(shell: Shell) -> None:
+def test_invitation_is_listed_and_withdrawn(shell: Shell) -> None:
     made = shell.aq("factory", "invite", "--products", "notes", "--json").json()
     assert isinstance(made, dict)
     listed = shell.aq("factory", "invitations").out
@@ -240,7 +240,7 @@ def test_an_invitation_is_listed_and_taken_back(shell: Shell) -> None:
     assert shell.aq("factory", "enroll", "late", "--secret", made["secret"]).code == 6
 
 
-def test_a_viewer_s_token_reads_and_no_more(shell: Shell) -> None:
+def test_viewer_token_can_only_read(shell: Shell) -> None:
     made = shell.aq("tokens", "create", "ann", "--role", "viewer", "--lasts", "1h", "--json").json()
     assert isinstance(made, dict)
     assert shell.aq("jobs", AQ_FLEET_TOKEN=made["secret"]).code == 0
@@ -252,7 +252,7 @@ def test_a_viewer_s_token_reads_and_no_more(shell: Shell) -> None:
     assert shell.aq("jobs", AQ_FLEET_TOKEN=made["secret"]).code == 6
 
 
-def test_instructions_are_shown_without_what_a_terminal_would_obey(shell: Shell) -> None:
+def test_terminal_control_characters_in_instructions_are_escaped(shell: Shell) -> None:
     text = "# Fix\x1b]52;c;ZXZpbA==\x07 it\nFirst.\r\nSecond \u202e line.\n"
     assert shell.aq("submit", written(shell, text, "fix.md")).code == 0
     shown = shell.aq("show", "fix", "--body").out
@@ -274,7 +274,7 @@ def test_profiles_are_listed_shown_and_saved(shell: Shell) -> None:
     assert "broken.md:2: naem" in ran.err
 
 
-def test_why_not_yet_is_explained(shell: Shell) -> None:
+def test_explain_command_says_why_a_job_waits(shell: Shell) -> None:
     submitted(shell)
     ran = shell.aq("explain", "fix-login")
     assert ran.code == 0
@@ -286,7 +286,7 @@ def test_a_job_that_never_ran_has_no_log(shell: Shell) -> None:
     assert shell.aq("logs", "fix-login").code == 3
 
 
-def test_events_are_followed_as_they_come(shell: Shell) -> None:
+def test_events_command_follows_new_events(shell: Shell) -> None:
     submitted(shell)
     with shell.start("events", "-f", "--json", "fix-login") as following:
         assert following.stdout is not None
@@ -299,7 +299,7 @@ def test_events_are_followed_as_they_come(shell: Shell) -> None:
     assert "Traceback" not in err
 
 
-def test_nothing_is_said_when_the_reader_leaves(shell: Shell) -> None:
+def test_closed_pipe_ends_show_without_an_error(shell: Shell) -> None:
     submitted(shell, JOB + "line\n" * 100_000)
     piped = subprocess.run(
         ["sh", "-c", f"{AQ} show fix-login --body | head -n 1"],
@@ -313,7 +313,7 @@ def test_nothing_is_said_when_the_reader_leaves(shell: Shell) -> None:
     assert piped.stderr == ""
 
 
-def test_the_doctor_names_what_is_missing(shell: Shell, alone: Shell) -> None:
+def test_doctor_names_the_missing_parts(shell: Shell, alone: Shell) -> None:
     well = shell.aq("doctor")
     assert well.code == 0, well.out
     ill: Any = alone.aq("doctor", "--json")
@@ -347,7 +347,7 @@ def test_the_doctor_says_what_is_wrong_with_the_sandbox(tmp_path: Path) -> None:
     assert "apt-get install bubblewrap" in told
 
 
-def test_a_product_gets_a_budget_is_paused_and_goes_on(shell: Shell) -> None:
+def test_budget_commands_set_pause_and_resume(shell: Shell) -> None:
     assert "limit     none" in shell.aq("budget", "show").out
     made = shell.aq("budget", "set", "12.50", "--period", "day")
     assert "$12.5" in made.out
@@ -362,7 +362,7 @@ def test_a_product_gets_a_budget_is_paused_and_goes_on(shell: Shell) -> None:
     assert "limit     none" in shell.aq("budget", "set", "none").out
 
 
-def test_a_roadmap_goes_in_grows_and_is_shown_as_a_tree(shell: Shell) -> None:
+def test_roadmap_is_submitted_extended_and_shown_as_a_tree(shell: Shell) -> None:
     plan = "[{name: page, body: Do.}, {name: guide, body: Do., phase: 2, deps: [page]}]"
     text = f"---\nkind: composite\nchildren: {plan}\n---\n# The roadmap\n"
     assert shell.aq("submit", written(shell, text, "roadmap.md")).code == 0

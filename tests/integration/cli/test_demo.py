@@ -27,7 +27,7 @@ SECONDS = 30.0
 """So long it may take on a machine that has much else to do."""
 
 
-def test_a_seed_plays_the_same_again() -> None:
+def test_demo_jobs_depend_only_on_the_seed() -> None:
     assert demo_jobs(7, "/repo") == demo_jobs(7, "/repo")
     assert demo_jobs(7, "/repo") != demo_jobs(8, "/repo")
     assert len(demo_jobs(7, "/repo")) >= 11
@@ -75,7 +75,7 @@ class Audience:
             self.factories[factory.id] = frozenset(factory.capabilities)
 
 
-def test_the_demo_plays_all_that_it_promises_to_its_end_and_leaves_nothing(tmp_path: Path) -> None:
+def test_demo_plays_to_its_end_and_leaves_nothing_behind(tmp_path: Path) -> None:
     shell = Shell(tmp_path, {"TMPDIR": str(tmp_path)})
     seen = Audience()
     with shell.start("demo", "--once", "--seed", "7", "--port", "0") as running:
@@ -121,7 +121,7 @@ def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path) -> None:
     assert list(tmp_path.glob("aq-demo-*")) == []
 
 
-def test_it_needs_no_network_and_no_account(tmp_path: Path) -> None:
+def test_demo_needs_no_network(tmp_path: Path) -> None:
     try:
         bwrap = bubblewrap.program()
     except Unavailable as why:

@@ -74,7 +74,7 @@ def shell(tmp_path: Path) -> Shell:
     return Shell(tmp_path)
 
 
-def at_a_glance(head: str) -> bool:
+def came_from_the_fast_path(head: str) -> bool:
     return "\r\nconnection: close" in head
 
 
@@ -85,14 +85,16 @@ def same(shell: Shell, server: Answering, *typed: str, **environ: str) -> None:
     assert told[0] == told[1]
     assert told[0].code == 0
     quick, usual = server.heard()
-    assert at_a_glance(quick)
-    assert not at_a_glance(usual)
+    assert came_from_the_fast_path(quick)
+    assert not came_from_the_fast_path(usual)
     assert set(quick.splitlines()) - set(usual.splitlines()) == {"connection: close"}
 
 
 @pytest.mark.parametrize("flags", [(), ("--json",)])
 @pytest.mark.parametrize("name", ANSWERS)
-def test_a_list_of_jobs_is_the_same(shell: Shell, name: str, flags: tuple[str, ...]) -> None:
+def test_fast_path_lists_jobs_like_the_full_command(
+    shell: Shell, name: str, flags: tuple[str, ...]
+) -> None:
     for ascii_only in (True, False):
         body = json.dumps(ANSWERS[name], ensure_ascii=ascii_only, default=list).encode()
         with answering(answer(body)) as server:
@@ -101,21 +103,21 @@ def test_a_list_of_jobs_is_the_same(shell: Shell, name: str, flags: tuple[str, .
 
 @pytest.mark.parametrize("flags", [(), ("--json",)])
 @pytest.mark.parametrize("waiting", [[], [MATTER, MATTER]])
-def test_what_waits_for_a_person_is_the_same(
+def test_fast_path_lists_attention_items_like_the_full_command(
     shell: Shell, waiting: list[object], flags: tuple[str, ...]
 ) -> None:
     with answering(answer(json.dumps({"attention": waiting}).encode())) as server:
         same(shell, server, "attention", *flags)
 
 
-def test_a_token_and_a_product_are_sent_the_same(shell: Shell) -> None:
+def test_fast_path_sends_the_same_token_and_product(shell: Shell) -> None:
     with answering(answer(b'{"jobs": []}')) as server:
         same(shell, server, "jobs", AQ_FLEET_TOKEN="gfo_mine", AQ_PRODUCT_ID="shop")
         shell.aq("jobs", AQ_FLEET_API=server.url, AQ_FLEET_TOKEN="gfo_mine")
         assert "\r\nauthorization: Bearer gfo_mine\r\n" in server.next()
 
 
-def test_the_owner_s_token_goes_to_the_owner_s_coordinator_alone(shell: Shell) -> None:
+def test_owner_token_is_sent_only_to_the_owners_coordinator(shell: Shell) -> None:
     (shell.folder / "admin.token").write_text("gfo_owner\n")
     data = str(shell.folder)
     with answering(answer(b'{"jobs": []}')) as here, answering(answer(b'{"jobs": []}')) as away:
@@ -153,12 +155,12 @@ def on_terminal(shell: Shell, *typed: str, **environ: str) -> bytes:
 
 @pytest.mark.parametrize("plain", ["", "1"])
 @pytest.mark.parametrize("name", ["many", "more", "escapes", "a stage for a title", "a long title"])
-def test_a_terminal_sees_the_same(shell: Shell, name: str, plain: str) -> None:
+def test_fast_path_looks_the_same_on_a_terminal(shell: Shell, name: str, plain: str) -> None:
     with answering(answer(json.dumps(ANSWERS[name]).encode())) as server:
         environ = {"AQ_FLEET_API": server.url, "NO_COLOR": plain}
         quick = on_terminal(shell, "jobs", **environ)
         assert quick == on_terminal(shell, "jobs", **environ, AQ_LOG_LEVEL="info")
-        assert list(map(at_a_glance, server.heard())) == [True, False]
+        assert list(map(came_from_the_fast_path, server.heard())) == [True, False]
     assert (b"\x1b[36mqueued" in quick) is not bool(plain)
     assert ("…".encode() in quick) is (name in {"many", "more", "a long title"})
     assert b"\x1b[2J" not in quick
@@ -191,16 +193,16 @@ def test_a_terminal_sees_the_same(shell: Shell, name: str, plain: str) -> None:
         "not JSON",
     ],
 )
-def test_any_other_answer_is_left_to_the_command(
+def test_unexpected_response_falls_back_to_the_full_command(
     shell: Shell, come: bytes, code: int, told: str
 ) -> None:
     with answering(come) as server:
         ran = shell.aq("jobs", AQ_FLEET_API=server.url)
         quick, *usual = server.heard()
         again = shell.aq("jobs", "-n", "50", AQ_FLEET_API=server.url)
-    assert at_a_glance(quick)
+    assert came_from_the_fast_path(quick)
     assert usual
-    assert not any(map(at_a_glance, usual))
+    assert not any(map(came_from_the_fast_path, usual))
     assert (ran.code, ran.out) == (again.code, again.out) == (code, "")
     assert told in ran.err
     assert ran.err.splitlines()[-1:] == again.err.splitlines()[-1:]
@@ -216,15 +218,15 @@ def test_any_other_answer_is_left_to_the_command(
         (["jobs"], {"AQ_NOTHING": "1"}),
     ],
 )
-def test_what_is_not_ordinary_is_asked_by_the_command_alone(
+def test_unusual_options_skip_the_fast_path(
     shell: Shell, typed: list[str], environ: dict[str, str]
 ) -> None:
     with answering(answer(b'{"jobs": []}')) as server:
         assert shell.aq(*typed, AQ_FLEET_API=server.url, **environ).code == 0
-        assert list(map(at_a_glance, server.heard())) == [False]
+        assert list(map(came_from_the_fast_path, server.heard())) == [False]
 
 
-def test_a_file_of_settings_is_heeded(shell: Shell) -> None:
+def test_settings_file_applies_to_subfolders(shell: Shell) -> None:
     below = shell.folder / "a" / "b"
     below.mkdir(parents=True)
     with answering(answer(b'{"jobs": []}')) as server:
@@ -232,10 +234,10 @@ def test_a_file_of_settings_is_heeded(shell: Shell) -> None:
         assert Shell(below).aq("jobs").code == 0
         head = server.next()
     assert "\r\nx-product-id: shop\r\n" in head
-    assert not at_a_glance(head)
+    assert not came_from_the_fast_path(head)
 
 
-def test_a_proxy_is_heeded_but_for_this_machine(shell: Shell) -> None:
+def test_proxy_is_used_except_for_loopback(shell: Shell) -> None:
     with answering(answer(b'{"jobs": []}')) as server:
         same(shell, server, "jobs", HTTP_PROXY="http://127.0.0.1:1")
         away = {"AQ_FLEET_API": "http://fleet.test:80", "HTTP_PROXY": server.url}
@@ -258,7 +260,7 @@ def test_a_proxy_is_heeded_but_for_this_machine(shell: Shell) -> None:
         (["jobs", "--nope"], {}, 2, "--nope"),
     ],
 )
-def test_what_is_wrong_is_told_by_the_command(
+def test_errors_are_reported_by_the_full_command(
     shell: Shell, typed: list[str], environ: dict[str, str], code: int, told: str
 ) -> None:
     ran = shell.aq(*typed, **environ)
@@ -266,7 +268,7 @@ def test_what_is_wrong_is_told_by_the_command(
     assert told in ran.err
 
 
-def test_no_header_is_smuggled_in(shell: Shell) -> None:
+def test_header_injection_in_a_token_is_rejected(shell: Shell) -> None:
     with answering(answer(b'{"jobs": []}')) as server:
         for token in ("gfo\r\nx-evil: 1", "größe"):
             ran = shell.aq("jobs", AQ_FLEET_API=server.url, AQ_FLEET_TOKEN=token)
@@ -275,12 +277,12 @@ def test_no_header_is_smuggled_in(shell: Shell) -> None:
         assert server.heard() == []
 
 
-def test_ctrl_c_ends_the_wait(shell: Shell) -> None:
+def test_ctrl_c_ends_a_waiting_request(shell: Shell) -> None:
     with answering(b"", held=True) as server:
         env = environment(shell.folder, AQ_FLEET_API=server.url)
         with subprocess.Popen([AQ, "jobs"], env=env, cwd=shell.folder, stderr=-1) as process:
             try:
-                assert at_a_glance(server.next())
+                assert came_from_the_fast_path(server.next())
                 process.send_signal(signal.SIGINT)
                 _, err = process.communicate(timeout=WITHIN_S)
             finally:
@@ -290,7 +292,7 @@ def test_ctrl_c_ends_the_wait(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("typed", [["jobs"], ["jobs", "-n", "50"]])
-def test_nothing_is_said_when_the_reader_leaves(shell: Shell, typed: list[str]) -> None:
+def test_closed_pipe_ends_the_list_without_an_error(shell: Shell, typed: list[str]) -> None:
     with answering(answer(json.dumps(ANSWERS["many"]).encode())) as server:
         ours, theirs = os.pipe()
         os.close(ours)

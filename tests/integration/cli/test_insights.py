@@ -30,7 +30,7 @@ def work(served: Served) -> None:
         factory.send(workers.report(job, epoch, {"stage": "review", "usage": usage}))
 
 
-def test_what_the_runs_of_a_fleet_came_to_is_added_up(tmp_path: Path) -> None:
+def test_insights_command_sums_up_runs_of_the_fleet(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     with serving(shell) as served:
         empty = shell.aq("insights")

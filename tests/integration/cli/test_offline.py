@@ -22,7 +22,7 @@ def written(shell: Shell, text: str = JOB, name: str = "fix-login.md") -> str:
     return name
 
 
-def test_files_are_checked_without_a_coordinator(alone: Shell) -> None:
+def test_check_command_validates_files_without_a_coordinator(alone: Shell) -> None:
     ran = alone.aq("check", written(alone), written(alone, BROKEN, "broken.md"), "missing.md")
     assert ran.code == 1
     assert "# fix-login.md\n---\nname: fix-login\ntitle: Fix the login\n" in ran.out
@@ -34,7 +34,7 @@ def test_files_are_checked_without_a_coordinator(alone: Shell) -> None:
     ]
 
 
-def test_a_checked_file_resolves_with_its_profile(alone: Shell) -> None:
+def test_check_command_resolves_the_profile(alone: Shell) -> None:
     file = written(alone, "---\nprofile: qa\n---\n# Test it\n")
     told: Any = alone.aq("check", "--json", file).json()
     assert told["files"][0]["manifest"]["profile"] == "qa@1"
@@ -43,7 +43,7 @@ def test_a_checked_file_resolves_with_its_profile(alone: Shell) -> None:
     assert "is not built in" in unknown.err
 
 
-def test_settings_tell_where_they_came_from(alone: Shell) -> None:
+def test_config_command_shows_the_origin_of_each_setting(alone: Shell) -> None:
     (alone.folder / "aq.toml").write_text("[server]\nport = 9000\n")
     told: Any = alone.aq("config", "--json", AQ_FLEET_TOKEN="gfo_secret").json()
     assert told["server.port"] == {"value": 9000, "origin": str(alone.folder / "aq.toml")}
@@ -51,32 +51,32 @@ def test_settings_tell_where_they_came_from(alone: Shell) -> None:
     assert told["client.token"]["value"] == "***"
 
 
-def test_a_wrong_setting_stops_every_command_by_its_name(alone: Shell) -> None:
+def test_unknown_setting_stops_every_command_and_is_named(alone: Shell) -> None:
     (alone.folder / "aq.toml").write_text("[server]\nprot = 9000\n")
     ran = alone.aq("jobs")
     assert ran.code == 1
     assert "server.prot: unknown setting; did you mean server.port?" in ran.err
 
 
-def test_a_mistyped_command_is_told_the_nearest(alone: Shell) -> None:
+def test_mistyped_command_suggests_the_nearest_one(alone: Shell) -> None:
     ran = alone.aq("job")
     assert ran.code == 2
     assert "did you mean `aq jobs`?" in ran.err
 
 
 @pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
-def test_shells_can_complete(alone: Shell, name: str) -> None:
+def test_completion_command_prints_a_script_for_each_shell(alone: Shell, name: str) -> None:
     ran = alone.aq("completion", name)
     assert ran.code == 0
     assert "_AQ_COMPLETE" in ran.out
 
 
-def test_commands_are_completed(alone: Shell) -> None:
+def test_completion_completes_command_names(alone: Shell) -> None:
     ran = alone.aq(_AQ_COMPLETE="bash_complete", COMP_WORDS="aq fac", COMP_CWORD="1")
     assert ran.out.strip().endswith("factory")
 
 
-def test_the_front_page_fits_a_small_screen(alone: Shell) -> None:
+def test_help_page_fits_a_small_terminal(alone: Shell) -> None:
     lines = alone.aq("--help").out.splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80

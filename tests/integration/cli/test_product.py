@@ -8,7 +8,7 @@ from gigafactory.client.transport.sync_client import Client
 from tests.services.aq import Shell, serving
 
 
-def test_a_product_is_set_up_and_what_is_not_named_stays(tmp_path: Path) -> None:
+def test_product_set_changes_only_the_given_fields(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     with serving(shell) as served:
         assert "no product is configured" in shell.aq("product", "list").err

@@ -6,7 +6,7 @@ from typing import Any
 from tests.services.aq import Shell, serving
 
 
-def test_routing_is_looked_at_judged_and_turned_by_one_command_each(tmp_path: Path) -> None:
+def test_routing_commands_show_evaluate_and_set_the_mode(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     with serving(shell):
         nothing = shell.aq("routing")

@@ -6,7 +6,7 @@ from typing import Any
 from tests.services.aq import Shell, serving
 
 
-def test_ways_of_dispatch_are_looked_at_and_set_by_one_command_each(tmp_path: Path) -> None:
+def test_shadow_commands_show_and_set_the_dispatch_mode(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     with serving(shell):
         assert shell.aq("shadow").err == "no product yet; the first job creates one\n"

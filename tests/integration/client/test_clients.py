@@ -104,7 +104,7 @@ def a_job(client: Either, text: str = "---\nname: fix-login\n---\n# Fix the logi
     return client.send(submissions.submit(parse_job_file(text))).id
 
 
-def test_a_job_is_submitted_and_found_again(client: Either) -> None:
+def test_submitted_job_is_found(client: Either) -> None:
     job_id = a_job(client, "---\nname: fix-login\ntimeout: 1h30m\n---\n# Fix — it\r\n")
     job = client.send(jobs.get("fix-login", include=("manifest", "body", "events")))
     assert job.id == job_id
@@ -114,23 +114,23 @@ def test_a_job_is_submitted_and_found_again(client: Either) -> None:
     assert [each.id for each in client.send(jobs.find(JobFilter())).jobs] == [job_id]
 
 
-def test_a_batch_is_taken_whole(client: Either) -> None:
+def test_batch_is_submitted_in_order(client: Either) -> None:
     files = [parse_job_file(f"---\nname: job-{n}\n---\nDo {n}\n") for n in range(3)]
     taken = client.send(submissions.submit_all(files))
     assert [job.name for job in taken.jobs] == ["job-0", "job-1", "job-2"]
 
 
-def test_refusals_are_raised_as_the_domain_names_them(client: Either) -> None:
+def test_error_responses_are_raised_as_domain_errors(client: Either) -> None:
     with pytest.raises(NotFound, match="nothing-here"):
         client.send(jobs.get("nothing-here"))
 
 
-def test_a_wrong_token_opens_nothing(connect: Connect, served: Served) -> None:
+def test_wrong_token_is_unauthenticated(connect: Connect, served: Served) -> None:
     with pytest.raises(Unauthenticated):
         connect(served.url, "wrong").send(jobs.find(JobFilter()))
 
 
-def test_a_viewer_s_token_reads_and_no_more(client: Either, served: Served) -> None:
+def test_viewer_token_can_only_read(client: Either, served: Served) -> None:
     made = client.send(governance.issue_token("ann", Role.VIEWER))
     assert made.secret
     viewer = Either(client.kind, served.url, made.secret, "notes")
@@ -142,7 +142,9 @@ def test_a_viewer_s_token_reads_and_no_more(client: Either, served: Served) -> N
         viewer.send(jobs.find(JobFilter()))
 
 
-def test_a_factory_works_through_the_client(client: Either, served: Served) -> None:
+def test_client_carries_a_factory_from_enrollment_to_a_fenced_report(
+    client: Either, served: Served
+) -> None:
     product = client.product or ""
     factory_id = f"f-{product}"
     invited = client.send(fleet.invite([product]))
@@ -173,7 +175,7 @@ def test_a_factory_works_through_the_client(client: Either, served: Served) -> N
     assert fenced.value.current == epoch + 1
 
 
-def test_a_story_is_followed_from_its_beginning(client: Either) -> None:
+def test_job_stream_is_followed_from_its_start_or_an_event(client: Either) -> None:
     a_job(client)
     client.send(jobs.act("fix-login", "promote"))
     told = client.follow(stories.job_stream("fix-login"), count=2)
@@ -182,7 +184,7 @@ def test_a_story_is_followed_from_its_beginning(client: Either) -> None:
     assert [sent.event for sent in late] == ["promoted"]
 
 
-def test_explanations_are_records(client: Either) -> None:
+def test_explanation_decodes_into_a_record(client: Either) -> None:
     a_job(client, "---\nname: fix-login\ncapabilities: [has:time-machine]\n---\nGo\n")
     told = client.send(stories.explanation("fix-login"))
     assert told.stage is Stage.QUEUED
@@ -247,7 +249,7 @@ def fine(handler: Scripted) -> None:
     handler.answer(200, b'{"a": 1}')
 
 
-def test_an_answer_that_was_lost_is_asked_for_under_the_same_key(connect: Connect) -> None:
+def test_lost_response_is_retried_with_the_same_idempotency_key(connect: Connect) -> None:
     call = ApiCall(method="POST", path="/api/fleet/x", response_type=dict[str, int], body=b"{}")
     with scripted(Scripted.hang_up, away, fine) as (url, seen):
         assert connect(url).send(call) == {"a": 1}
@@ -255,7 +257,7 @@ def test_an_answer_that_was_lost_is_asked_for_under_the_same_key(connect: Connec
     assert len({headers["idempotency-key"] for headers in seen}) == 1
 
 
-def test_a_store_that_stays_away_is_unavailable(connect: Connect) -> None:
+def test_persistent_503_raises_unavailable(connect: Connect) -> None:
     with scripted(away, away, away) as (url, _), pytest.raises(Unavailable, match="is away"):
         connect(url).send(GET)
 
@@ -273,7 +275,7 @@ def stream(*frames: bytes) -> Callable[[Scripted], None]:
     return play
 
 
-def test_a_stream_that_breaks_goes_on_where_it_broke(connect: Connect) -> None:
+def test_broken_stream_resumes_after_the_last_event(connect: Connect) -> None:
     first = stream(b": hi\n\n", b"id: 1\ndata: a\n\n", b"id: 2\ndata: b\n\nid: 3\nda")
     second = stream(b"id: 3\ndata: c\n\n")
     with scripted(first, Scripted.hang_up, second) as (url, seen):
@@ -282,7 +284,7 @@ def test_a_stream_that_breaks_goes_on_where_it_broke(connect: Connect) -> None:
     assert [headers.get("last-event-id") for headers in seen] == [None, "2", "2"]
 
 
-def test_a_stream_that_is_refused_says_why(connect: Connect, tmp_path: Path) -> None:
+def test_refused_stream_raises_the_reason(connect: Connect, tmp_path: Path) -> None:
     def refuse(handler: Scripted) -> None:
         handler.answer(401, b'{"code": "unauthenticated", "detail": "who are you?"}')
 

@@ -76,11 +76,11 @@ HINTS = b"HTTP/1.1 103 Early Hints\r\nContent-Length: 9\r\n\r\n"
     ],
     ids=["length", "chunks", "until closed", "old", "after hints"],
 )
-def test_a_body_is_whole_however_its_end_is_told(answer: bytes) -> None:
+def test_body_is_read_whole_for_every_framing(answer: bytes) -> None:
     assert body_of(answer) == b"hello"
 
 
-def test_an_answer_may_have_no_body() -> None:
+def test_response_without_a_body_is_empty() -> None:
     assert body_of(b"HTTP/1.1 204 No Content\r\n\r\n") == b""
 
 
@@ -95,7 +95,7 @@ def test_an_answer_may_have_no_body() -> None:
     ],
     ids=["nothing", "half a header", "too short", "no last chunk", "only a prelude"],
 )
-def test_half_an_answer_is_none(answer: bytes) -> None:
+def test_incomplete_response_raises_connection_error(answer: bytes) -> None:
     with pytest.raises(ConnectionError, match="closed before the response was complete"):
         body_of(answer)
 
@@ -110,12 +110,12 @@ def test_half_an_answer_is_none(answer: bytes) -> None:
     ],
     ids=["another protocol", "two lengths", "no chunk", "upgrade"],
 )
-def test_what_is_not_http_is_named_so(answer: bytes) -> None:
+def test_malformed_http_raises_connection_error(answer: bytes) -> None:
     with pytest.raises(ConnectionError, match="not HTTP"):
         body_of(answer)
 
 
-def test_lines_come_as_soon_as_they_are_whole() -> None:
+def test_stream_yields_lines_as_soon_as_they_are_complete() -> None:
     chunks = b"4\r\na\r\nb\r\n5\r\nc\nd\xc3\xa9\r\n1\r\n\n\r\n0\r\n\r\n"
     with Answering((CHUNKED + chunks,)).running() as server:
         connection = connect(server.url, TIMEOUT_S)
@@ -138,7 +138,7 @@ def test_one_connection_carries_several_requests() -> None:
     assert b"x-product-id: notes\r\n" in server.heard[0]
 
 
-def test_a_path_before_the_api_is_kept_and_the_host_named() -> None:
+def test_path_prefix_of_the_url_is_kept_and_host_is_sent() -> None:
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
     with Answering((answer,)).running() as server:
         connection = connect(f"{server.url.replace('//', '//me@')}/the fleet/", TIMEOUT_S)
@@ -149,7 +149,7 @@ def test_a_path_before_the_api_is_kept_and_the_host_named() -> None:
 
 
 @pytest.mark.parametrize("value", ["a\r\nx-role: admin", "caf\u00e9", "a\x00"])
-def test_a_header_cannot_smuggle_another(value: str) -> None:
+def test_header_injection_is_rejected(value: str) -> None:
     with Answering(()).running() as server:
         connection = connect(server.url, TIMEOUT_S)
         with pytest.raises(Invalid) as refused:
@@ -159,7 +159,7 @@ def test_a_header_cannot_smuggle_another(value: str) -> None:
     assert server.heard == []
 
 
-def test_silence_ends_in_time() -> None:
+def test_silent_server_times_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         connection = connect(f"http://127.0.0.1:{mute.getsockname()[1]}", SHORT_S)
         with pytest.raises(TimeoutError):
@@ -170,12 +170,12 @@ def test_silence_ends_in_time() -> None:
 @pytest.mark.parametrize(
     "url", ["", "fleet.test", "ftp://fleet.test", "http://", "http://fleet.test:x", "http://[::1"]
 )
-def test_what_is_no_address_is_told_what_one_is(url: str) -> None:
+def test_invalid_url_names_the_expected_form(url: str) -> None:
     with pytest.raises(Unreachable, match="expected http://HOST:PORT"):
         connect(url, TIMEOUT_S)
 
 
-def test_a_secure_address_is_never_spoken_to_in_the_open() -> None:
+def test_https_url_never_sends_plain_text() -> None:
     heard = []
 
     def listen(listener: socket.socket) -> None:
@@ -195,7 +195,7 @@ def test_a_secure_address_is_never_spoken_to_in_the_open() -> None:
     assert heard[0][:2] == b"\x16\x03"
 
 
-def test_a_proxy_is_given_the_whole_address(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_http_proxy_receives_the_absolute_url(monkeypatch: pytest.MonkeyPatch) -> None:
     with Answering((b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",)).running() as proxy:
         monkeypatch.setenv("http_proxy", proxy.url)
         connection = connect("http://fleet.example:8790/below", TIMEOUT_S)
@@ -204,7 +204,7 @@ def test_a_proxy_is_given_the_whole_address(monkeypatch: pytest.MonkeyPatch) -> 
     assert proxy.heard[0].startswith(b"GET http://fleet.example:8790/below/x HTTP/1.1\r\n")
 
 
-def test_a_proxy_that_refuses_a_tunnel_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxy_that_refuses_a_tunnel_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with Answering((b"HTTP/1.1 403 Forbidden\r\n\r\n",)).running() as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
         with pytest.raises(Unreachable, match=r"through the proxy 127\.0\.0\.1.*403 Forbidden"):

@@ -56,7 +56,7 @@ ASKING = [a_command, a_factory, a_forge, a_tracker]
 
 
 @pytest.mark.parametrize("ask", ASKING)
-async def test_an_authority_of_the_machine_is_trusted(
+async def test_certificate_authority_of_the_machine_is_trusted(
     ask: Callable[[str], Awaitable[None]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     certificate = a_certificate(tmp_path)
@@ -67,13 +67,17 @@ async def test_an_authority_of_the_machine_is_trusted(
 
 
 @pytest.mark.parametrize("ask", ASKING)
-async def test_another_is_not(ask: Callable[[str], Awaitable[None]], tmp_path: Path) -> None:
+async def test_unknown_certificate_authority_is_rejected(
+    ask: Callable[[str], Awaitable[None]], tmp_path: Path
+) -> None:
     async with secured(a_certificate(tmp_path)) as url:
         with pytest.raises(Refused, match=r"(?i)certificate"):
             await ask(url)
 
 
-def test_a_machine_without_authorities_has_the_usual_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bundled_authorities_are_used_on_a_machine_without_any(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     nothing = SimpleNamespace(cafile=None, capath=None)
     monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: nothing)
     monkeypatch.setattr(

@@ -107,7 +107,7 @@ def lines(file: bytes) -> list[tuple[str, Any]]:
     return [next(iter(each.items())) for each in found]
 
 
-async def test_a_job_goes_into_the_archive_with_all_that_there_was_of_it(
+async def test_finished_job_is_archived_with_its_events_runs_and_logs(
     server: Server, admin: httpx.AsyncClient, clock: Clock
 ) -> None:
     async with a_worker(server) as worker:
@@ -160,7 +160,7 @@ async def test_the_archive_shows_nothing_of_a_product_to_callers_without_access(
         assert (await anonymous.get("/archive")).status_code == 401
 
 
-async def test_nothing_unfinished_is_touched_nor_what_it_depends_on_nor_what_is_young(
+async def test_unfinished_needed_and_recent_jobs_are_not_archived(
     server: Server, admin: httpx.AsyncClient, clock: Clock
 ) -> None:
     for name in ("needed", "old", "open", "reopened"):
@@ -184,7 +184,7 @@ async def test_nothing_unfinished_is_touched_nor_what_it_depends_on_nor_what_is_
     assert sorted(job["name"] for job in jobs) == ["open", "reopened", "waiting", "young"]
 
 
-async def test_wherever_the_store_goes_away_nothing_is_lost_and_the_next_round_ends_it(
+async def test_archiving_interrupted_at_any_commit_is_finished_by_the_next_round(
     server: Server, admin: httpx.AsyncClient, clock: Clock, store: CutOff
 ) -> None:
     async with a_worker(server) as worker:
@@ -218,7 +218,7 @@ async def test_wherever_the_store_goes_away_nothing_is_lost_and_the_next_round_e
     ]
 
 
-async def test_a_round_is_bounded_and_the_next_goes_on(
+async def test_archive_round_is_bounded_and_continued_by_the_next(
     server: Server, admin: httpx.AsyncClient, clock: Clock
 ) -> None:
     for number in range(JOBS_PER_STEP + 5):
@@ -248,7 +248,7 @@ def a_coordinator(store: MemoryStore, blobs: Blobs, clock: Clock, **settings: An
     )
 
 
-async def test_where_jobs_are_deleted_nothing_of_them_stays(
+async def test_deletion_instead_of_archiving_leaves_nothing(
     server: Server, admin: httpx.AsyncClient, clock: Clock, store: CutOff
 ) -> None:
     async with a_worker(server) as worker:
@@ -265,7 +265,7 @@ async def test_where_jobs_are_deleted_nothing_of_them_stays(
     assert [each["data"]["jobId"] for each in told if each["type"] == "job_deleted"] == [job_id]
 
 
-async def test_people_read_the_archive_with_aq(
+async def test_archive_commands_list_and_show_jobs(
     server: Server, admin: httpx.AsyncClient, clock: Clock, tmp_path: Path
 ) -> None:
     shell = Shell(
@@ -294,7 +294,7 @@ async def test_people_read_the_archive_with_aq(
 
 
 @pytest.mark.service
-async def test_the_archive_lies_on_s3_as_well(s3: str, tmp_path: Path, clock: Clock) -> None:
+async def test_archive_works_on_s3(s3: str, tmp_path: Path, clock: Clock) -> None:
     blobs = seaweedfs.blobs(s3, f"test/{tmp_path.name}-{id(clock)}")
     async with a_server(tmp_path, clock=clock, blobs=blobs) as server, server.client() as admin:
         async with a_worker(server) as worker:

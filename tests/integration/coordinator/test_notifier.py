@@ -90,7 +90,7 @@ def through(*receivers: Receiver) -> AppriseMessenger:
     return AppriseMessenger({"ops": [each.url for each in receivers]}, local=True)
 
 
-async def test_each_thing_that_needs_a_person_is_told_once(desk: Desk, receiver: Receiver) -> None:
+async def test_each_attention_item_is_notified_once(desk: Desk, receiver: Receiver) -> None:
     desk.listen(through(receiver))
     job_id = await desk.reviewable("one")
     await desk.told()
@@ -123,9 +123,7 @@ async def test_an_unroutable_job_and_a_lost_factory_are_notified(
     assert receiver.titles[1:] == ["factory mac-1 is offline"]
 
 
-async def test_a_budget_is_told_of_at_80_at_95_and_at_100_percent(
-    desk: Desk, receiver: Receiver
-) -> None:
+async def test_budget_is_notified_at_80_95_and_100_percent(desk: Desk, receiver: Receiver) -> None:
     desk.listen(through(receiver), kinds=("budget",))
     await desk.people.put("/budgets/notes", json={"ceilingUsd": "10"})
     await desk.people.post("/jobs", json={"manifest": {"name": "costly"}, "body": "# Costly"})
@@ -139,9 +137,7 @@ async def test_a_budget_is_told_of_at_80_at_95_and_at_100_percent(
     assert receiver.titles[0] == "notes: the budget of notes needs a look"
 
 
-async def test_a_job_that_waits_longer_than_its_product_wants_is_told(
-    desk: Desk, receiver: Receiver
-) -> None:
+async def test_job_waiting_beyond_its_target_is_notified(desk: Desk, receiver: Receiver) -> None:
     desk.listen(through(receiver), kinds=("late",))
     await desk.people.put("/products/notes", json={"targetWait": {"critical": "5m"}})
     asked = {"name": "hasty", "priority": "critical", "lock": "one"}
@@ -160,7 +156,7 @@ async def test_a_job_that_waits_longer_than_its_product_wants_is_told(
     assert (await desk.people.get("/jobs/next")).json()["flags"] == ["late"]
 
 
-async def test_of_two_coordinators_one_tells(
+async def test_two_coordinators_notify_each_item_once(
     desk: Desk, receiver: Receiver, tmp_path: Path
 ) -> None:
     other = a_coordinator(tmp_path / "other", store=desk.coordinator.store, clock=desk.clock)
@@ -176,7 +172,7 @@ async def test_of_two_coordinators_one_tells(
     assert [said.count(f"Do {name} ") for name in ("one", "two", "three")] == [1, 1, 1]
 
 
-async def test_within_the_quiet_period_matters_are_gathered(desk: Desk, receiver: Receiver) -> None:
+async def test_items_within_the_quiet_period_are_combined(desk: Desk, receiver: Receiver) -> None:
     desk.listen(through(receiver), quiet=timedelta(seconds=30))
     for name in ("one", "two", "three"):
         await desk.reviewable(name)
@@ -188,7 +184,7 @@ async def test_within_the_quiet_period_matters_are_gathered(desk: Desk, receiver
     assert all(f"Do {name} " in receiver.heard[1]["message"] for name in ("two", "three"))
 
 
-async def test_what_is_settled_before_it_is_told_is_not_told(
+async def test_item_resolved_before_its_notification_is_not_sent(
     desk: Desk, receiver: Receiver
 ) -> None:
     desk.listen(through(receiver), quiet=timedelta(seconds=30), kinds=("review",))
@@ -202,9 +198,7 @@ async def test_what_is_settled_before_it_is_told_is_not_told(
     assert len(receiver.heard) == 1
 
 
-async def test_a_message_that_is_lost_is_sent_again_a_few_times(
-    desk: Desk, receiver: Receiver
-) -> None:
+async def test_failed_message_is_retried_a_few_times(desk: Desk, receiver: Receiver) -> None:
     desk.listen(through(receiver), kinds=("review",))
     receiver.status = 500
     job_id = await desk.reviewable("one")
@@ -238,7 +232,7 @@ class Dies:
         raise asyncio.CancelledError
 
 
-async def test_a_coordinator_that_dies_while_it_tells_has_told_at_most_once(desk: Desk) -> None:
+async def test_coordinator_that_dies_while_sending_sends_at_most_once(desk: Desk) -> None:
     messenger = Dies()
     desk.listen(messenger)
     await desk.reviewable("one")
@@ -250,7 +244,7 @@ async def test_a_coordinator_that_dies_while_it_tells_has_told_at_most_once(desk
     assert messenger.tries == 1
 
 
-async def test_a_channel_hears_of_its_own_products_and_of_what_is_news(
+async def test_channel_receives_only_new_items_of_its_products(
     desk: Desk, receiver: Receiver
 ) -> None:
     await desk.reviewable("one")
@@ -265,7 +259,9 @@ async def test_a_channel_hears_of_its_own_products_and_of_what_is_news(
     assert receiver.heard == [], "what has waited for days is no news to a new channel"
 
 
-async def test_what_others_wrote_is_one_short_line_of_text(desk: Desk, receiver: Receiver) -> None:
+async def test_untrusted_text_is_one_short_line_in_a_message(
+    desk: Desk, receiver: Receiver
+) -> None:
     desk.listen(through(receiver))
     body = {"manifest": {"title": "x" * 250}, "body": "y"}
     asked = await desk.people.post("/jobs", json=body)
@@ -281,7 +277,7 @@ async def test_what_others_wrote_is_one_short_line_of_text(desk: Desk, receiver:
     assert max(map(len, told["message"].split("\n"))) <= 202
 
 
-async def test_a_letter_comes_by_mail(desk: Desk) -> None:
+async def test_notification_is_sent_by_mail(desk: Desk) -> None:
     async with a_mailbox() as box:
         url = f"mailto://127.0.0.1:{box.port}?from=aq@example.org&to=ann@example.org&mode=insecure"
         desk.listen(AppriseMessenger({"ops": [url]}, local=True))
@@ -291,7 +287,7 @@ async def test_a_letter_comes_by_mail(desk: Desk) -> None:
     assert "waits for a review" in letter
 
 
-async def test_an_address_that_cannot_be_used_is_refused_without_being_told(
+async def test_invalid_channel_url_is_rejected_without_revealing_it(
     tmp_path: Path,
 ) -> None:
     def opened(environ: dict[str, str], **channel: object) -> str:
@@ -309,7 +305,7 @@ async def test_an_address_that_cannot_be_used_is_refused_without_being_told(
     assert "contains no URL" in opened({}, url_file=tmp_path / "empty")
 
 
-async def test_a_person_tries_the_channels(tmp_path: Path, receiver: Receiver) -> None:
+async def test_notify_command_lists_and_tests_channels(tmp_path: Path, receiver: Receiver) -> None:
     (tmp_path / "urls").write_text(f"# ops\n{receiver.url}\n")
     (tmp_path / "aq.toml").write_text(
         "[notify]\nlocal = true\n"

@@ -129,7 +129,7 @@ def _modes(events: Sequence[Event]) -> set[str]:
     return {event.data["decision"]["mode"] for event in events if event.type == "assigned"}
 
 
-async def test_switching_strands_nothing_on_the_embedded_store(
+async def test_dispatch_mode_switches_strand_no_job_on_the_embedded_store(
     forks: ForkServer, tmp_path: Path
 ) -> None:
     await switched_under_load(
@@ -137,7 +137,7 @@ async def test_switching_strands_nothing_on_the_embedded_store(
     )
 
 
-async def test_switching_strands_nothing_with_two_coordinators_on_postgresql(
+async def test_dispatch_mode_switches_strand_no_job_with_two_coordinators(
     forks: ForkServer, database: str, tmp_path: Path
 ) -> None:
     folders = [tmp_path / name for name in ("one", "other")]

@@ -195,7 +195,7 @@ async def halted_under_load(
     assert kinds[kinds.index("factory_deregistered") :].count("assigned") > 0
 
 
-async def test_nothing_is_granted_after_a_halt_or_a_drain_on_the_embedded_store(
+async def test_no_grant_follows_a_halt_or_drain_on_the_embedded_store(
     forks: ForkServer, tmp_path: Path
 ) -> None:
     await halted_under_load(
@@ -203,7 +203,7 @@ async def test_nothing_is_granted_after_a_halt_or_a_drain_on_the_embedded_store(
     )
 
 
-async def test_nothing_is_granted_after_a_halt_or_a_drain_by_two_coordinators(
+async def test_no_grant_follows_a_halt_or_drain_with_two_coordinators(
     forks: ForkServer, database: str, tmp_path: Path
 ) -> None:
     folders = [tmp_path / name for name in ("one", "other")]

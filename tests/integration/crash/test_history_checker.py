@@ -54,30 +54,30 @@ async def evidence(forks: ForkServer, tmp_path_factory: pytest.TempPathFactory) 
     return Evidence(entries, jobs, read_requests(coordinator.history), admin.responses)
 
 
-def last_is_lost(true: Evidence) -> Evidence:
+def without_the_last_event(true: Evidence) -> Evidence:
     return replace(true, entries=true.entries[:-1])
 
 
-def one_is_lost(true: Evidence) -> Evidence:
+def without_one_event(true: Evidence) -> Evidence:
     return replace(true, entries=[*true.entries[:9], *true.entries[10:]])
 
 
-def another_is_there(true: Evidence) -> Evidence:
+def with_a_changed_event(true: Evidence) -> Evidence:
     def change(event: Event) -> Event:
         return changed(event, type="note") if event.type == "checkpoint" else event
 
     return true.with_events(change)
 
 
-def job_is_lost(true: Evidence) -> Evidence:
+def without_a_job(true: Evidence) -> Evidence:
     return replace(true, jobs=true.jobs[:-1])
 
 
-def job_went_back(true: Evidence) -> Evidence:
+def with_an_older_job(true: Evidence) -> Evidence:
     return replace(true, jobs=[changed(job, rev=1) for job in true.jobs])
 
 
-def epoch_is_given_twice(true: Evidence) -> Evidence:
+def with_a_repeated_epoch(true: Evidence) -> Evidence:
     def change(event: Event) -> Event:
         again = event.type == "assigned" and event.data["epoch"] == 2
         return changed(event, data=event.data | {"epoch": 1}) if again else event
@@ -92,7 +92,7 @@ def lease_has_no_end(true: Evidence) -> Evidence:
     return true.with_events(change)
 
 
-def grant_is_told_to_two(true: Evidence) -> Evidence:
+def with_a_grant_for_two_factories(true: Evidence) -> Evidence:
     granted = next(note for note in true.notes if note.path == "/claim" and note.body)
     return replace(true, notes=[*true.notes, changed(granted, who="mac-2")])
 
@@ -102,7 +102,7 @@ def grant_is_given_to_two_requests(true: Evidence) -> Evidence:
     return replace(true, notes=[*true.notes, changed(granted, key="another")])
 
 
-def stage_was_never_so(true: Evidence) -> Evidence:
+def with_an_impossible_stage(true: Evidence) -> Evidence:
     def told(note: ReceivedResponse) -> ReceivedResponse:
         wrong = isinstance(note.body, dict) and note.body.get("stage") == "shipped"
         return changed(note, body=note.body | {"stage": "review"}) if wrong else note
@@ -124,7 +124,7 @@ def offer_stands_twice(true: Evidence) -> Evidence:
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_nothing_is_wrong_with_what_has_happened(evidence: Evidence) -> None:
+async def test_untampered_history_has_no_findings(evidence: Evidence) -> None:
     assert evidence.found() == []
 
 
@@ -132,21 +132,21 @@ async def test_nothing_is_wrong_with_what_has_happened(evidence: Evidence) -> No
 @pytest.mark.parametrize(
     ("tampered", "words"),
     [
-        (last_is_lost, "is lost"),
-        (one_is_lost, "has gaps"),
-        (another_is_there, "is lost"),
-        (job_is_lost, "returned a lost job"),
-        (job_went_back, "returned a lost job"),
-        (epoch_is_given_twice, "was granted epoch 1 after 1"),
+        (without_the_last_event, "is lost"),
+        (without_one_event, "has gaps"),
+        (with_a_changed_event, "is lost"),
+        (without_a_job, "returned a lost job"),
+        (with_an_older_job, "returned a lost job"),
+        (with_a_repeated_epoch, "was granted epoch 1 after 1"),
         (lease_has_no_end, "held it"),
-        (grant_is_told_to_two, " of mac-1"),
+        (with_a_grant_for_two_factories, " of mac-1"),
         (grant_is_given_to_two_requests, "two requests"),
-        (stage_was_never_so, "returned an uncommitted job"),
+        (with_an_impossible_stage, "returned an uncommitted job"),
         (one_place_is_acknowledged_twice, "has a position that is taken"),
         (offer_stands_twice, "two offers at a time"),
     ],
 )
-async def test_whatever_is_tampered_with_is_found(
+async def test_tampered_history_is_found(
     evidence: Evidence, tampered: Callable[[Evidence], Evidence], words: str
 ) -> None:
     assert any(words in finding for finding in tampered(evidence).found())

@@ -109,7 +109,7 @@ RUNS = [
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-async def test_every_commit_point_of_a_story_is_named(
+async def test_story_reaches_every_commit_point_it_names(
     name: str, forks: ForkServer, tmp_path: Path
 ) -> None:
     scenario = SCENARIOS[name]
@@ -120,7 +120,7 @@ async def test_every_commit_point_of_a_story_is_named(
     assert [verb for verb in expected if committed[verb] < expected[verb]] == []
 
 
-def test_every_verb_of_the_coordinator_is_in_a_story() -> None:
+def test_every_coordinator_verb_is_in_a_story() -> None:
     sources = (ROOT / "src" / "gigafactory" / "coordinator").rglob("*.py")
     verbs = {verb for source in sources for verb in verbs_of(source)}
     covered = {point.partition(":")[0] for _, points in RUNS for point in points}
@@ -140,7 +140,7 @@ def verbs_of(source: Path) -> Iterator[str]:
                 pass
 
 
-def test_every_commit_point_is_in_a_telling() -> None:
+def test_every_commit_point_is_covered_by_a_kill() -> None:
     points = [
         f"{name} {point}" for name, scenario in SCENARIOS.items() for point in scenario.kill_points
     ]
@@ -149,7 +149,7 @@ def test_every_commit_point_is_in_a_telling() -> None:
 
 
 @pytest.mark.parametrize(("name", "points"), RUNS, ids=run_id)
-async def test_nothing_is_lost_or_done_twice_when_the_coordinator_dies_at(
+async def test_coordinator_killed_at_a_commit_point_loses_and_repeats_nothing(
     name: str, points: Sequence[str], forks: ForkServer, tmp_path: Path
 ) -> None:
     scenario = SCENARIOS[name]
@@ -161,7 +161,7 @@ async def test_nothing_is_lost_or_done_twice_when_the_coordinator_dies_at(
 
 
 @pytest.mark.parametrize("points", split_into_runs(ON_POSTGRESQL), ids=run_id)
-async def test_nothing_is_lost_or_done_twice_on_postgresql_when_it_dies_at(
+async def test_coordinator_on_postgresql_killed_at_a_commit_point_loses_nothing(
     points: Sequence[str], forks: ForkServer, database: str, tmp_path: Path
 ) -> None:
     coordinator = RestartingCoordinator(
@@ -171,7 +171,7 @@ async def test_nothing_is_lost_or_done_twice_on_postgresql_when_it_dies_at(
     assert coordinator.kills >= 2 * len(points)
 
 
-def test_the_launcher_kills_the_real_program_at_a_line_of_its_history(tmp_path: Path) -> None:
+def test_launcher_kills_the_real_program_at_a_history_line(tmp_path: Path) -> None:
     typed = ["serve", "--port", "0", "--history", str(tmp_path / "history.jsonl")]
     result = subprocess.run(
         [sys.executable, "-m", kill_points.__name__, "--at", "asked:beat:1", "--", *typed],

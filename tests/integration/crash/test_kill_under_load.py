@@ -54,13 +54,13 @@ async def endure(coordinator: RestartingCoordinator, where: str | Path, seed: in
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_nothing_is_lost_or_done_twice_on_the_embedded_store(
+async def test_kills_under_load_lose_and_repeat_nothing_on_the_embedded_store(
     seed: int, forks: ForkServer, tmp_path: Path
 ) -> None:
     await endure(RestartingCoordinator(forks, tmp_path), tmp_path / "data" / "fleet.db", seed)
 
 
-async def test_nothing_is_lost_or_done_twice_on_postgresql(
+async def test_kills_under_load_lose_and_repeat_nothing_on_postgresql(
     forks: ForkServer, private_postgres: Server, tmp_path: Path
 ) -> None:
     where = private_postgres.dsn()

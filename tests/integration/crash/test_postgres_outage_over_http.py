@@ -49,7 +49,7 @@ async def crash_twice(postgres: Server, notes: list[ReceivedResponse]) -> None:
         await asyncio.to_thread(postgres.start)
 
 
-async def test_while_the_database_is_away_clients_are_told_so_and_then_go_on(
+async def test_database_outage_returns_503_and_clients_then_continue(
     forks: ForkServer, private_postgres: Server, tmp_path: Path
 ) -> None:
     where = private_postgres.dsn()
@@ -72,7 +72,7 @@ async def test_while_the_database_is_away_clients_are_told_so_and_then_go_on(
         assert await load.violations(kept) == []
 
 
-async def test_a_lease_that_ran_out_while_the_database_was_away_is_not_taken(
+async def test_lease_that_expired_during_a_database_outage_is_not_reaped(
     forks: ForkServer, private_postgres: Server, tmp_path: Path
 ) -> None:
     where = private_postgres.dsn()

@@ -133,7 +133,7 @@ async def listen(load: Load, factory: Factory) -> None:
                 assert answer.body["code"] == "offer_gone", answer
 
 
-async def test_when_the_dispatcher_is_killed_the_other_goes_on(
+async def test_other_coordinator_dispatches_when_the_leader_is_killed(
     forks: ForkServer, database: str, folders: tuple[Path, Path]
 ) -> None:
     one, other = (RestartingCoordinator(forks, folder, store=database) for folder in folders)
@@ -170,7 +170,7 @@ async def test_when_the_dispatcher_is_killed_the_other_goes_on(
         assert await load.violations(pair.store) == []
 
 
-async def test_a_dispatcher_that_was_stopped_past_its_reign_offers_nothing_any_more(
+async def test_leader_stopped_past_its_term_makes_no_more_offers(
     forks: ForkServer, database: str, folders: tuple[Path, Path]
 ) -> None:
     stopped = RestartingCoordinator(
@@ -213,7 +213,7 @@ async def _refused(coordinator: RestartingCoordinator, verb: str) -> bool:
     return any(asked.accepted is False for asked in offers)
 
 
-async def test_a_stream_that_moved_to_another_coordinator_is_not_closed_by_the_first(
+async def test_moved_offer_stream_is_not_closed_by_its_first_coordinator(
     forks: ForkServer, database: str, folders: tuple[Path, Path]
 ) -> None:
     first, second = (RestartingCoordinator(forks, folder, store=database) for folder in folders)

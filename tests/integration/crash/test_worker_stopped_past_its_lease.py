@@ -70,7 +70,7 @@ async def log_of(admin: RetryingClient, job_id: str, epoch: int) -> str:
 
 
 @pytest.mark.parametrize("taker", ["mac-2", "mac-1"], ids=["another", "the same factory again"])
-async def test_a_worker_stopped_past_its_lease_is_fenced_when_it_wakes_up(
+async def test_worker_stopped_past_its_lease_is_fenced(
     taker: str, forks: ForkServer, tmp_path: Path
 ) -> None:
     coordinator = RestartingCoordinator(forks, tmp_path, settings=SHORT)

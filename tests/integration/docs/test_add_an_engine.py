@@ -45,7 +45,7 @@ def install(site: Path, source: str, project: str) -> None:
     (info / "entry_points.txt").write_text(f"[{group}]\n{named}\n")
 
 
-async def test_an_engine_that_is_added_as_the_page_says_does_a_job(harness: FactoryHarness) -> None:
+async def test_engine_added_as_documented_runs_a_job(harness: FactoryHarness) -> None:
     blocks = dict(BLOCK.findall(PAGE.read_text()))
     site, tools = harness.folder / "site", harness.folder / "tools"
     install(site, blocks["python"], blocks["toml"])

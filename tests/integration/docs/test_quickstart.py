@@ -19,13 +19,13 @@ def blocks() -> list[str]:
     return BLOCK.findall((ROOT / "docs" / "quickstart.md").read_text())
 
 
-def test_make_up_is_aq_up_after_its_own_set_up() -> None:
+def test_make_up_ends_with_aq_up() -> None:
     target = (ROOT / "Makefile").read_text().partition("\nup:")[2].partition("\n\n")[0]
     assert target.splitlines()[-1].strip() == "@$(BIN)/aq up"
     assert "$(RUN)" in target
 
 
-def test_every_command_of_the_quickstart_does_what_it_says(tmp_path: Path) -> None:
+def test_every_quickstart_command_works_as_described(tmp_path: Path) -> None:
     first, *rest = blocks()
     assert first == "make up\n"
     # Another test may have the usual port, and PATH has the program that is tested.
@@ -56,5 +56,5 @@ def test_every_command_of_the_quickstart_does_what_it_says(tmp_path: Path) -> No
     assert "name one of --revert, --ticket and --message" in noted[1].err
 
 
-def test_the_readme_leads_to_it() -> None:
+def test_readme_links_to_the_quickstart() -> None:
     assert "(docs/quickstart.md)" in (ROOT / "README.md").read_text()

@@ -6,7 +6,7 @@ from gigafactory.folder.queue.clean import remove_ended
 from tests.support.folder_queue import FolderHarness
 
 
-async def test_files_that_a_job_leaves_lie_in_the_folder(place: FolderHarness) -> None:
+async def test_job_artifacts_are_stored_in_the_folder(place: FolderHarness) -> None:
     place.drop(
         "report", "mkdir out; echo one > out/one.txt; touch other", ship="none", artifacts="[out]"
     )
@@ -24,7 +24,7 @@ async def test_files_that_a_job_leaves_lie_in_the_folder(place: FolderHarness) -
     assert place.shell.aq("artifacts", "report", "--get", "out/one.txt").code == 2
 
 
-async def test_a_failed_job_leaves_its_report_and_a_later_run_replaces_it(
+async def test_failed_job_keeps_its_artifacts_and_a_later_run_replaces_them(
     place: FolderHarness,
 ) -> None:
     place.drop(
@@ -36,7 +36,7 @@ async def test_a_failed_job_leaves_its_report_and_a_later_run_replaces_it(
     assert file.name == "report.txt"
 
 
-async def test_they_are_cleaned_away_with_their_job(place: FolderHarness) -> None:
+async def test_cleanup_removes_artifacts_with_their_job(place: FolderHarness) -> None:
     place.drop("report", "echo one > one; exit 1", artifacts="[one]")
     await place.run()
     assert place.board.artifacts("report").exists()
@@ -44,7 +44,7 @@ async def test_they_are_cleaned_away_with_their_job(place: FolderHarness) -> Non
     assert not place.board.artifacts("report").exists()
 
 
-async def test_what_a_job_of_a_folder_has_changed_can_be_looked_at(place: FolderHarness) -> None:
+async def test_diff_command_shows_the_changes_of_a_folder_job(place: FolderHarness) -> None:
     place.drop_repo_job("page", "echo line >> page.txt")
     place.drop("idle", "true", ship="none")
     await place.run()
@@ -60,7 +60,7 @@ async def test_what_a_job_of_a_folder_has_changed_can_be_looked_at(place: Folder
     assert not place.board.diff("page").exists()
 
 
-async def test_a_log_is_made_harmless_also_for_a_pipe_unless_it_is_wanted_raw(
+async def test_log_is_sanitized_in_a_pipe_unless_raw(
     place: FolderHarness,
 ) -> None:
     place.drop("noisy", "printf 'a\\033[2Jb\\033]0;title\\007c\\n'", ship="none")

@@ -7,7 +7,7 @@ import pytest
 from tests.support.folder_queue import FolderHarness
 
 
-async def test_a_job_goes_through_all_folders_into_the_repo(place: FolderHarness) -> None:
+async def test_job_moves_through_all_folders_into_the_repo(place: FolderHarness) -> None:
     place.drop_repo_job("hello", "echo hello > hello.txt", verify="grep -q hello hello.txt")
     done = await place.run()
     assert not done.failed
@@ -27,7 +27,7 @@ async def test_a_job_goes_through_all_folders_into_the_repo(place: FolderHarness
     assert "aq: ended: ok\n" in place.log("hello")
 
 
-async def test_what_a_run_used_and_how_long_it_took_is_kept(place: FolderHarness) -> None:
+async def test_run_keeps_its_usage_and_times(place: FolderHarness) -> None:
     place.drop("count", """echo '{"usage": {"tokensIn": 7, "costUsd": 0.5}}'""", verify="true")
     await place.run()
     (run,) = place.record("count").runs
@@ -38,7 +38,7 @@ async def test_what_a_run_used_and_how_long_it_took_is_kept(place: FolderHarness
     assert (run.usage.tokens_in, run.usage.cost_nano_usd) == (7, 500_000_000)
 
 
-async def test_without_a_verify_a_person_looks_first(place: FolderHarness) -> None:
+async def test_job_without_verify_waits_for_review(place: FolderHarness) -> None:
     place.drop_repo_job("page", "echo x > page")
     assert not (await place.run()).failed
     assert place.columns_of("page") == ["review"]
@@ -50,7 +50,7 @@ async def test_without_a_verify_a_person_looks_first(place: FolderHarness) -> No
     assert place.remote.text("main", "page") == "x"
 
 
-async def test_changes_that_were_asked_for_go_on_from_the_work(place: FolderHarness) -> None:
+async def test_requested_changes_continue_from_the_work(place: FolderHarness) -> None:
     place.drop_repo_job("page", "echo line >> page")
     await place.run()
     place.act("page", "request-changes", reason="once more")
@@ -60,7 +60,7 @@ async def test_changes_that_were_asked_for_go_on_from_the_work(place: FolderHarn
     assert place.remote.text(job.head or "", "page") == "line\nline"
 
 
-async def test_rejected_work_ends(place: FolderHarness) -> None:
+async def test_rejected_job_fails_and_can_be_requeued(place: FolderHarness) -> None:
     place.drop_repo_job("page", "echo x > page")
     await place.run()
     place.act("page", "reject", reason="no")
@@ -70,7 +70,7 @@ async def test_rejected_work_ends(place: FolderHarness) -> None:
     assert place.columns_of("page") == ["inbox"]
 
 
-async def test_a_policy_ships_by_itself_before_the_runner_ends(place: FolderHarness) -> None:
+async def test_auto_ship_policy_ships_before_the_runner_ends(place: FolderHarness) -> None:
     place.drop_repo_job("auto", "echo x > x", verify="true", ship_policy="auto")
     await place.run()
     assert place.columns_of("auto") == ["shipped"]
@@ -88,7 +88,7 @@ async def test_a_policy_ships_by_itself_before_the_runner_ends(place: FolderHarn
         ("sleep 600", {"budget": "{wall: 1s}"}, "budget_exceeded"),
     ],
 )
-async def test_a_run_that_fails_ends_in_one_class_with_a_reason(
+async def test_failed_run_has_one_result_class_and_a_reason(
     place: FolderHarness, body: str, manifest: dict[str, str], result: str
 ) -> None:
     place.drop_repo_job("bad", body, **manifest)
@@ -99,7 +99,7 @@ async def test_a_run_that_fails_ends_in_one_class_with_a_reason(
     assert place.columns_of("bad") == ["failed"]
 
 
-async def test_a_machine_that_lacks_something_never_starts_the_engine(place: FolderHarness) -> None:
+async def test_job_with_unmet_capabilities_never_starts_the_engine(place: FolderHarness) -> None:
     trace = place.folder / "was-run"
     place.drop("special", f"touch {trace}", capabilities="[has:warp-drive]", retry="{max: 3}")
     place.drop("elsewhere", f"touch {trace}", engine="no-such-engine")
@@ -111,7 +111,7 @@ async def test_a_machine_that_lacks_something_never_starts_the_engine(place: Fol
     assert not trace.exists()
 
 
-async def test_a_failure_is_tried_again_and_not_before_its_time(place: FolderHarness) -> None:
+async def test_failed_job_is_retried_after_its_backoff(place: FolderHarness) -> None:
     counter = place.folder / "tries"
     script = f'echo x >> {counter}; [ "$(wc -l < {counter})" -ge 3 ]'
     place.drop("flaky", script, retry="{max: 2, backoff: 1s}", verify="true")
@@ -126,7 +126,7 @@ async def test_a_failure_is_tried_again_and_not_before_its_time(place: FolderHar
     assert waited[1].total_seconds() >= 2
 
 
-async def test_retries_that_run_out_are_a_dead_letter(place: FolderHarness) -> None:
+async def test_exhausted_retries_are_a_dead_letter(place: FolderHarness) -> None:
     place.drop("broken", "exit 1", retry="{max: 1, backoff: 0s}")
     assert (await place.run()).failed
     job = place.job("broken")

@@ -21,7 +21,7 @@ def jobs(place: FolderHarness) -> dict[str, dict[str, Any]]:
 SCRIPT = "---\nengine: command\n---\necho words\n"
 
 
-def test_from_an_empty_folder_to_a_shipped_job(place: FolderHarness) -> None:
+def test_commands_take_an_empty_folder_to_a_shipped_job(place: FolderHarness) -> None:
     shell = Shell(place.folder / "fresh", place.shell.environ)
     shell.folder.mkdir()
     job = written(place, "hello.md", SCRIPT)
@@ -40,7 +40,7 @@ def test_from_an_empty_folder_to_a_shipped_job(place: FolderHarness) -> None:
     assert (shell.folder / "shipped" / "hello.md").read_text() == SCRIPT
 
 
-def test_all_files_are_added_or_none(place: FolderHarness) -> None:
+def test_add_command_takes_all_files_or_none(place: FolderHarness) -> None:
     good = written(place, "good.md", SCRIPT)
     bad = written(place, "bad.md", "---\nprioritty: high\n---\nx\n")
     told = place.shell.aq("add", str(good), str(bad))
@@ -54,7 +54,7 @@ def test_all_files_are_added_or_none(place: FolderHarness) -> None:
     assert [Path(path).name for path in added["added"]] == ["good.md", "good-2.md"]  # type: ignore[index]
 
 
-def test_run_once_fails_when_a_job_does(place: FolderHarness) -> None:
+def test_run_once_fails_when_a_job_fails(place: FolderHarness) -> None:
     place.drop("bad", "exit 1")
     told = place.shell.aq("run", "--once", "--json")
     assert told.code == 1
@@ -66,7 +66,7 @@ def test_run_once_fails_when_a_job_does(place: FolderHarness) -> None:
     assert jobs(place)["bad"]["column"] == "inbox"
 
 
-def test_a_folder_is_named_from_elsewhere(place: FolderHarness) -> None:
+def test_folder_option_selects_a_folder_from_elsewhere(place: FolderHarness) -> None:
     elsewhere = Shell(place.folder, place.shell.environ)
     place.drop("page", "true")
     assert elsewhere.aq("run", "--once", "queue").code == 0
@@ -77,13 +77,13 @@ def test_a_folder_is_named_from_elsewhere(place: FolderHarness) -> None:
     assert elsewhere.aq("reject", "page", "-m", "no").code == 5, "that is the fleet's"
 
 
-def test_a_configured_coordinator_comes_first(place: FolderHarness) -> None:
+def test_configured_coordinator_takes_precedence_over_the_folder(place: FolderHarness) -> None:
     place.drop("page", "true")
     told = place.shell.aq("requeue", "page", AQ_FLEET_API="http://127.0.0.1:1")
     assert told.code == 5
 
 
-def test_what_waits_says_for_what(place: FolderHarness) -> None:
+def test_status_says_why_a_job_waits(place: FolderHarness) -> None:
     place.drop("after", "true", deps="[before]")
     place.drop("later", "true", not_before="1d")
     place.drop("wrong", "true", prioritty="high")
@@ -94,7 +94,7 @@ def test_what_waits_says_for_what(place: FolderHarness) -> None:
     assert "failed/wrong.md is not a valid job" in told.err
 
 
-def test_what_was_shipped_is_cleared_away(place: FolderHarness) -> None:
+def test_clean_command_removes_shipped_and_failed_jobs(place: FolderHarness) -> None:
     place.drop("done", "true", verify="true", ship="none", ship_policy="auto")
     place.drop("bad", "exit 1")
     place.shell.aq("run", "--once")
@@ -106,7 +106,7 @@ def test_what_was_shipped_is_cleared_away(place: FolderHarness) -> None:
     assert left == []
 
 
-def test_a_log_is_of_a_run_or_of_all(place: FolderHarness) -> None:
+def test_logs_command_shows_one_run_or_all(place: FolderHarness) -> None:
     place.drop("twice", "echo words; exit 1", retry="{max: 1, backoff: 0s}")
     place.shell.aq("run", "--once")
     assert place.shell.aq("logs", "twice").out.count("started\nwords\n") == 2
@@ -118,13 +118,13 @@ def test_a_log_is_of_a_run_or_of_all(place: FolderHarness) -> None:
     assert place.shell.aq("logs", "-f", "twice", "--json").code == 0
 
 
-def test_how_many_at_once_is_a_number(place: FolderHarness) -> None:
+def test_invalid_parallelism_setting_is_rejected(place: FolderHarness) -> None:
     told = place.shell.aq("run", "--once", AGENT_QUEUE_MAX="many")
     assert told.code == 1
     assert "AGENT_QUEUE_MAX" in told.err
 
 
-def test_what_runs_came_to_is_added_up(place: FolderHarness) -> None:
+def test_insights_command_sums_up_runs_of_the_folder(place: FolderHarness) -> None:
     assert place.shell.aq("insights").err == "nothing has run yet\n"
     used = """echo '{"usage": {"tokensIn": 7, "costUsd": 0.000000001}}'"""
     place.drop("one", used, verify="true", ship="none", ship_policy="auto", profile="qa")

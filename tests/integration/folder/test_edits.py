@@ -5,7 +5,7 @@ import os
 from tests.support.folder_queue import FolderHarness
 
 
-async def test_an_edit_before_the_first_run_counts(place: FolderHarness) -> None:
+async def test_edit_before_the_first_run_applies(place: FolderHarness) -> None:
     place.drop("page", "echo old", not_before="1d")
     place.drop("after", "true", deps="[page]", deps_mode="soft")
     await place.run()
@@ -20,7 +20,7 @@ async def test_an_edit_before_the_first_run_counts(place: FolderHarness) -> None
     assert place.columns_of("page") == ["testing"]
 
 
-async def test_a_job_may_come_to_wait_for_another_by_an_edit(place: FolderHarness) -> None:
+async def test_edit_can_add_and_remove_a_dependency(place: FolderHarness) -> None:
     place.drop("page", "true", not_before="1d", verify="true")
     await place.run()
     place.drop("page", "true", deps="[first]", verify="true")
@@ -32,7 +32,7 @@ async def test_a_job_may_come_to_wait_for_another_by_an_edit(place: FolderHarnes
     assert (place.job("page").stage, place.job("page").flags) == ("testing", ())
 
 
-async def test_what_becomes_no_job_by_an_edit_is_put_away_with_its_errors(
+async def test_file_made_invalid_by_an_edit_is_rejected_with_its_errors(
     place: FolderHarness,
 ) -> None:
     place.drop("soon", "true", not_before="1d")
@@ -43,7 +43,7 @@ async def test_what_becomes_no_job_by_an_edit_is_put_away_with_its_errors(
     assert "not-before" in place.board.errors("soon.md").read_text()
 
 
-async def test_an_edit_after_the_first_run_began_is_told_and_changes_nothing(
+async def test_edit_after_the_first_run_is_flagged_and_ignored(
     place: FolderHarness,
 ) -> None:
     place.drop("page", "echo old")
@@ -65,7 +65,7 @@ async def test_an_edit_after_the_first_run_began_is_told_and_changes_nothing(
     assert not place.record("page").edited
 
 
-async def test_a_file_that_only_looks_new_is_the_same_job(place: FolderHarness) -> None:
+async def test_touched_file_with_unchanged_text_is_the_same_job(place: FolderHarness) -> None:
     path = place.drop("page", "true", not_before="1d")
     await place.run()
     os.utime(path, (1, 1))

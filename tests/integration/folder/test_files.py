@@ -12,7 +12,7 @@ from gigafactory.folder.queue.board import Board
 from tests.support.folder_queue import FolderHarness
 
 
-async def test_a_file_that_is_no_job_is_put_away_with_all_its_errors(place: FolderHarness) -> None:
+async def test_invalid_job_file_is_moved_to_failed_with_its_errors(place: FolderHarness) -> None:
     bad = place.drop("bad", "body", prioritty="high", timeout="soon")
     text = bad.read_text()
     done = await place.run()
@@ -30,7 +30,7 @@ async def test_a_file_that_is_no_job_is_put_away_with_all_its_errors(place: Fold
     assert place.columns_of("bad") == ["testing"]
 
 
-async def test_an_unknown_profile_and_bytes_that_are_no_text_are_errors_too(
+async def test_unknown_profile_and_non_utf8_file_are_rejected(
     place: FolderHarness,
 ) -> None:
     place.drop("who", "body", profile="wizard")
@@ -40,7 +40,7 @@ async def test_an_unknown_profile_and_bytes_that_are_no_text_are_errors_too(
     assert place.board.errors("noise.md").read_text()
 
 
-async def test_dependencies_may_be_dropped_in_any_order(place: FolderHarness) -> None:
+async def test_dependencies_may_be_added_in_any_order(place: FolderHarness) -> None:
     trace = place.folder / "trace"
     place.drop("third", f"echo third >> {trace}", deps="[second]", verify="true")
     await place.run()
@@ -55,7 +55,7 @@ async def test_dependencies_may_be_dropped_in_any_order(place: FolderHarness) ->
     assert place.job("third").flags == ()
 
 
-async def test_a_dependency_that_ended_badly_is_waited_for_and_flagged(
+async def test_failed_dependency_is_waited_for_and_flagged(
     place: FolderHarness,
 ) -> None:
     place.drop("base", "exit 1")
@@ -66,7 +66,7 @@ async def test_a_dependency_that_ended_badly_is_waited_for_and_flagged(
     assert (place.job("gives-up").stage, place.job("gives-up").result) == ("failed", "dep_failed")
 
 
-async def test_the_file_that_closes_a_dependency_cycle_is_refused(place: FolderHarness) -> None:
+async def test_file_that_closes_a_dependency_cycle_is_rejected(place: FolderHarness) -> None:
     place.drop("one", "true", deps="[two]")
     await place.run()
     place.drop("two", "true", deps="[one]")
@@ -75,7 +75,7 @@ async def test_the_file_that_closes_a_dependency_cycle_is_refused(place: FolderH
     assert place.job("one").stage == "blocked"
 
 
-async def test_the_same_name_again_is_another_job(place: FolderHarness) -> None:
+async def test_reused_file_name_is_another_job(place: FolderHarness) -> None:
     place.drop("page", "echo one", verify="true")
     await place.run()
     place.drop("page", "echo two", verify="true")
@@ -86,7 +86,7 @@ async def test_the_same_name_again_is_another_job(place: FolderHarness) -> None:
     assert "two" in place.log("page-2")
 
 
-async def test_a_key_that_was_used_counts_once(place: FolderHarness) -> None:
+async def test_used_idempotency_key_runs_only_once(place: FolderHarness) -> None:
     trace = place.folder / "trace"
     place.drop("nightly", f"echo x >> {trace}", idempotency_key="n-1", verify="true")
     await place.run()
@@ -99,7 +99,7 @@ async def test_a_key_that_was_used_counts_once(place: FolderHarness) -> None:
     assert "same idempotency key" in place.board.errors("nightly.md").read_text()
 
 
-async def test_a_waiting_job_gives_way_to_a_newer_one_with_its_key(place: FolderHarness) -> None:
+async def test_waiting_job_is_superseded_by_a_newer_one_with_its_key(place: FolderHarness) -> None:
     trace = place.folder / "trace"
     place.drop("nightly", f"echo old >> {trace}", idempotency_key="n-1", not_before="1d")
     await place.run()
@@ -114,7 +114,7 @@ async def test_a_waiting_job_gives_way_to_a_newer_one_with_its_key(place: Folder
     assert place.columns_of("nightly") == ["failed"]
 
 
-async def test_a_file_that_is_taken_out_again_is_a_job_no_more(place: FolderHarness) -> None:
+async def test_removed_file_cancels_its_job(place: FolderHarness) -> None:
     place.drop("later", "true", not_before="1d")
     await place.run()
     (place.board.column("inbox") / "later.md").unlink()
@@ -122,7 +122,7 @@ async def test_a_file_that_is_taken_out_again_is_a_job_no_more(place: FolderHarn
     assert place.job("later").stage == "cancelled"
 
 
-async def test_the_most_urgent_goes_first_then_the_oldest(place: FolderHarness) -> None:
+async def test_most_urgent_job_runs_first_then_the_oldest(place: FolderHarness) -> None:
     trace = place.folder / "trace"
     for name, priority in (("a", "low"), ("b", "medium"), ("c", "medium"), ("d", "critical")):
         place.drop(name, f"echo {name} >> {trace}", priority=priority, verify="true")
@@ -131,7 +131,7 @@ async def test_the_most_urgent_goes_first_then_the_oldest(place: FolderHarness) 
     assert trace.read_text().split() == ["d", "b", "c", "a"]
 
 
-async def test_a_promoted_job_goes_before_others_of_its_priority(place: FolderHarness) -> None:
+async def test_promoted_job_runs_before_others_of_its_priority(place: FolderHarness) -> None:
     trace = place.folder / "trace"
     for name in ("a", "b", "c"):
         place.drop(name, f"echo {name} >> {trace}", verify="true")
@@ -151,7 +151,7 @@ async def test_jobs_with_one_lock_run_one_at_a_time(place: FolderHarness) -> Non
     assert trace.read_text() == "x\n" * 3
 
 
-async def test_jobs_without_a_lock_run_side_by_side(place: FolderHarness) -> None:
+async def test_jobs_without_a_lock_run_concurrently(place: FolderHarness) -> None:
     wait = "for i in 1 2 3 4 5 6 7 8 9; do [ -e {} ] && exit 0; sleep 0.2; done; exit 1"
     meet = place.folder
     place.drop("one", f"touch {meet}/one; " + wait.format(meet / "two"), verify="true")
@@ -159,7 +159,7 @@ async def test_jobs_without_a_lock_run_side_by_side(place: FolderHarness) -> Non
     assert not (await place.run()).failed
 
 
-async def test_the_records_are_rebuilt_from_the_folders(place: FolderHarness) -> None:
+async def test_lost_records_are_rebuilt_from_the_folders(place: FolderHarness) -> None:
     place.drop("shipped", "true", verify="true", ship="none", ship_policy="auto")
     place.drop("review", "true")
     place.drop_repo_job("testing", "echo x > x", verify="true")
@@ -201,7 +201,7 @@ async def test_an_unreadable_record_is_rebuilt(place: FolderHarness) -> None:
     assert place.job("review").stage == "review"
 
 
-async def test_what_a_process_wrote_before_it_died_does_not_count(place: FolderHarness) -> None:
+async def test_half_written_event_is_ignored(place: FolderHarness) -> None:
     place.drop("review", "true")
     await place.run()
     before = place.event_types("review")
@@ -212,7 +212,7 @@ async def test_what_a_process_wrote_before_it_died_does_not_count(place: FolderH
     assert place.event_types("review") == [*before, "review_submitted", "approved"]
 
 
-async def test_a_move_that_a_process_did_not_live_to_make_is_made_up_for(
+async def test_interrupted_file_move_is_completed(
     place: FolderHarness,
 ) -> None:
     place.drop("review", "true")
@@ -223,7 +223,7 @@ async def test_a_move_that_a_process_did_not_live_to_make_is_made_up_for(
     assert place.columns_of("review") == ["testing"]
 
 
-def test_a_folder_is_a_queue_when_it_has_an_inbox_and_its_state(place: FolderHarness) -> None:
+def test_folder_queue_exists_with_an_inbox_and_its_state(place: FolderHarness) -> None:
     assert place.board.exists
     assert not Board(place.folder).exists
 

@@ -11,7 +11,7 @@ def ours(place: FolderHarness) -> list[str]:
     return [name for name in place.remote.branches() if name.startswith("aq/")]
 
 
-async def test_branches_of_shipped_jobs_go_and_those_of_others_stay(place: FolderHarness) -> None:
+async def test_gc_removes_branches_of_shipped_jobs_only(place: FolderHarness) -> None:
     place.drop_repo_job("done", "echo a > a", verify="true")
     place.drop_repo_job("waits", "echo b > b", verify="true")
     place.drop_repo_job("fails", "echo c > c; exit 1")
@@ -33,7 +33,7 @@ async def test_branches_of_shipped_jobs_go_and_those_of_others_stay(place: Folde
     assert (again.out, again.err) == ("", "nothing to remove\n")
 
 
-async def test_a_run_that_goes_on_is_left_alone(place: FolderHarness) -> None:
+async def test_gc_leaves_a_running_job_alone(place: FolderHarness) -> None:
     place.drop_repo_job("busy", "echo x > x; echo under way; sleep 600")
     runner = await place.runner()
     working = asyncio.create_task(runner.run())
@@ -49,11 +49,11 @@ async def test_a_run_that_goes_on_is_left_alone(place: FolderHarness) -> None:
         await working
 
 
-def test_a_folder_that_is_no_queue_is_refused(place: FolderHarness) -> None:
+def test_gc_of_a_folder_without_a_queue_is_rejected(place: FolderHarness) -> None:
     told = place.shell.aq("gc", "--folder", str(place.folder))
     assert told.code == 3
 
 
-async def test_a_folder_without_work_has_nothing_to_remove(place: FolderHarness) -> None:
+async def test_gc_of_an_unused_folder_removes_nothing(place: FolderHarness) -> None:
     told = await asyncio.to_thread(place.shell.aq, "gc", "--json")
     assert told.json() == {"dryRun": False, "swept": [], "notes": [], "bytes": 0}

@@ -8,7 +8,7 @@ from tests.support.folder_queue import FolderHarness
 from tests.support.polling import until
 
 
-async def test_nothing_begins_while_a_folder_is_halted(place: FolderHarness) -> None:
+async def test_halted_folder_starts_no_job_until_it_is_resumed(place: FolderHarness) -> None:
     place.drop("greet", "true")
     halt(place.queue, "user:ada", "bad release")
     assert (await place.run()).taken == ()
@@ -22,7 +22,9 @@ async def test_nothing_begins_while_a_folder_is_halted(place: FolderHarness) -> 
     assert [kept.job.name for kept in (await place.run()).taken] == ["greet"]
 
 
-async def test_a_runner_at_work_goes_on_or_hands_back(place: FolderHarness) -> None:
+async def test_halt_with_stop_releases_running_jobs_and_starts_no_more(
+    place: FolderHarness,
+) -> None:
     place.drop("first", "sleep 60")
     place.drop("second", "true", priority="low")
     with place.shell.start("run") as running:
@@ -38,7 +40,7 @@ async def test_a_runner_at_work_goes_on_or_hands_back(place: FolderHarness) -> N
     assert place.job("third").stage is Stage.QUEUED
 
 
-def test_people_halt_a_folder_and_see_that_it_is(place: FolderHarness, tmp_path: Path) -> None:
+def test_halt_command_is_shown_in_the_status(place: FolderHarness, tmp_path: Path) -> None:
     shell = place.shell
     said = shell.aq("halt", "-m", "bad release")
     assert (said.code, "is halted" in said.out) == (0, True)

@@ -15,7 +15,7 @@ def commit(place: FolderHarness) -> None:
     plain_git(place.board.root, "-c", "user.name=a", "-c", "user.email=a", "commit", "-m", "so")
 
 
-async def test_git_sees_the_board_and_its_story_and_nothing_that_passes(
+async def test_git_sees_job_files_and_records_but_no_temporary_files(
     place: FolderHarness,
 ) -> None:
     plain_git(place.board.root, "init")
@@ -34,7 +34,7 @@ async def test_git_sees_the_board_and_its_story_and_nothing_that_passes(
     assert place.remote.text("main", "page") == "x"
 
 
-async def test_commits_of_people_need_another_decision_and_are_counted_in_the_run(
+async def test_commits_added_by_people_need_another_decision_and_are_counted(
     place: FolderHarness,
 ) -> None:
     place.drop_repo_job("page", "echo x > page", verify="true")
@@ -61,7 +61,7 @@ async def test_commits_of_people_need_another_decision_and_are_counted_in_the_ru
     ]
 
 
-async def test_a_checkout_brings_the_board_back_as_it_was(place: FolderHarness) -> None:
+async def test_git_checkout_restores_the_board(place: FolderHarness) -> None:
     plain_git(place.board.root, "init")
     place.drop("page", "true", not_before="1d")
     await place.run()
@@ -73,14 +73,14 @@ async def test_a_checkout_brings_the_board_back_as_it_was(place: FolderHarness) 
     assert (place.job("page").stage, place.event_types("page")) == ("queued", ["submitted"])
 
 
-async def test_a_job_does_not_see_the_repo_that_its_queue_is_in(place: FolderHarness) -> None:
+async def test_job_does_not_see_the_repo_of_its_queue(place: FolderHarness) -> None:
     plain_git(place.board.root, "init")
     place.drop("nosy", "git rev-parse --show-toplevel && exit 1; true", verify="true")
     await place.run()
     assert place.job("nosy").stage == "testing", place.log("nosy")
 
 
-async def test_what_people_ignore_stays_theirs(place: FolderHarness) -> None:
+async def test_custom_gitignore_is_kept(place: FolderHarness) -> None:
     (place.board.root / ".state" / ".gitignore").write_text("*\n")
     await place.run()
     assert (place.board.root / ".state" / ".gitignore").read_text() == "*\n"

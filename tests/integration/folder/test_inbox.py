@@ -38,7 +38,7 @@ async def the_factory(harness: FactoryHarness) -> dict[str, Any]:
     return told
 
 
-async def test_a_factory_works_on_its_inbox_beside_the_fleet_s_jobs(tmp_path: Path) -> None:
+async def test_factory_runs_inbox_jobs_and_fleet_jobs(tmp_path: Path) -> None:
     place = a_place(tmp_path)
     async with a_local_harness(tmp_path) as harness, harness.factory(inbox=place.board.root):
         place.drop_repo_job("local", "echo here > here.txt", verify="true", ship_policy="auto")
@@ -50,7 +50,7 @@ async def test_a_factory_works_on_its_inbox_beside_the_fleet_s_jobs(tmp_path: Pa
         assert {run.factory_id for run in place.record("local").runs} == {"mac-1"}
 
 
-async def test_one_machine_has_one_pool_of_seats(tmp_path: Path) -> None:
+async def test_inbox_and_fleet_share_one_pool_of_slots(tmp_path: Path) -> None:
     place, sign, trace = a_place(tmp_path), tmp_path / "sign", tmp_path / "trace"
     async with (
         a_local_harness(tmp_path) as harness,
@@ -79,7 +79,7 @@ async def test_one_machine_has_one_pool_of_seats(tmp_path: Path) -> None:
         await until(one_slot)
 
 
-async def test_neither_side_starves_the_other(tmp_path: Path) -> None:
+async def test_neither_inbox_nor_fleet_starves_the_other(tmp_path: Path) -> None:
     place, trace = a_place(tmp_path), tmp_path / "trace"
     async with a_local_harness(tmp_path) as harness:
         options = {"repo": None, "ship": "none"}
@@ -97,7 +97,7 @@ async def test_neither_side_starves_the_other(tmp_path: Path) -> None:
         assert side in order[:3], order
 
 
-async def test_cut_off_it_goes_on_with_the_inbox_and_tells_the_rest_afterwards(
+async def test_disconnected_factory_continues_with_the_inbox_and_reports_later(
     forks: ForkServer, tmp_path: Path
 ) -> None:
     place, sign = a_place(tmp_path), tmp_path / "sign"
@@ -123,7 +123,7 @@ async def test_cut_off_it_goes_on_with_the_inbox_and_tells_the_rest_afterwards(
         assert place.remote.text("main", "one.txt") == "x"
 
 
-async def test_a_factory_that_cannot_join_yet_begins_with_its_inbox(
+async def test_factory_that_cannot_join_yet_starts_with_its_inbox(
     forks: ForkServer, tmp_path: Path
 ) -> None:
     place = a_place(tmp_path)
@@ -139,9 +139,7 @@ async def test_a_factory_that_cannot_join_yet_begins_with_its_inbox(
             assert (await the_factory(harness))["online"]
 
 
-async def test_a_signal_ends_a_factory_that_never_could_join(
-    forks: ForkServer, tmp_path: Path
-) -> None:
+async def test_signal_ends_a_factory_that_never_joined(forks: ForkServer, tmp_path: Path) -> None:
     place = a_place(tmp_path)
     async with a_process_harness(forks, tmp_path, settings={}) as harness:
         data = await harness.enroll("mac-1")
@@ -157,7 +155,7 @@ async def test_a_signal_ends_a_factory_that_never_could_join(
             assert shell.aq("factory", "run").code == 5, "without an inbox there is nothing to do"
 
 
-async def test_the_runner_of_a_folder_is_a_factory_when_it_is_told_to(
+async def test_folder_runner_joins_the_fleet_when_configured(
     forks: ForkServer, tmp_path: Path
 ) -> None:
     place = a_place(tmp_path)
@@ -175,7 +173,7 @@ async def test_the_runner_of_a_folder_is_a_factory_when_it_is_told_to(
             assert process.returncode == 0
 
 
-async def test_draining_ends_both_and_asked_again_hands_both_back(tmp_path: Path) -> None:
+async def test_second_drain_releases_inbox_and_fleet_jobs(tmp_path: Path) -> None:
     place, sign = a_place(tmp_path), tmp_path / "sign"
     async with (
         a_local_harness(tmp_path) as harness,

@@ -39,7 +39,7 @@ async def test_two_runners_on_one_folder_take_every_job_once(place: FolderHarnes
     assert [p.name for p in place.board.column("building").iterdir()] == [".gitignore"]
 
 
-async def test_what_a_killed_runner_left_goes_on_from_its_checkpoint_once(
+async def test_job_of_a_killed_runner_resumes_from_its_checkpoint(
     place: FolderHarness,
 ) -> None:
     going = place.folder / "going"
@@ -80,7 +80,7 @@ async def test_what_a_killed_runner_left_goes_on_from_its_checkpoint_once(
     assert place.event_types("long").count("lease_expired") == 1
 
 
-async def test_a_pid_that_now_belongs_to_another_process_counts_as_dead(
+async def test_claim_of_a_reused_pid_counts_as_dead(
     place: FolderHarness,
 ) -> None:
     place.drop("orphan", f"[ -e {place.folder}/go ] || sleep 600", verify="true")
@@ -103,7 +103,7 @@ async def test_a_pid_that_now_belongs_to_another_process_counts_as_dead(
     assert place.event_types("orphan").count("lease_expired") == 1
 
 
-async def test_a_job_that_kills_its_runner_again_and_again_is_poison(place: FolderHarness) -> None:
+async def test_job_that_repeatedly_kills_its_runner_is_poison(place: FolderHarness) -> None:
     place.drop("poison", "sleep 600")
     for _ in range(3):
         with place.shell.start("run") as runner:

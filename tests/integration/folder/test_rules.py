@@ -31,7 +31,7 @@ def a_profile(place: FolderHarness, name: str, verify: str) -> Path:
     return file
 
 
-async def test_a_folder_has_profiles_of_its_own_over_the_shipped_ones(place: FolderHarness) -> None:
+async def test_folder_profile_overrides_the_shipped_one(place: FolderHarness) -> None:
     a_profile(place, "qa", "echo ours")
     a_profile(place, "cook", "echo soup")
     place.drop("one", "true", profile="qa")
@@ -60,7 +60,7 @@ async def test_a_changed_profile_is_a_new_version_and_changes_no_job(place: Fold
     assert "soup\n" in place.log("old")
 
 
-async def test_a_profile_that_is_none_refuses_the_jobs_that_name_it(place: FolderHarness) -> None:
+async def test_invalid_profile_rejects_jobs_that_name_it(place: FolderHarness) -> None:
     a_profile(place, "cook", "echo soup").write_text("---\nname: cook\nsmell: good\n---\n")
     place.drop("one", "true", profile="cook")
     place.drop("two", "true", profile="qa", verify="true")
@@ -75,7 +75,7 @@ async def test_a_profile_that_is_none_refuses_the_jobs_that_name_it(place: Folde
     assert "cook, " in place.board.errors("three.md").read_text()
 
 
-async def test_what_changes_a_protected_path_is_looked_at_and_shipped_by_people(
+async def test_change_to_a_protected_path_needs_review_and_a_ship_decision(
     place: FolderHarness,
 ) -> None:
     place.settings = FolderSettings(protected_paths=("ci/**",))
@@ -94,7 +94,7 @@ async def test_what_changes_a_protected_path_is_looked_at_and_shipped_by_people(
     assert place.remote.text("main", "ci/build") == "x"
 
 
-def test_a_folder_s_settings_count_wherever_they_are_asked_for(place: FolderHarness) -> None:
+def test_folder_settings_apply_from_any_working_folder(place: FolderHarness) -> None:
     (place.board.root / "aq.toml").write_text('[folder]\nprotected-paths = ["*.lock"]\n')
     place.drop_repo_job("guarded", "echo x > uv.lock", verify="true")
     elsewhere = Shell(place.folder, place.shell.environ)
@@ -107,7 +107,7 @@ def test_a_folder_s_settings_count_wherever_they_are_asked_for(place: FolderHarn
     assert "folder.protected-paths" in wrong.err
 
 
-async def test_a_job_of_a_folder_ships_through_the_forge_of_its_repo(
+async def test_folder_job_ships_through_the_forge_of_its_repo(
     place: FolderHarness, services: Path
 ) -> None:
     headers = {"Authorization": f"Bearer {TOKEN}"}

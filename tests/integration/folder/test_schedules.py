@@ -16,7 +16,7 @@ def copies(place: FolderHarness) -> list[JobRecord]:
     return sorted(made, key=lambda kept: kept.job.id)
 
 
-async def test_a_template_waits_and_submits_a_copy_at_each_tick(place: FolderHarness) -> None:
+async def test_template_submits_a_copy_at_each_tick(place: FolderHarness) -> None:
     place.drop("nightly", "echo words", **REPORT, ship_policy="auto")
     await place.run()
     template = place.job("nightly")
@@ -38,7 +38,7 @@ async def test_a_template_waits_and_submits_a_copy_at_each_tick(place: FolderHar
     assert len(copies(place)) == 2
 
 
-async def test_what_was_missed_is_made_up_for_once(place: FolderHarness) -> None:
+async def test_missed_ticks_submit_one_copy(place: FolderHarness) -> None:
     place.drop("nightly", "true", **REPORT, ship_policy="auto")
     await place.run()
     place.clock.advance(5 * DAY)
@@ -49,7 +49,7 @@ async def test_what_was_missed_is_made_up_for_once(place: FolderHarness) -> None
     assert place.clock.now() < due <= place.clock.now() + DAY
 
 
-async def test_a_tick_is_skipped_while_the_last_copy_is_not_done(place: FolderHarness) -> None:
+async def test_tick_is_skipped_while_the_last_copy_is_unfinished(place: FolderHarness) -> None:
     place.drop("nightly", "true", **REPORT)
     await place.run()
     for _ in range(2):
@@ -65,7 +65,7 @@ async def test_a_tick_is_skipped_while_the_last_copy_is_not_done(place: FolderHa
     assert len(copies(place)) == 1
 
 
-async def test_a_template_ends_when_its_file_is_taken_away(place: FolderHarness) -> None:
+async def test_removed_file_cancels_its_template(place: FolderHarness) -> None:
     place.drop("nightly", "true", **REPORT)
     await place.run()
     (place.board.column("inbox") / "nightly.md").unlink()
@@ -75,7 +75,7 @@ async def test_a_template_ends_when_its_file_is_taken_away(place: FolderHarness)
     assert copies(place) == []
 
 
-async def test_a_copy_is_a_job_like_any_other_when_what_was_known_is_lost(
+async def test_scheduled_copy_runs_after_lost_records_are_rebuilt(
     place: FolderHarness,
 ) -> None:
     place.drop("nightly", "echo words", **REPORT)

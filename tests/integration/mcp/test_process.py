@@ -25,7 +25,7 @@ HELLO: dict[str, object] = {
 }
 
 
-def test_nothing_but_the_protocol_is_on_stdout_and_it_ends_with_stdin(tmp_path: Path) -> None:
+def test_stdout_has_only_the_protocol_and_stdin_ends_the_server(tmp_path: Path) -> None:
     shell = Shell(tmp_path, {"AQ_FLEET_API": "http://127.0.0.1:1"})
     ran = shell.aq("mcp", stdin="this is no JSON\n" + asking(HELLO))
     assert ran.code == 0, ran.err
@@ -37,7 +37,9 @@ def test_nothing_but_the_protocol_is_on_stdout_and_it_ends_with_stdin(tmp_path: 
 
 
 @pytest.mark.parametrize("with_", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_at_once_without_a_word(tmp_path: Path, with_: signal.Signals) -> None:
+def test_signal_ends_the_server_at_once_without_output(
+    tmp_path: Path, with_: signal.Signals
+) -> None:
     with subprocess.Popen(
         [AQ, "mcp"],
         env=environment(tmp_path, AQ_FLEET_API="http://127.0.0.1:1"),
@@ -57,7 +59,7 @@ def test_a_signal_ends_it_at_once_without_a_word(tmp_path: Path, with_: signal.S
         assert (process.stdout.read(), process.stderr.read()) == ("", "")
 
 
-def test_without_its_extra_it_says_what_to_install(tmp_path: Path) -> None:
+def test_missing_mcp_extra_names_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "mcp").mkdir()
     broken = "raise ModuleNotFoundError('no module', name='mcp')"
     (tmp_path / "mcp" / "__init__.py").write_text(broken)

@@ -50,7 +50,7 @@ async def at_work(
         yield tools, grant
 
 
-async def test_an_agent_finds_tools_that_say_what_they_take(
+async def test_listed_tools_describe_their_input(
     server: Server, product: str, tmp_path: Path
 ) -> None:
     token = await server.token("ann", Role.OPERATOR, [product])
@@ -97,7 +97,7 @@ async def test_a_job_is_submitted_and_followed_to_its_review(
         assert len(told["newestRun"]["verify"]["output"]) == 2_000
 
 
-async def test_a_waiting_caller_learns_of_the_next_stage(
+async def test_waiting_status_call_returns_the_next_stage(
     server: Server, worker: Worker, product: str, tmp_path: Path
 ) -> None:
     async with a_person(server, product) as ann:
@@ -113,7 +113,7 @@ async def test_a_waiting_caller_learns_of_the_next_stage(
         assert told["job"]["stage"] == "review"
 
 
-async def test_a_request_that_is_sent_again_under_its_key_makes_nothing_twice(
+async def test_repeated_submission_with_one_key_creates_one_job(
     server: Server, admin: httpx.AsyncClient, product: str, tmp_path: Path
 ) -> None:
     async with a_person(server, product) as ann:
@@ -127,7 +127,7 @@ async def test_a_request_that_is_sent_again_under_its_key_makes_nothing_twice(
         assert [job["id"] for job in listed["jobs"]] == [first]
 
 
-async def test_a_list_and_a_plan_come_a_page_at_a_time(
+async def test_job_list_and_plan_are_paged(
     server: Server, admin: httpx.AsyncClient, product: str, tmp_path: Path
 ) -> None:
     async with a_person(server, product) as ann:
@@ -149,7 +149,7 @@ async def test_a_list_and_a_plan_come_a_page_at_a_time(
         assert len(more["jobs"]) == 62
 
 
-async def test_a_log_is_read_in_parts_that_cut_no_letter(
+async def test_log_is_read_in_parts_without_splitting_characters(
     server: Server, worker: Worker, product: str, tmp_path: Path
 ) -> None:
     async with a_person(server, product) as ann:
@@ -203,7 +203,7 @@ BAD: list[tuple[str, dict[str, object], str, str]] = [
 ]
 
 
-async def test_bad_input_is_answered_with_what_is_wrong_and_nothing_is_stored(
+async def test_invalid_input_is_rejected_with_its_fault_and_nothing_is_stored(
     server: Server, admin: httpx.AsyncClient, product: str, tmp_path: Path
 ) -> None:
     async with a_person(server, product) as ann:
@@ -217,7 +217,7 @@ async def test_bad_input_is_answered_with_what_is_wrong_and_nothing_is_stored(
     assert (await admin.get("/jobs")).json()["jobs"] == []
 
 
-async def test_a_plan_with_a_cycle_is_refused_whole(
+async def test_plan_with_a_cycle_is_rejected_whole(
     server: Server, admin: httpx.AsyncClient, product: str, tmp_path: Path
 ) -> None:
     await submit_job(admin, a_roadmap(a_child("first")))
@@ -232,7 +232,9 @@ async def test_a_plan_with_a_cycle_is_refused_whole(
         assert len((await ann.call_ok("plan_status", composite="roadmap"))["jobs"]) == 2
 
 
-async def test_a_token_does_what_its_role_may(server: Server, product: str, tmp_path: Path) -> None:
+async def test_tools_are_limited_to_the_role_of_the_token(
+    server: Server, product: str, tmp_path: Path
+) -> None:
     async with a_person(server, product, Role.VIEWER) as eve:
         code, said = await eve.call_refused("submit_job", job={"body": "x"})
         assert code == "forbidden"
@@ -244,7 +246,7 @@ async def test_a_token_does_what_its_role_may(server: Server, product: str, tmp_
         assert "guessed" not in said
 
 
-async def test_the_agent_of_a_job_plans_for_its_own_composite_alone(
+async def test_job_agent_plans_only_for_its_own_composite(
     server: Server, admin: httpx.AsyncClient, worker: Worker, tmp_path: Path
 ) -> None:
     roadmap = await submit_job(admin, a_roadmap(a_child("first")))
@@ -274,7 +276,7 @@ async def test_the_agent_of_a_job_plans_for_its_own_composite_alone(
         assert "which has ended" in said
 
 
-async def test_the_agent_of_a_job_without_a_composite_has_nothing_to_add_to(
+async def test_job_agent_without_a_composite_cannot_add_jobs(
     server: Server, admin: httpx.AsyncClient, worker: Worker, tmp_path: Path
 ) -> None:
     await submit_job(admin, {"manifest": {"name": "alone"}, "body": "x"})
@@ -284,7 +286,7 @@ async def test_the_agent_of_a_job_without_a_composite_has_nothing_to_add_to(
         assert "its job is part of no composite" in said
 
 
-async def test_a_coordinator_that_is_away_is_said_so_and_asked_again(tmp_path: Path) -> None:
+async def test_unreachable_coordinator_is_reported_and_asked_again(tmp_path: Path) -> None:
     token = "gfo_a-secret-of-somebody"
     async with an_agent_with_aq(tmp_path, "--url", URL, AQ_FLEET_TOKEN=token) as agent:
         for _ in range(2):
@@ -296,7 +298,7 @@ async def test_a_coordinator_that_is_away_is_said_so_and_asked_again(tmp_path: P
     assert token not in (tmp_path / "stderr.txt").read_text()
 
 
-async def test_many_calls_at_once_do_not_wait_for_each_other(
+async def test_concurrent_calls_do_not_wait_for_each_other(
     server: Server, product: str, tmp_path: Path
 ) -> None:
     async with a_person(server, product) as ann:

@@ -41,7 +41,7 @@ async def names(server: Server) -> list[str]:
         return [job["name"] for job in (await people.get("/jobs")).json()["jobs"]]
 
 
-async def test_a_file_that_was_handed_in_before_a_crash_is_not_handed_in_again(
+async def test_file_submitted_before_a_crash_is_not_submitted_again(
     tmp_path: Path, server: Server, inbox: InboxWatcher
 ) -> None:
     path = drop(tmp_path / "inbox", "fix.md", "# Fix it\n")
@@ -53,7 +53,7 @@ async def test_a_file_that_was_handed_in_before_a_crash_is_not_handed_in_again(
     assert taken.exists()
 
 
-async def test_what_is_no_job_is_put_aside_with_the_reason(
+async def test_invalid_file_is_moved_to_refused_with_the_reason(
     tmp_path: Path, server: Server, inbox: InboxWatcher
 ) -> None:
     drop(tmp_path / "inbox", "large.md", "x" * (BYTES_MAX + 1))
@@ -66,14 +66,14 @@ async def test_what_is_no_job_is_put_aside_with_the_reason(
     assert await names(server) == []
 
 
-async def test_while_the_coordinator_is_away_everything_stays(tmp_path: Path) -> None:
+async def test_files_stay_in_the_inbox_while_the_coordinator_is_unreachable(tmp_path: Path) -> None:
     path = drop(tmp_path / "inbox", "fix.md", "# Fix it\n")
     async with AsyncClient("http://127.0.0.1:1", "none", patience=()) as unreachable:
         await InboxWatcher(tmp_path / "inbox", unreachable).submit_files()
     assert path.exists()
 
 
-async def test_an_entry_that_is_no_file_does_not_block_the_inbox(
+async def test_link_or_folder_in_the_inbox_does_not_block_it(
     tmp_path: Path, server: Server, inbox: InboxWatcher
 ) -> None:
     folder = tmp_path / "inbox"

@@ -23,7 +23,7 @@ def submit(shell: Shell) -> None:
     assert shell.aq("submit", "-", stdin=JOB).code == 0
 
 
-def test_up_says_where_it_is_and_what_to_do(tmp_path: Path) -> None:
+def test_up_prints_its_url_and_refuses_a_second_coordinator(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     data = tmp_path / "share" / "gigafactory"
     with shell.start("up", "--port", "0") as running:
@@ -48,20 +48,20 @@ def test_up_says_where_it_is_and_what_to_do(tmp_path: Path) -> None:
     assert not (data / "server.url").exists()
 
 
-def test_a_job_file_that_is_dropped_into_the_inbox_becomes_a_job(tmp_path: Path) -> None:
+def test_file_dropped_into_the_inbox_becomes_a_job(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     inbox = tmp_path / "share" / "gigafactory" / "inbox"
     with shell.start("up", "--no-factory", "--port", "0") as running:
         assert running.stdout is not None
         assert str(inbox) in "".join(iter(running.stdout.readline, LAST_LINE))
-        comes_to_be(inbox / "taken")
+        wait_until_exists(inbox / "taken")
         (inbox / "fix-login.md").write_text("# Fix the login\n")
         (inbox / "odd.md").write_text("---\npriorty: high\n---\n# Odd\n")
-        comes_to_be(inbox / "taken" / "fix-login.md")
-        comes_to_be(inbox / "refused" / "odd.errors.txt")
+        wait_until_exists(inbox / "taken" / "fix-login.md")
+        wait_until_exists(inbox / "refused" / "odd.errors.txt")
         assert "priority" in (inbox / "refused" / "odd.errors.txt").read_text()
         (inbox / "fix-login.md").write_text("# Fix another login\n")
-        comes_to_be(inbox / "refused" / "fix-login.errors.txt")
+        wait_until_exists(inbox / "refused" / "fix-login.errors.txt")
         assert "fix-login" in (inbox / "refused" / "fix-login.errors.txt").read_text()
         jobs = shell.aq("jobs", "--json").json()
         assert isinstance(jobs, dict)
@@ -71,7 +71,7 @@ def test_a_job_file_that_is_dropped_into_the_inbox_becomes_a_job(tmp_path: Path)
     assert running.returncode == 0
 
 
-def comes_to_be(path: Path) -> None:
+def wait_until_exists(path: Path) -> None:
     deadline = time.monotonic() + 30
     while not path.exists():
         assert time.monotonic() < deadline, f"{path} does not come to be"
@@ -88,7 +88,7 @@ def test_a_restart_keeps_jobs_and_token(tmp_path: Path) -> None:
     assert first.process.returncode == again.process.returncode == 0
 
 
-def test_a_token_that_opens_nothing_any_more_is_replaced_at_the_start(tmp_path: Path) -> None:
+def test_invalid_admin_token_is_replaced_at_startup(tmp_path: Path) -> None:
     shell = Shell(tmp_path, {"AQ_STORE": "memory:"})
     with serving(shell) as first:
         pass
@@ -97,7 +97,7 @@ def test_a_token_that_opens_nothing_any_more_is_replaced_at_the_start(tmp_path: 
         assert shell.aq("jobs").code == 0
 
 
-def test_settings_that_are_not_wise_are_told_at_the_start(tmp_path: Path) -> None:
+def test_unwise_settings_are_warned_about_at_startup(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         shell = Shell(tmp_path, {"AQ_LEASE_TTL": "10", "AQ_FLEET_LEASE_RENEW_SEC": "3"})
@@ -105,7 +105,7 @@ def test_settings_that_are_not_wise_are_told_at_the_start(tmp_path: Path) -> Non
     assert "lease.ttl is 10 s and lease.renew-every 3 s" in ran.err
 
 
-def test_a_taken_port_is_told_with_what_to_do(tmp_path: Path) -> None:
+def test_port_in_use_is_reported_with_the_setting_to_change(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         ran = Shell(tmp_path).aq("serve", "--port", port)
@@ -114,7 +114,7 @@ def test_a_taken_port_is_told_with_what_to_do(tmp_path: Path) -> None:
     assert "AQ_PORT" in ran.err
 
 
-def test_open_streams_do_not_keep_a_coordinator_from_stopping(tmp_path: Path) -> None:
+def test_open_streams_do_not_delay_shutdown(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     with serving(shell) as served, shell.start("events", "-f", "--json"):
         numbers = ApiCall(method="GET", path="/metrics", response_type=bytes)
@@ -125,7 +125,7 @@ def test_open_streams_do_not_keep_a_coordinator_from_stopping(tmp_path: Path) ->
         assert served.process.wait(STOP_WITHIN_S) == 0
 
 
-def test_postgresql_is_a_setting(database: str, tmp_path: Path) -> None:
+def test_postgresql_store_is_configurable(database: str, tmp_path: Path) -> None:
     shell = Shell(tmp_path, {"AQ_STORE": database})
     with serving(shell):
         submit(shell)
@@ -133,13 +133,13 @@ def test_postgresql_is_a_setting(database: str, tmp_path: Path) -> None:
     assert not (tmp_path / "share" / "gigafactory" / "fleet.db").exists()
 
 
-def test_a_store_that_nothing_serves_is_refused(tmp_path: Path) -> None:
+def test_unknown_store_scheme_is_rejected(tmp_path: Path) -> None:
     ran = Shell(tmp_path).aq("serve", "--port", "0", "--store", "mysql://x/y")
     assert ran.code == 1
     assert "expected sqlite:///…, postgresql://… or memory:" in ran.err
 
 
-def test_a_history_is_kept_where_it_is_asked_for(tmp_path: Path) -> None:
+def test_history_is_written_to_the_given_file(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     with serving(shell, "--history", "history.jsonl"):
         submit(shell)
@@ -147,7 +147,7 @@ def test_a_history_is_kept_where_it_is_asked_for(tmp_path: Path) -> None:
     assert {"asked", "answered"} <= {line["kind"] for line in lines}
 
 
-def test_a_coordinator_on_loopback_answers_to_no_other_name(tmp_path: Path) -> None:
+def test_loopback_coordinator_rejects_other_host_names(tmp_path: Path) -> None:
     with serving(Shell(tmp_path)) as served:
         assert asked_as("127.0.0.1", served.url) == http.HTTPStatus.OK
         assert asked_as("evil.test", served.url) == http.HTTPStatus.MISDIRECTED_REQUEST
@@ -170,13 +170,13 @@ def asked_as(host: str, url: str) -> int:
     return status
 
 
-def test_a_coordinator_with_too_rare_renewals_does_not_start(tmp_path: Path) -> None:
+def test_too_rare_lease_renewals_prevent_startup(tmp_path: Path) -> None:
     ran = Shell(tmp_path).aq("serve", "--port", "0", AQ_LEASE_TTL="30")
     assert ran.code == 1
     assert "less than half of lease.ttl" in ran.err
 
 
-def test_a_missing_driver_is_told_with_what_to_install(tmp_path: Path) -> None:
+def test_missing_database_driver_names_what_to_install(tmp_path: Path) -> None:
     script = (
         "import sys; sys.modules['asyncpg'] = None\n"
         "sys.argv = ['aq', 'serve', '--store', 'postgresql://127.0.0.1:1/x']\n"

@@ -45,7 +45,7 @@ def run(argv: list[str], *, repo: Path, prompt: str, **environ: str) -> str:
 
 
 @pytest.mark.timeout(INSTALL_MAX_S)
-def test_the_real_claude_creates_the_file(model: FakeModel, repo: Path) -> None:
+def test_real_claude_creates_the_file(model: FakeModel, repo: Path) -> None:
     said = run(
         [
             *(str(engines.program("claude")), "-p", "--output-format", "stream-json", "--verbose"),
@@ -67,7 +67,7 @@ def test_the_real_claude_creates_the_file(model: FakeModel, repo: Path) -> None:
 
 
 @pytest.mark.timeout(INSTALL_MAX_S)
-def test_the_real_codex_creates_the_file(model: FakeModel, repo: Path) -> None:
+def test_real_codex_creates_the_file(model: FakeModel, repo: Path) -> None:
     url = model.url("create_file", "codex")
     provider = f'{{name="fake",base_url="{url}/v1",env_key="FAKE_KEY",wire_api="responses"}}'
     said = run(
@@ -88,7 +88,7 @@ def test_the_real_codex_creates_the_file(model: FakeModel, repo: Path) -> None:
     assert {asked.dialect for asked in turns} == {"responses"}
 
 
-def test_an_installed_agent_is_found_again_without_npm(tmp_path: Path) -> None:
+def test_installed_engine_is_found_without_npm(tmp_path: Path) -> None:
     package = engines.PACKAGES["codex"]
     place = tmp_path / "engines" / f"codex-{package.version}" / "node_modules" / ".bin"
     place.mkdir(parents=True)

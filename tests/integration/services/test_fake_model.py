@@ -106,7 +106,7 @@ def test_messages_call_a_tool_and_then_end(model: FakeModel) -> None:
     assert last["usage"]["cache_read_input_tokens"] == 1000
 
 
-def test_messages_come_as_a_stream(model: FakeModel) -> None:
+def test_messages_are_streamed(model: FakeModel) -> None:
     events = stream(model, "create_file_by_shell", messages([], stream=True))
     assert (events[0]["type"], events[-1]["type"]) == ("message_start", "message_stop")
     deltas = [event["delta"] for event in events if event["type"] == "content_block_delta"]
@@ -123,14 +123,14 @@ def test_responses_call_a_tool_and_then_end(model: FakeModel) -> None:
     assert last["usage"]["input_tokens"] == 1300
 
 
-def test_responses_come_as_a_stream(model: FakeModel) -> None:
+def test_responses_are_streamed(model: FakeModel) -> None:
     events = stream(model, "create_file_by_shell", responses([], stream=True))
     assert [event["sequence_number"] for event in events] == list(range(1, len(events) + 1))
     done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
     assert events[-1]["response"]["output"] == done
 
 
-def test_responses_reach_a_tool_that_takes_a_script(model: FakeModel) -> None:
+def test_responses_call_a_custom_script_tool(model: FakeModel) -> None:
     tools = [
         {"type": "namespace", "name": "functions", "tools": [{"type": "custom", "name": "exec"}]}
     ]
@@ -149,7 +149,7 @@ def test_chat_calls_a_tool_and_then_ends(model: FakeModel) -> None:
     assert last["usage"]["prompt_tokens_details"] == {"cached_tokens": 1000}
 
 
-def test_chat_comes_as_a_stream(model: FakeModel) -> None:
+def test_chat_is_streamed(model: FakeModel) -> None:
     events = stream(model, "create_file_by_shell", chat([], stream=True))
     deltas = [event["choices"][0]["delta"] for event in events if event["choices"]]
     assert "".join(delta.get("content", "") for delta in deltas) == "I will create the file."
@@ -166,9 +166,7 @@ def test_gemini_calls_a_tool_and_then_ends(model: FakeModel) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_the_turn_that_is_due_is_read_from_the_conversation(
-    model: FakeModel, dialect: Dialect
-) -> None:
+def test_next_turn_is_derived_from_the_conversation(model: FakeModel, dialect: Dialect) -> None:
     run = f"turns-{dialect.__name__}"
     first = answer(model, "slow_shell", dialect([]), run)
     for conversation in ([], past(dialect, first), past(dialect, first) * 2, []):
@@ -179,7 +177,7 @@ def test_the_turn_that_is_due_is_read_from_the_conversation(
 @pytest.mark.parametrize(
     ("dialect", "status"), [(messages, 529), (responses, 503), (chat, 503), (gemini, 503)]
 )
-def test_a_refusal_is_in_the_words_of_its_dialect(
+def test_refusal_uses_the_error_format_of_its_dialect(
     model: FakeModel, dialect: Dialect, status: int
 ) -> None:
     path, body = dialect([])
@@ -188,7 +186,7 @@ def test_a_refusal_is_in_the_words_of_its_dialect(
     assert "overloaded" in got.json()["error"]["message"].lower()
 
 
-def test_a_limit_says_when_it_ends(model: FakeModel) -> None:
+def test_usage_limit_includes_its_reset_time(model: FakeModel) -> None:
     path, body = responses([])
     got = httpx.post(model.url("usage_limit") + path, json=body)
     assert got.status_code == 429
@@ -197,7 +195,7 @@ def test_a_limit_says_when_it_ends(model: FakeModel) -> None:
     assert got.headers["anthropic-ratelimit-unified-reset"].isdigit()
 
 
-def test_each_run_has_its_own_failures_to_get_over(model: FakeModel) -> None:
+def test_each_run_has_its_own_failure_count(model: FakeModel) -> None:
     path, body = messages([])
     for run in ("one", "two"):
         url = model.url("flaky", run) + path
@@ -206,20 +204,20 @@ def test_each_run_has_its_own_failures_to_get_over(model: FakeModel) -> None:
     assert [request.refused for request in asked] == [True, True, False, False]
 
 
-def test_a_request_without_tools_is_an_errand_and_no_turn(model: FakeModel) -> None:
+def test_request_without_tools_is_an_errand_and_not_a_turn(model: FakeModel) -> None:
     path, body = messages([])
     told = answer(model, "auth", (path, body | {"tools": []}), "errand")
     assert told["content"][0]["text"] == "Scripted task"
     assert [asked.errand for asked in model.requests if asked.run == "errand"] == [True]
 
 
-def test_an_agent_without_tools_gets_the_file_in_the_text(model: FakeModel) -> None:
+def test_agent_without_tools_gets_the_file_in_the_text(model: FakeModel) -> None:
     path, body = chat([])
     told = answer(model, "whole_file", (path, body | {"tools": None}))
     assert "hello.txt\n```\n" in told["choices"][0]["message"]["content"]
 
 
-def test_a_file_is_written_where_the_agent_works(model: FakeModel) -> None:
+def test_file_is_written_to_the_working_folder_of_the_agent(model: FakeModel) -> None:
     schema = {"properties": {"file_path": {}, "content": {}}, "required": ["file_path", "content"]}
     path, body = messages([])
     asked = body | {"tools": [{"name": "Write", "input_schema": schema}]}
@@ -227,7 +225,7 @@ def test_a_file_is_written_where_the_agent_works(model: FakeModel) -> None:
     assert told["content"][1]["input"]["file_path"] == "/repo/hello.txt"
 
 
-def test_what_was_asked_is_remembered(model: FakeModel) -> None:
+def test_requests_are_recorded_with_prompt_and_credentials(model: FakeModel) -> None:
     path, body = messages([])
     url = model.url("create_file_by_shell", "kept") + path
     system = {"system": [{"type": "text", "text": "Be brief."}]}
@@ -241,13 +239,13 @@ def test_what_was_asked_is_remembered(model: FakeModel) -> None:
     assert asked.body["model"] == "m"
 
 
-def test_a_text_can_be_very_long(model: FakeModel) -> None:
+def test_very_long_text_is_returned(model: FakeModel) -> None:
     first = answer(model, "big_output", chat([]))
     last = answer(model, "big_output", chat(past(chat, first)))
     assert len(last["choices"][0]["message"]["content"]) > 1_000_000
 
 
-def test_a_model_that_hangs_is_gone_with_its_server() -> None:
+def test_hanging_request_ends_with_its_server() -> None:
     path, body = messages([])
     with ThreadPoolExecutor() as pool:
         with fake_model() as model:
@@ -260,13 +258,13 @@ def test_a_model_that_hangs_is_gone_with_its_server() -> None:
             waiting.result(timeout=20)
 
 
-def test_an_unknown_scenario_is_refused(model: FakeModel) -> None:
+def test_unknown_scenario_is_rejected(model: FakeModel) -> None:
     with pytest.raises(KeyError):
         model.url("no-such")
     url = model.url("auth").replace("auth", "no-such")
     assert httpx.post(f"{url}/v1/messages", json={}).status_code == 404
 
 
-def test_a_question_that_never_comes_is_not_waited_for_for_ever(model: FakeModel) -> None:
+def test_wait_for_a_missing_request_times_out(model: FakeModel) -> None:
     with pytest.raises(TimeoutError):
         model.wait(lambda _: False, within_s=0.01)

@@ -21,7 +21,7 @@ async def value(dsn: str, query: str) -> object:
         await connection.close()
 
 
-async def test_a_test_gets_an_empty_database_of_its_own(database: str) -> None:
+async def test_database_fixture_is_empty_and_private(database: str) -> None:
     assert await value(database, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == 0
     assert database.endswith(str(await value(database, "SELECT current_database()")))
 
@@ -46,7 +46,7 @@ async def test_the_server_listens_on_loopback_only(postgres: Callable[[str], str
     ],
     ids=["fast", "immediate", "kill"],
 )
-async def test_what_was_committed_is_there_after_a_stop_and_a_start(
+async def test_committed_data_survives_a_stop_or_kill(
     private_postgres: postgres_service.Server,
     end: Callable[[postgres_service.Server], None],
 ) -> None:
@@ -56,7 +56,7 @@ async def test_what_was_committed_is_there_after_a_stop_and_a_start(
     assert await value(private_postgres.dsn(), "SELECT answer FROM kept") == 42
 
 
-async def test_a_restarted_server_answers_at_the_same_address(
+async def test_restarted_server_listens_at_the_same_address(
     private_postgres: postgres_service.Server,
 ) -> None:
     address, pid = private_postgres.dsn(), private_postgres.pid
@@ -80,13 +80,13 @@ def test_a_stopped_server_has_no_pid(private_postgres: postgres_service.Server) 
 
 
 @pytest.mark.skipif(WHEEL is None, reason="the wheel has no release for this Python")
-async def test_a_machine_without_postgresql_uses_the_wheel_s() -> None:
+async def test_wheel_binaries_are_used_without_a_system_postgresql() -> None:
     with postgres_service.private(programs=WHEEL) as server:
         assert "PostgreSQL" in str(await value(server.dsn(), "SELECT version()"))
 
 
 @pytest.mark.skipif(WHEEL is None, reason="the wheel has no release for this Python")
-async def test_programs_that_only_root_reaches_are_copied_for_the_server(tmp_path: Path) -> None:
+async def test_binaries_readable_only_by_root_are_copied(tmp_path: Path) -> None:
     assert WHEEL is not None
     hidden = tmp_path / "hidden"
     programs = postgres_binaries.copy(WHEEL, hidden)

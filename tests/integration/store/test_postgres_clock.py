@@ -25,7 +25,7 @@ async def told(store: PostgresStore) -> float:
     return await store.measure_offset(lambda: 0.0)
 
 
-async def test_coordinators_with_different_clocks_agree(database: str) -> None:
+async def test_coordinators_with_different_local_clocks_agree(database: str) -> None:
     async with PostgresStore.open(database) as store:
         early = await told(store)
         slow = await DatabaseClock.start(store.measure_offset, steady=Hand(-5e6))
@@ -40,7 +40,7 @@ async def test_coordinators_with_different_clocks_agree(database: str) -> None:
         assert times == sorted(times)
 
 
-async def test_the_time_goes_on_between_measurements_in_whole_milliseconds() -> None:
+async def test_clock_advances_between_measurements_in_whole_milliseconds() -> None:
     async def ahead(_: object) -> float:
         return 100.0
 
@@ -51,7 +51,7 @@ async def test_the_time_goes_on_between_measurements_in_whole_milliseconds() -> 
     assert clock.now() == from_millis(101_002)
 
 
-async def test_the_time_never_goes_back() -> None:
+async def test_clock_never_goes_back() -> None:
     offsets = iter([100.0, 40.0])
 
     async def measured(_: object) -> float:

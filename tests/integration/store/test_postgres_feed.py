@@ -22,7 +22,7 @@ async def session(database: str) -> AsyncIterator["asyncpg.Connection[asyncpg.Re
         await connection.close()
 
 
-async def test_a_serial_column_read_in_order_skips_what_commits_late(database: str) -> None:
+async def test_serial_column_read_in_order_skips_late_commits(database: str) -> None:
     async with session(database) as slow, session(database) as quick:
         await quick.execute("CREATE TABLE public.naive (id bigserial PRIMARY KEY, who text)")
         late = slow.transaction()
@@ -36,7 +36,7 @@ async def test_a_serial_column_read_in_order_skips_what_commits_late(database: s
         assert await quick.fetchval("SELECT count(*) FROM public.naive") == 2
 
 
-async def test_a_commit_does_not_overtake_one_that_has_its_position_already(database: str) -> None:
+async def test_commit_does_not_overtake_one_with_an_earlier_position(database: str) -> None:
     async with PostgresStore.open(database) as store, session(database) as slow:
         late = slow.transaction()
         await late.start()
@@ -71,7 +71,7 @@ async def submitted(store: Store, ids: Iterable[str]) -> None:
         assert isinstance(await store.commit(a_step(job)), Stored)
 
 
-async def test_followers_of_every_coordinator_see_each_commit_once_and_in_order(
+async def test_followers_of_all_coordinators_see_each_commit_once_in_order(
     database: str,
 ) -> None:
     async with PostgresStore.open(database) as one, PostgresStore.open(database) as other:
@@ -87,7 +87,7 @@ async def test_followers_of_every_coordinator_see_each_commit_once_and_in_order(
         assert seen == seen_by_the_other == list(range(1, last + 1))
 
 
-async def test_a_follower_is_woken_by_another_coordinator_s_commit(database: str) -> None:
+async def test_commit_of_another_coordinator_wakes_a_follower(database: str) -> None:
     async with PostgresStore.open(database) as one, PostgresStore.open(database) as other:
         waiting = asyncio.create_task(followed(one, 1))
         await other.commit(a_submission(a_job()))

@@ -87,7 +87,7 @@ async def connection(database: str) -> AsyncIterator["asyncpg.Connection[asyncpg
         await connection.close()
 
 
-async def test_no_list_looks_at_many_more_jobs_than_it_shows(
+async def test_every_list_query_touches_few_more_jobs_than_it_returns(
     connection: "asyncpg.Connection[asyncpg.Record]",
 ) -> None:
     for name, query in QUERIES.items():

@@ -27,7 +27,7 @@ async def stored(store: PostgresStore, job_id: str) -> None:
         return
 
 
-async def test_a_database_that_refuses_connections_is_away(private_postgres: Server) -> None:
+async def test_stopped_database_is_unavailable(private_postgres: Server) -> None:
     dsn = private_postgres.dsn()
     private_postgres.stop()
     with pytest.raises(Unavailable, match=r"the database at 127\.0\.0\.1:.* is unavailable"):
@@ -35,7 +35,7 @@ async def test_a_database_that_refuses_connections_is_away(private_postgres: Ser
             pass
 
 
-async def test_a_database_that_does_not_exist_is_named(database: str) -> None:
+async def test_missing_database_is_named(database: str) -> None:
     with pytest.raises(Unavailable, match='database "nowhere" does not exist'):
         async with PostgresStore.open(f"{database.rpartition('/')[0]}/nowhere"):
             pass
@@ -62,7 +62,7 @@ async def test_a_commit_during_a_server_crash_has_an_unknown_result(
         blocker.terminate()
 
 
-async def test_a_reader_does_not_notice_that_the_server_was_restarted(
+async def test_read_succeeds_across_a_server_restart(
     private_postgres: Server,
 ) -> None:
     async with PostgresStore.open(private_postgres.dsn()) as store:
@@ -72,7 +72,7 @@ async def test_a_reader_does_not_notice_that_the_server_was_restarted(
         assert await store.job(JOB.id) == JOB
 
 
-async def test_after_an_outage_a_coordinator_hears_of_the_others_again(
+async def test_change_feed_resumes_after_an_outage(
     private_postgres: Server,
 ) -> None:
     dsn = private_postgres.dsn()
@@ -84,7 +84,7 @@ async def test_after_an_outage_a_coordinator_hears_of_the_others_again(
         assert [entry.event.job_id for entry in seen] == ["job-1"]
 
 
-async def test_a_closed_store_says_so(database: str) -> None:
+async def test_closed_store_is_unavailable(database: str) -> None:
     async with PostgresStore.open(database) as store:
         pass
     with pytest.raises(Unavailable, match="is closed"):

@@ -52,13 +52,13 @@ async def catalogue(database: str, schema: str, steps: tuple[str, ...]) -> list[
         await connection.close()
 
 
-async def test_the_migrations_add_up_to_the_schema(database: str) -> None:
+async def test_migrations_add_up_to_the_schema(database: str) -> None:
     migrated = await catalogue(database, "migrated", MIGRATIONS)
     assert len(migrated) > 100
     assert migrated == await catalogue(database, "written", (SCHEMA,))
 
 
-async def test_coordinators_that_start_together_make_the_schema_once(database: str) -> None:
+async def test_concurrently_started_coordinators_create_the_schema_once(database: str) -> None:
     async def start() -> int:
         async with PostgresStore.open(database) as store:
             return await store.position()
@@ -66,7 +66,7 @@ async def test_coordinators_that_start_together_make_the_schema_once(database: s
     assert await asyncio.gather(*(start() for _ in range(5))) == [0] * 5
 
 
-async def test_two_fleets_in_one_database_know_nothing_of_each_other(database: str) -> None:
+async def test_two_fleets_in_one_database_are_isolated(database: str) -> None:
     async with (
         PostgresStore.open(database, schema="blue") as blue,
         PostgresStore.open(database, schema="green") as green,
@@ -76,13 +76,13 @@ async def test_two_fleets_in_one_database_know_nothing_of_each_other(database: s
         assert await green.position() == 0
 
 
-async def test_a_schema_that_would_have_to_be_quoted_is_refused() -> None:
+async def test_schema_name_that_needs_quoting_is_rejected() -> None:
     with pytest.raises(Invalid, match="expected lower-case letters"):
         async with PostgresStore.open("postgresql://localhost/fleet", schema='x"; DROP'):
             pass
 
 
-async def test_a_database_that_cannot_hold_every_text_is_refused(database: str) -> None:
+async def test_database_without_utf8_encoding_is_rejected(database: str) -> None:
     connection = await asyncpg.connect(database)
     latin = f"{database.rpartition('/')[2]}_latin"
     try:
@@ -97,7 +97,7 @@ async def test_a_database_that_cannot_hold_every_text_is_refused(database: str) 
         await connection.close()
 
 
-def test_the_reading_queries_have_the_same_names_in_both_databases() -> None:
+def test_read_queries_have_the_same_names_in_both_databases() -> None:
     ours_alone = {"commit_batch", "lock_feed", "time"}
     assert set(SQL) - ours_alone <= set(SQLITE)
     assert ours_alone <= set(SQL)

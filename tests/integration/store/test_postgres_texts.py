@@ -12,7 +12,7 @@ from gigafactory.store.postgres.store import PostgresStore
 from tests.support.builders import NOON, a_job, a_submission, an_event
 
 
-async def test_what_a_worker_says_may_hold_any_character(database: str) -> None:
+async def test_documents_keep_nul_and_unusual_characters(database: str) -> None:
     said = {"line": "a\0b\u2028\\u0000", "nested": ["\0"]}
     job = a_job(reason="because of \0")
     async with PostgresStore.open(database) as store:
@@ -22,7 +22,7 @@ async def test_what_a_worker_says_may_hold_any_character(database: str) -> None:
         assert event.data == said
 
 
-async def test_a_name_that_cannot_be_kept_is_refused_and_costs_its_neighbours_nothing(
+async def test_unstorable_key_is_rejected_without_failing_concurrent_commits(
     database: str,
 ) -> None:
     jobs = [a_job(id=f"job-{n}", name=f"name-{n}") for n in range(6)]
@@ -37,13 +37,13 @@ async def test_a_name_that_cannot_be_kept_is_refused_and_costs_its_neighbours_no
         assert set(await store.jobs([job.id for job in jobs])) == {job.id for job in jobs[1:]}
 
 
-async def test_a_number_beyond_all_columns_is_refused(database: str) -> None:
+async def test_out_of_range_number_is_rejected(database: str) -> None:
     async with PostgresStore.open(database) as store:
         with pytest.raises(Invalid):
             await store.commit(Renewal("job-1", 10**30, NOON))
 
 
-async def test_nothing_is_found_under_a_name_that_cannot_be_kept(database: str) -> None:
+async def test_unstorable_name_finds_nothing(database: str) -> None:
     async with PostgresStore.open(database) as store:
         await store.commit(a_submission(a_job(), take=("name/fix-login",)))
         assert await store.job("job-1\0") is None
@@ -57,7 +57,7 @@ async def test_nothing_is_found_under_a_name_that_cannot_be_kept(database: str) 
         assert await store.events("job-1", after=10**30) == []
 
 
-async def test_a_word_that_is_too_long_for_the_index_is_found_all_the_same(database: str) -> None:
+async def test_word_too_long_for_the_index_is_found(database: str) -> None:
     word = "ж" * 3_000
     job = a_job(title=f"{word} and more")
     async with PostgresStore.open(database) as store:

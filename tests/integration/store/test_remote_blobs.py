@@ -74,7 +74,7 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-async def test_a_log_goes_up_in_chunks_and_is_read_by_range(
+async def test_log_is_uploaded_in_chunks_and_read_by_range(
     admin: httpx.AsyncClient, worker: Worker, job_id: str
 ) -> None:
     sent = b""
@@ -95,7 +95,7 @@ async def test_a_log_goes_up_in_chunks_and_is_read_by_range(
     assert last.content == sent[-9:]
 
 
-async def test_an_artifact_is_kept_in_parts_read_by_range_and_deleted(
+async def test_artifact_is_stored_in_parts_read_by_range_and_deleted(
     admin: httpx.AsyncClient, worker: Worker, job_id: str, home: Blobs
 ) -> None:
     data = bytes(range(256)) * 40_000
@@ -108,7 +108,7 @@ async def test_an_artifact_is_kept_in_parts_read_by_range_and_deleted(
     assert await home.sizes("artifacts/") == {}
 
 
-async def test_an_artifact_that_lies_about_its_hash_leaves_nothing(
+async def test_artifact_with_a_wrong_hash_leaves_nothing(
     admin: httpx.AsyncClient, worker: Worker, job_id: str, home: Blobs
 ) -> None:
     for data in (b"short", b"x" * (9 << 20)):
@@ -118,7 +118,7 @@ async def test_an_artifact_that_lies_about_its_hash_leaves_nothing(
     assert await home.sizes("artifacts/") == {}
 
 
-async def test_bytes_that_were_changed_over_there_never_come_down_whole(
+async def test_tampered_artifact_is_never_served_completely(
     admin: httpx.AsyncClient, worker: Worker, job_id: str, home: Blobs
 ) -> None:
     made = (await send(worker.http, job_id, b"as it was", digest(b"as it was"))).json()
@@ -129,7 +129,7 @@ async def test_bytes_that_were_changed_over_there_never_come_down_whole(
         await admin.get(f"/artifacts/{made['id']}")
 
 
-async def test_a_link_opens_it_without_a_token(
+async def test_link_downloads_an_artifact_without_a_token(
     server: Server, admin: httpx.AsyncClient, worker: Worker, job_id: str
 ) -> None:
     made = (await send(worker.http, job_id, b"<h1>92 %</h1>", digest(b"<h1>92 %</h1>"))).json()
@@ -145,7 +145,7 @@ AZURE = (azurite.environment, f"az://{azurite.CONTAINER}")
 
 @pytest.mark.service
 @pytest.mark.parametrize(("service", "of"), [("s3", S3), ("azure", AZURE)], ids=["s3", "azure"])
-def test_aq_serve_keeps_bytes_where_its_address_and_the_usual_variables_say(
+def test_serve_stores_blobs_at_the_configured_address(
     request: pytest.FixtureRequest,
     tmp_path: Path,
     service: str,
@@ -177,7 +177,7 @@ def test_aq_serve_keeps_bytes_where_its_address_and_the_usual_variables_say(
         ("ftp://there", "found 'ftp'; expected file:///…, s3://bucket/prefix or az://"),
     ],
 )
-def test_an_address_that_cannot_be_is_refused(tmp_path: Path, url: str, said: str) -> None:
+def test_invalid_blob_address_is_rejected(tmp_path: Path, url: str, said: str) -> None:
     ran = Shell(tmp_path).aq("serve", "--port", "0", AQ_BLOBS=url)
     assert ran.code != 0
     assert said in ran.err
@@ -185,7 +185,7 @@ def test_an_address_that_cannot_be_is_refused(tmp_path: Path, url: str, said: st
 
 
 @pytest.mark.service
-def test_a_bucket_without_access_is_reported_at_the_start(s3: str, tmp_path: Path) -> None:
+def test_bucket_without_access_is_reported_at_startup(s3: str, tmp_path: Path) -> None:
     wrong = seaweedfs.environment(s3) | {"AWS_SECRET_ACCESS_KEY": "wrong"}
     ran = Shell(tmp_path, wrong).aq("serve", "--port", "0", AQ_BLOBS="s3://fleet/x")
     assert ran.code != 0

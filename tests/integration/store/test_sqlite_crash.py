@@ -14,7 +14,7 @@ LIVES = 3
 ACKNOWLEDGED = 400
 
 
-def live_and_die(path: Path, life: int) -> list[str]:
+def commit_until_killed(path: Path, life: int) -> list[str]:
     """What a process acknowledged before it was killed in the middle of its work."""
     module = "tests.support.crash.sqlite_writer"
     command = [sys.executable, "-m", module, str(path), f"life-{life}"]
@@ -35,11 +35,11 @@ async def whole_feed(store: SqliteStore) -> list[FeedEntry]:
     return entries
 
 
-async def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
+async def test_killed_process_loses_no_acknowledged_commit(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
     said: list[str] = []
     for life in range(LIVES):
-        said += await asyncio.to_thread(live_and_die, path, life)
+        said += await asyncio.to_thread(commit_until_killed, path, life)
         async with SqliteStore.open(path) as store:
             entries = await whole_feed(store)
             assert [e.event.position for e in entries] == list(range(1, len(entries) + 1))

@@ -30,7 +30,7 @@ def schema_of(connection: sqlite3.Connection) -> dict[str, str]:
     return {name: re.sub(r"\s+", " ", sql or "") for name, sql in found}
 
 
-def test_the_schema_is_what_the_migrations_add_up_to() -> None:
+def test_schema_equals_the_sum_of_its_migrations() -> None:
     migrated, whole = sqlite3.connect(":memory:"), sqlite3.connect(":memory:")
     try:
         for step in MIGRATIONS:
@@ -45,9 +45,7 @@ def test_the_schema_is_what_the_migrations_add_up_to() -> None:
 
 
 @pytest.mark.parametrize("version", range(len(MIGRATIONS) + 1))
-async def test_a_file_of_every_earlier_version_is_brought_up_to_date(
-    tmp_path: Path, version: int
-) -> None:
+async def test_database_of_every_earlier_version_is_migrated(tmp_path: Path, version: int) -> None:
     path = tmp_path / "fleet.db"
     old = sqlite3.connect(path)
     for step in MIGRATIONS[:version]:
@@ -62,7 +60,7 @@ async def test_a_file_of_every_earlier_version_is_brought_up_to_date(
     new.close()
 
 
-async def test_a_file_of_a_newer_program_is_refused_and_left_alone(tmp_path: Path) -> None:
+async def test_database_of_a_newer_program_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
     newer = sqlite3.connect(path)
     newer.execute("PRAGMA user_version = 999")
@@ -72,7 +70,7 @@ async def test_a_file_of_a_newer_program_is_refused_and_left_alone(tmp_path: Pat
             pass
 
 
-async def test_what_was_stored_is_there_when_the_file_is_opened_again(tmp_path: Path) -> None:
+async def test_stored_data_survives_reopening(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
     async with SqliteStore.open(path) as store:
         await store.commit(a_submission(a_job(), take=("lock/x",)))
@@ -84,7 +82,7 @@ async def test_what_was_stored_is_there_when_the_file_is_opened_again(tmp_path: 
         assert [e.event.position for e in await store.feed(after=0)] == [1, 2]
 
 
-async def test_the_file_is_for_its_owner_s_eyes(tmp_path: Path) -> None:
+async def test_database_files_are_private_to_their_owner(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
     async with SqliteStore.open(path) as store:
         await store.commit(a_submission(a_job()))
@@ -95,7 +93,7 @@ async def test_the_file_is_for_its_owner_s_eyes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["same", "symlink", "hard link"])
-async def test_a_second_coordinator_on_the_same_file_is_refused(tmp_path: Path, name: str) -> None:
+async def test_second_coordinator_on_one_file_is_rejected(tmp_path: Path, name: str) -> None:
     path = tmp_path / "fleet.db"
     path.touch()
     other = tmp_path / "other" / "fleet.db"
@@ -132,7 +130,7 @@ async def test_a_second_coordinator_on_the_same_file_is_refused(tmp_path: Path, 
     assert run.stdout == "opened\n"
 
 
-async def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+async def test_non_database_file_is_rejected_and_left_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
     path.write_bytes(b"a letter to somebody, not a database\n" * 100)
     with pytest.raises(Unavailable, match="not a Gigafactory database"):
@@ -141,13 +139,13 @@ async def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Pa
     assert path.read_bytes().startswith(b"a letter to somebody")
 
 
-async def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+async def test_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match=r"nowhere.*check that the folder exists"):
         async with SqliteStore.open(tmp_path / "nowhere" / "fleet.db"):
             pass
 
 
-async def test_a_closed_store_says_so(tmp_path: Path) -> None:
+async def test_closed_store_is_unavailable(tmp_path: Path) -> None:
     async with SqliteStore.open(tmp_path / "fleet.db") as store:
         pass
     with pytest.raises(Unavailable, match="closed"):
@@ -190,7 +188,7 @@ asyncio.run(main())
 """
 
 
-def test_when_the_disk_takes_no_more_the_caller_hears_it_and_nothing_is_lost(
+def test_full_disk_is_reported_and_the_store_recovers(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "fleet.db"
@@ -202,7 +200,7 @@ def test_when_the_disk_takes_no_more_the_caller_hears_it_and_nothing_is_lost(
     assert went_on == "and on"
 
 
-async def test_the_fault_of_one_caller_does_not_fail_those_beside_it(tmp_path: Path) -> None:
+async def test_failed_commit_does_not_fail_concurrent_commits(tmp_path: Path) -> None:
     async with SqliteStore.open(tmp_path / "fleet.db") as store:
         broken = a_submission(a_job(id="broken", title="\ud800"))
         good = [a_submission(a_job(id=f"job-{n}")) for n in range(5)]
@@ -215,7 +213,7 @@ async def test_the_fault_of_one_caller_does_not_fail_those_beside_it(tmp_path: P
         assert await store.position() == 5
 
 
-async def test_no_reader_of_the_file_ever_sees_a_hole_before_an_event(tmp_path: Path) -> None:
+async def test_concurrent_reader_never_sees_a_gap_in_positions(tmp_path: Path) -> None:
     """Numbers that are drawn before the commit, as by a serial column, would leave holes."""
     path = tmp_path / "fleet.db"
     looks = 0
@@ -275,9 +273,7 @@ PLANS: dict[str, tuple[dict[str, object], str]] = {
 
 @pytest.mark.parametrize("after", [None, "5"])
 @pytest.mark.parametrize("name", PLANS)
-def test_every_filter_goes_along_an_index_in_the_order_of_the_ids(
-    name: str, after: str | None
-) -> None:
+def test_every_filter_uses_an_index_in_id_order(name: str, after: str | None) -> None:
     fields, index = PLANS[name]
     query = replace(JobQuery(after=after), **fields)
     if after is not None and fields:
@@ -304,7 +300,7 @@ def test_every_filter_goes_along_an_index_in_the_order_of_the_ids(
         ({"factory_id": "x", "text": "x", "stages": (Stage.QUEUED,)}, "SCAN lease"),
     ],
 )
-def test_what_names_jobs_one_by_one_leads_to_them(fields: dict[str, object], lead: str) -> None:
+def test_selective_filter_leads_the_query(fields: dict[str, object], lead: str) -> None:
     connection = sqlite3.connect(":memory:")
     connection.executescript(SCHEMA)
     query = replace(JobQuery(after="5"), **fields)
@@ -315,7 +311,7 @@ def test_what_names_jobs_one_by_one_leads_to_them(fields: dict[str, object], lea
     assert not [step for step in steps if step.startswith("SCAN job")], steps
 
 
-def test_of_two_conditions_the_one_that_leaves_fewer_leads() -> None:
+def test_more_selective_of_two_filters_leads_the_query() -> None:
     connection = sqlite3.connect(":memory:")
     connection.executescript(SCHEMA)
     stages = ["shipped"] * 20 + ["building"] * 3
@@ -335,7 +331,7 @@ def test_of_two_conditions_the_one_that_leaves_fewer_leads() -> None:
     connection.close()
 
 
-async def test_words_that_many_jobs_have_are_found_along_the_list(
+async def test_common_words_are_searched_along_the_list(
     tmp_path: Path,
 ) -> None:
     jobs = [
@@ -351,6 +347,6 @@ async def test_words_that_many_jobs_have_are_found_along_the_list(
         assert await store.find_jobs(JobQuery(text="ix")) == []
 
 
-def test_every_query_says_what_it_promises() -> None:
+def test_every_query_starts_with_a_comment() -> None:
     silent = [name for name, text in SQL.items() if not text.startswith("-- ")]
     assert silent == []

@@ -39,7 +39,7 @@ def shell(tracker: Items, tmp_path: Path) -> Shell:
     return Shell(tmp_path, {"TRACKER_TOKEN": TOKEN})
 
 
-def test_a_fleet_takes_tickets_and_tells_them(shell: Shell, tracker: Items) -> None:
+def test_fleet_imports_a_ticket_once_and_updates_it(shell: Shell, tracker: Items) -> None:
     item = tracker.file("Say hello", labels=[])
     with serving(shell):
         ran = shell.aq("from-tracker", item)
@@ -52,7 +52,9 @@ def test_a_fleet_takes_tickets_and_tells_them(shell: Shell, tracker: Items) -> N
         assert shell.aq("to-tracker").code == 2
 
 
-def test_a_coordinator_takes_and_tells_by_itself(shell: Shell, tracker: Items) -> None:
+def test_coordinator_imports_and_updates_tickets_automatically(
+    shell: Shell, tracker: Items
+) -> None:
     item = tracker.file("Say hello")
     with serving(shell) as served:
         deadline = threading.Event()
@@ -64,13 +66,13 @@ def test_a_coordinator_takes_and_tells_by_itself(shell: Shell, tracker: Items) -
         assert served.process.poll() is None
 
 
-def test_a_tracker_without_its_token_is_said_at_the_start(shell: Shell) -> None:
+def test_missing_tracker_token_is_reported_at_startup(shell: Shell) -> None:
     ran = Shell(shell.folder, {"TRACKER_TOKEN": ""}).aq("serve", "--port", "0")
     assert ran.code == 1
     assert "the variable TRACKER_TOKEN must contain a secret" in ran.err
 
 
-def test_a_folder_gets_each_ticket_once(shell: Shell, tracker: Items) -> None:
+def test_folder_imports_each_ticket_once(shell: Shell, tracker: Items) -> None:
     item = tracker.file("Say hello", description="In French.", labels=["agent:run", "repo:notes"])
     ran = shell.aq("from-tracker", "--folder", "queue")
     assert ran.code == 0, ran.err
@@ -87,7 +89,9 @@ def test_a_folder_gets_each_ticket_once(shell: Shell, tracker: Items) -> None:
     assert file.read_text().endswith("In German.\n")
 
 
-def test_a_folder_refuses_what_is_no_job_and_takes_the_rest(shell: Shell, tracker: Items) -> None:
+def test_folder_rejects_an_invalid_ticket_and_imports_the_rest(
+    shell: Shell, tracker: Items
+) -> None:
     bad = tracker.file("Say hello", labels=["agent:run", "priority:soon"])
     tracker.file("Say goodbye")
     ran = shell.aq("from-tracker", "--folder", "queue")
@@ -95,9 +99,7 @@ def test_a_folder_refuses_what_is_no_job_and_takes_the_rest(shell: Shell, tracke
     assert len(list((shell.folder / "queue" / "inbox").glob("*.md"))) == 1
 
 
-def test_a_job_of_a_folder_runs_and_its_ticket_hears_of_it_once(
-    shell: Shell, tracker: Items
-) -> None:
+def test_folder_job_updates_its_ticket_once_per_stage(shell: Shell, tracker: Items) -> None:
     item = tracker.file("Say hello")
     inbox = shell.folder / "queue" / "inbox"
     inbox.mkdir(parents=True)

@@ -37,7 +37,7 @@ async def issues(prism: str) -> AsyncIterator[GithubIssues]:
         yield it
 
 
-async def test_every_call_is_one_that_github_describes(issues: GithubIssues) -> None:
+async def test_every_call_matches_the_github_api_description(issues: GithubIssues) -> None:
     found = await issues.item("#1347")
     assert found is None, "the example is a pull request, which is no ticket"
     await issues.items_for_agents()
@@ -46,7 +46,7 @@ async def test_every_call_is_one_that_github_describes(issues: GithubIssues) -> 
 
 
 @pytest.mark.parametrize("code", [404, 410])
-async def test_an_issue_that_is_gone_is_none(prism: str, code: int) -> None:
+async def test_deleted_issue_returns_none(prism: str, code: int) -> None:
     demand = Demand("GET", code)
     async with open_issues(prism, "a-token", "me/notes", agent="a", transport=demand) as issues:
         assert await issues.item("7") is None
@@ -60,7 +60,7 @@ async def test_an_issue_that_is_gone_is_none(prism: str, code: int) -> None:
         ("POST", 422, TrackerRefused),
     ],
 )
-async def test_a_no_is_told_apart_from_being_away(
+async def test_refused_comment_differs_from_an_unavailable_tracker(
     prism: str, method: str, code: int, trouble: type[Exception]
 ) -> None:
     demand = Demand(method, code)
@@ -69,7 +69,7 @@ async def test_a_no_is_told_apart_from_being_away(
             await issues.comment("7", "Shipped.", "<!-- never there -->")
 
 
-async def test_a_tracker_in_trouble_is_away(prism: str) -> None:
+async def test_server_error_is_tracker_unavailable(prism: str) -> None:
     demand = Demand("PATCH", 503)
     async with open_issues(prism, "a-token", "me/notes", agent="a", transport=demand) as issues:
         with pytest.raises(TrackerUnavailable, match="503"):
@@ -77,8 +77,6 @@ async def test_a_tracker_in_trouble_is_away(prism: str) -> None:
 
 
 @pytest.mark.parametrize("strange", ["seven", "other/repo#7", "../7", "7/comments", "", "#"])
-async def test_what_is_no_issue_of_the_repo_is_not_asked_for(
-    issues: GithubIssues, strange: str
-) -> None:
+async def test_invalid_issue_reference_is_not_requested(issues: GithubIssues, strange: str) -> None:
     with pytest.raises(NotFound, match="me/notes#7"):
         await issues.item(strange)

@@ -76,9 +76,7 @@ async def jobs(hub: Fleet) -> list[dict[str, Any]]:
     return found
 
 
-async def test_an_issue_becomes_a_job_and_is_closed_when_that_is_shipped(
-    hub: Fleet, repo: Repo
-) -> None:
+async def test_issue_becomes_a_job_and_follows_its_stages(hub: Fleet, repo: Repo) -> None:
     number = await repo.file("Say hello", "agent:run", "priority:high", body="In French.")
     await repo.file("Leave me alone", "bug")
     await hub.import_tickets()
@@ -102,7 +100,7 @@ async def test_an_issue_becomes_a_job_and_is_closed_when_that_is_shipped(
     assert await repo.openings(number) == ["Cancelled"]
 
 
-async def test_shipped_work_closes_its_issue_as_completed(hub: Fleet, repo: Repo) -> None:
+async def test_shipped_job_closes_its_issue_as_completed(hub: Fleet, repo: Repo) -> None:
     from tests.support.api_server import a_worker
 
     number = await repo.file("Say hello", "agent:run")
@@ -132,7 +130,7 @@ async def test_shipped_work_closes_its_issue_as_completed(hub: Fleet, repo: Repo
     assert (found["state"], found["state_reason"]) == ("closed", "completed")
 
 
-async def test_a_webhook_of_github_rings(hub: Fleet, repo: Repo) -> None:
+async def test_github_webhook_imports_an_issue_once(hub: Fleet, repo: Repo) -> None:
     number = await repo.file("Say hello", "agent:run")
     issue = await repo.ask("GET", f"/issues/{number}")
     told = {"action": "labeled", "issue": issue, "repository": {"full_name": repo.slug}}
@@ -149,7 +147,7 @@ async def test_a_webhook_of_github_rings(hub: Fleet, repo: Repo) -> None:
     assert [job["title"] for job in await jobs(hub)] == ["Say hello"]
 
 
-async def test_an_issue_is_found_by_its_number(hub: Fleet, repo: Repo) -> None:
+async def test_issue_is_found_by_its_number(hub: Fleet, repo: Repo) -> None:
     number = await repo.file("Say hello")
     async with hub.server.client(product="web") as client:
         for written in (str(number), f"#{number}", f"{repo.slug}#{number}"):

@@ -24,9 +24,7 @@ async def at_work(fleet: Fleet) -> None:
         assert done.status_code == 200
 
 
-async def test_a_tracker_that_is_away_for_an_hour_delays_echoes_and_nothing_else(
-    fleet: Fleet, items: Items
-) -> None:
+async def test_tracker_outage_delays_only_ticket_updates(fleet: Fleet, items: Items) -> None:
     item = items.file("Say hello")
     await fleet.import_tickets()
     items.away = True
@@ -48,7 +46,7 @@ async def test_a_tracker_that_is_away_for_an_hour_delays_echoes_and_nothing_else
     assert len(items.comments[item]) == 2
 
 
-async def test_a_tracker_that_is_away_is_asked_less_and_less(fleet: Fleet, items: Items) -> None:
+async def test_unavailable_tracker_is_retried_with_backoff(fleet: Fleet, items: Items) -> None:
     items.file("Say hello")
     await fleet.import_tickets()
     items.away = True
@@ -62,9 +60,7 @@ async def test_a_tracker_that_is_away_is_asked_less_and_less(fleet: Fleet, items
     assert len(items.asked) == before + 1
 
 
-async def test_other_trackers_do_not_wait_for_one_that_is_away(
-    items: Items, tmp_path: Path
-) -> None:
+async def test_unavailable_tracker_does_not_delay_others(items: Items, tmp_path: Path) -> None:
     async with an_items_server() as others:
         theirs = Told(url=others.url, token_env="TRACKER_TOKEN")
         async with a_fleet(items, tmp_path, others={"web": theirs}) as fleet:
@@ -77,7 +73,7 @@ async def test_other_trackers_do_not_wait_for_one_that_is_away(
 
 
 @pytest.mark.parametrize("lost", [{"POST"}, {"PATCH"}, {"GET"}, {"POST", "PATCH"}])
-async def test_a_lost_answer_leaves_nothing_twice(
+async def test_lost_response_repeats_no_comment_or_label(
     fleet: Fleet, items: Items, lost: set[str]
 ) -> None:
     item = items.file("Say hello")
@@ -96,7 +92,7 @@ async def test_a_lost_answer_leaves_nothing_twice(
     assert items.stages(item) == ["fleet:review"]
 
 
-async def test_a_successor_looks_before_it_repeats_what_another_was_about_to_say(
+async def test_successor_checks_before_repeating_an_intended_comment(
     fleet: Fleet, items: Items
 ) -> None:
     item = items.file("Say hello")
@@ -124,7 +120,7 @@ async def test_a_successor_looks_before_it_repeats_what_another_was_about_to_say
     assert len(items.comments[item]) == 2
 
 
-async def test_two_who_tell_at_once_say_it_once(fleet: Fleet, items: Items) -> None:
+async def test_concurrent_updaters_comment_once(fleet: Fleet, items: Items) -> None:
     item = items.file("Say hello")
     await fleet.import_tickets()
     await at_work(fleet)
@@ -156,9 +152,7 @@ async def test_updates_during_downtime_are_sent_afterwards(items: Items, tmp_pat
             ]
 
 
-async def test_a_ticket_that_is_gone_is_given_up_and_the_job_goes_on(
-    fleet: Fleet, items: Items
-) -> None:
+async def test_update_of_a_deleted_ticket_is_given_up(fleet: Fleet, items: Items) -> None:
     item = items.file("Say hello")
     await fleet.import_tickets()
     del items.items[item]
@@ -169,7 +163,7 @@ async def test_a_ticket_that_is_gone_is_given_up_and_the_job_goes_on(
     assert job["stage"] == "queued"
 
 
-async def test_an_echo_by_hand_says_when_the_tracker_is_away(fleet: Fleet, items: Items) -> None:
+async def test_manual_update_reports_an_unavailable_tracker(fleet: Fleet, items: Items) -> None:
     items.file("Say hello")
     await fleet.import_tickets()
     [job] = await fleet.jobs()

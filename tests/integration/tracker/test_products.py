@@ -19,7 +19,9 @@ async def titles(fleet: Fleet, product: str) -> list[str]:
     return [job["title"] for job in found]
 
 
-async def test_a_tracker_for_all_gives_each_product_its_own(items: Items, tmp_path: Path) -> None:
+async def test_shared_tracker_assigns_tickets_to_their_products(
+    items: Items, tmp_path: Path
+) -> None:
     async with an_items_server() as shared:
         everybody = Told(url=shared.url, token_env="TRACKER_TOKEN")
         async with a_fleet(items, tmp_path, others={"*": everybody}) as fleet:
@@ -46,7 +48,7 @@ async def test_a_tracker_for_all_gives_each_product_its_own(items: Items, tmp_pa
             assert shared.stages(web) == ["fleet:queued"]
 
 
-async def test_a_token_of_another_product_reads_and_writes_no_tickets(
+async def test_token_of_another_product_cannot_read_or_write_tickets(
     fleet: Fleet, items: Items
 ) -> None:
     item = items.file("Say hello", labels=["agent:run", "priority:soon"])
@@ -67,7 +69,7 @@ async def test_a_token_of_another_product_reads_and_writes_no_tickets(
         assert (await client.post("/tracker/echo", json={"jobId": job["id"]})).status_code == 404
 
 
-async def test_a_change_that_came_too_late_counts_when_the_job_has_ended(
+async def test_late_ticket_change_applies_after_its_job_has_ended(
     fleet: Fleet, items: Items
 ) -> None:
     item = items.file("Say hello")
@@ -96,7 +98,7 @@ async def test_a_change_that_came_too_late_counts_when_the_job_has_ended(
         (Told(kind="items", secret_env="TRACKER_SECRET"), "no url"),
     ],
 )
-async def test_a_tracker_that_cannot_be_is_refused_by_name(told: Told, words: str) -> None:
+async def test_invalid_tracker_setting_is_rejected_and_named(told: Told, words: str) -> None:
     with pytest.raises(Invalid, match=r"tracker\.products\.notes") as refused:
         async with open_trackers(TrackerSettings(products={"notes": told}), ENVIRON):
             pass

@@ -21,7 +21,7 @@ async def built(worker: Worker) -> dict[str, Any]:
     return grant
 
 
-async def test_a_ticket_becomes_a_job_and_hears_how_it_comes_along(
+async def test_ticket_becomes_a_job_and_is_updated_at_each_stage(
     fleet: Fleet, items: Items
 ) -> None:
     item = items.file(
@@ -72,7 +72,7 @@ async def test_a_ticket_becomes_a_job_and_hears_how_it_comes_along(
     assert len(items.comments[item]) == 4
 
 
-async def test_the_same_ticket_twice_is_one_job(fleet: Fleet, items: Items) -> None:
+async def test_repeated_import_of_a_ticket_creates_one_job(fleet: Fleet, items: Items) -> None:
     item = items.file("Say hello")
     await fleet.import_tickets()
     await fleet.import_tickets()
@@ -84,9 +84,7 @@ async def test_the_same_ticket_twice_is_one_job(fleet: Fleet, items: Items) -> N
     assert again.json()["jobs"][0]["id"] == everything.json()["jobs"][0]["id"] == job["id"]
 
 
-async def test_a_changed_ticket_takes_the_place_of_its_job_while_that_waits(
-    fleet: Fleet, items: Items
-) -> None:
+async def test_changed_ticket_replaces_its_waiting_job(fleet: Fleet, items: Items) -> None:
     item = items.file("Say hello")
     await fleet.import_tickets()
     await fleet.update_tickets()
@@ -99,7 +97,7 @@ async def test_a_changed_ticket_takes_the_place_of_its_job_while_that_waits(
     assert items.comments[item] == [], "a replaced job needs no attention"
 
 
-async def test_a_ticket_that_is_changed_too_late_is_told_so_once(
+async def test_ticket_changed_after_its_job_started_gets_one_comment(
     fleet: Fleet, items: Items
 ) -> None:
     item = items.file("Say hello")
@@ -123,9 +121,7 @@ async def test_a_ticket_that_is_changed_too_late_is_told_so_once(
     ]
 
 
-async def test_a_failed_ticket_that_people_changed_gets_another_job(
-    fleet: Fleet, items: Items
-) -> None:
+async def test_failed_ticket_changed_by_people_gets_another_job(fleet: Fleet, items: Items) -> None:
     item = items.file("Say hello")
     await fleet.import_tickets()
     async with fleet.worker() as worker:
@@ -147,7 +143,7 @@ async def test_a_failed_ticket_that_people_changed_gets_another_job(
     assert [job["stage"] for job in await fleet.jobs()] == ["failed", "queued"]
 
 
-async def test_a_cancelled_job_leaves_its_ticket_to_people(fleet: Fleet, items: Items) -> None:
+async def test_cancelled_job_marks_its_ticket_for_triage(fleet: Fleet, items: Items) -> None:
     item = items.file("Say hello")
     await fleet.import_tickets()
     [job] = await fleet.jobs()
@@ -159,7 +155,7 @@ async def test_a_cancelled_job_leaves_its_ticket_to_people(fleet: Fleet, items: 
     assert items.openings(item) == ["Cancelled"]
 
 
-async def test_what_people_have_closed_is_never_opened_again(fleet: Fleet, items: Items) -> None:
+async def test_ticket_closed_by_people_is_never_reopened(fleet: Fleet, items: Items) -> None:
     item = items.file("Say hello")
     await fleet.import_tickets()
     items.items[item]["status"] = "wont_fix"
@@ -167,7 +163,7 @@ async def test_what_people_have_closed_is_never_opened_again(fleet: Fleet, items
     assert (items.items[item]["status"], items.stages(item)) == ("wont_fix", ["fleet:queued"])
 
 
-async def test_a_ticket_that_cannot_be_a_job_is_told_why_and_left_to_people(
+async def test_invalid_ticket_gets_a_comment_and_is_marked_for_triage(
     fleet: Fleet, items: Items
 ) -> None:
     item = items.file("Say hello", labels=["agent:run", "priority:soon", "profile:qa"])
@@ -184,7 +180,7 @@ async def test_a_ticket_that_cannot_be_a_job_is_told_why_and_left_to_people(
     assert len(await fleet.jobs()) == 2
 
 
-async def test_a_ticket_is_taken_by_its_assignee_too_and_others_are_left_alone(
+async def test_ticket_is_imported_by_assignee_and_others_are_ignored(
     fleet: Fleet, items: Items
 ) -> None:
     items.file("Mine", labels=[], assignee="agent")
@@ -194,7 +190,7 @@ async def test_a_ticket_is_taken_by_its_assignee_too_and_others_are_left_alone(
     assert [job["title"] for job in await fleet.jobs()] == ["Mine"]
 
 
-async def test_many_tickets_are_found_over_all_pages(fleet: Fleet, items: Items) -> None:
+async def test_tickets_are_imported_from_all_pages(fleet: Fleet, items: Items) -> None:
     for number in range(120):
         items.file(f"Ticket {number}")
     async with fleet.client() as client:
@@ -202,7 +198,7 @@ async def test_many_tickets_are_found_over_all_pages(fleet: Fleet, items: Items)
     assert (answer.status_code, len(answer.json()["jobs"])) == (201, 120)
 
 
-async def test_a_ticket_can_be_brought_along(fleet: Fleet) -> None:
+async def test_ticket_can_be_imported_from_the_request_body(fleet: Fleet) -> None:
     item = {"id": "X-1", "title": "Say hello", "labels": ["repo:notes"]}
     async with fleet.client() as client:
         made = await client.post("/tracker/ingest", json={"item": item})
@@ -219,7 +215,7 @@ async def test_a_ticket_can_be_brought_along(fleet: Fleet) -> None:
         ("echo", {}, 422, "invalid"),
     ],
 )
-async def test_what_is_not_there_is_said(
+async def test_unknown_ticket_or_job_is_not_found(
     fleet: Fleet, path: str, body: dict[str, str], status: int, code: str
 ) -> None:
     async with fleet.client() as client:
@@ -227,7 +223,7 @@ async def test_what_is_not_there_is_said(
     assert (answer.status_code, answer.json()["code"]) == (status, code)
 
 
-async def test_a_product_without_a_tracker_and_a_job_without_a_ticket_say_so(
+async def test_missing_tracker_or_ticket_is_reported(
     fleet: Fleet,
 ) -> None:
     async with fleet.server.client(product="other") as other, fleet.client() as client:

@@ -32,7 +32,9 @@ def told_of(item: dict[str, Any]) -> bytes:
     return json.dumps({"action": "updated", "item": item}).encode()
 
 
-async def test_a_delivery_rings_and_the_ticket_is_read(fleet: Fleet, items: Items) -> None:
+async def test_webhook_imports_the_current_ticket_instead_of_the_delivered_one(
+    fleet: Fleet, items: Items
+) -> None:
     item = items.file("Say hello")
     stale = items.items[item] | {"title": "Older words"}
     answer = await deliver(fleet, told_of(stale))
@@ -41,7 +43,7 @@ async def test_a_delivery_rings_and_the_ticket_is_read(fleet: Fleet, items: Item
     assert job["title"] == "Say hello"
 
 
-async def test_a_ticket_that_was_not_handed_over_is_left_alone(fleet: Fleet, items: Items) -> None:
+async def test_webhook_ignores_a_ticket_without_the_agent_label(fleet: Fleet, items: Items) -> None:
     item = items.file("Say hello", labels=[])
     answer = await deliver(fleet, told_of(items.items[item]))
     assert (answer.status_code, answer.json()["jobs"]) == (202, [])
@@ -49,7 +51,7 @@ async def test_a_ticket_that_was_not_handed_over_is_left_alone(fleet: Fleet, ite
     assert (ping.status_code, await fleet.jobs()) == (202, [])
 
 
-async def test_a_bug_that_names_a_shipped_job_is_a_defect_of_it(fleet: Fleet, items: Items) -> None:
+async def test_bug_ticket_naming_a_shipped_job_is_its_defect(fleet: Fleet, items: Items) -> None:
     async with fleet.client() as client, fleet.worker() as worker:
         said = {
             "manifest": {"name": "a", "ship": "none", "reviewPolicy": "manual"},
@@ -73,7 +75,7 @@ async def test_a_bug_that_names_a_shipped_job_is_a_defect_of_it(fleet: Fleet, it
 
 
 @pytest.mark.parametrize("signed", ["", "sha256=00", signature(b"another", b"{}")])
-async def test_a_bad_signature_is_refused_and_in_the_audit_log(
+async def test_invalid_signature_is_rejected_and_audited(
     fleet: Fleet, items: Items, signed: str
 ) -> None:
     item = items.file("Say hello")
@@ -84,7 +86,7 @@ async def test_a_bad_signature_is_refused_and_in_the_audit_log(
     assert (event.data["tracker"], event.data["attempts"]) == ("notes", 1)
 
 
-async def test_who_goes_on_guessing_is_shut_out(fleet: Fleet) -> None:
+async def test_repeated_invalid_signatures_are_rate_limited(fleet: Fleet) -> None:
     answers = [await deliver(fleet, b"{}", signed=f"sha256={n:02x}") for n in range(25)]
     assert [answer.status_code for answer in answers[-3:]] == [429] * 3
 
@@ -101,13 +103,15 @@ async def test_a_flood_of_bad_signatures_is_one_audit_event_a_minute(fleet: Flee
     assert [each.data["attempts"] for each in found] == [30]
 
 
-async def test_a_product_without_a_secret_takes_no_deliveries(fleet: Fleet) -> None:
+async def test_product_without_a_webhook_secret_rejects_deliveries(fleet: Fleet) -> None:
     for product in ("other", "web"):
         unsigned = await deliver(fleet, b"{}", signed=signature(b"", b"{}"), product=product)
         assert unsigned.status_code == 401
 
 
-async def test_a_replay_is_refused_also_under_another_id(fleet: Fleet, items: Items) -> None:
+async def test_replayed_delivery_is_rejected_even_under_another_id(
+    fleet: Fleet, items: Items
+) -> None:
     item = items.file("Say hello")
     body = told_of(items.items[item])
     assert (await deliver(fleet, body)).status_code == 202
@@ -127,9 +131,7 @@ async def test_a_replay_is_refused_after_years(fleet: Fleet, items: Items) -> No
     assert (await deliver(fleet, body, delivery="2")).status_code == 409
 
 
-async def test_a_delivery_that_could_not_be_served_may_come_again(
-    fleet: Fleet, items: Items
-) -> None:
+async def test_failed_delivery_may_be_repeated(fleet: Fleet, items: Items) -> None:
     item = items.file("Say hello")
     items.away = True
     assert (await deliver(fleet, told_of(items.items[item]))).status_code == 503
@@ -137,23 +139,21 @@ async def test_a_delivery_that_could_not_be_served_may_come_again(
     assert (await deliver(fleet, told_of(items.items[item]))).status_code == 202
 
 
-async def test_what_is_too_large_or_unreadable_is_refused(fleet: Fleet) -> None:
+async def test_too_large_or_malformed_delivery_is_rejected(fleet: Fleet) -> None:
     assert (await deliver(fleet, b" " * (2 << 20))).status_code == 413
     assert (await deliver(fleet, b"{", delivery="2")).status_code == 400
     assert (await deliver(fleet, b'{"item": 7}', delivery="3")).status_code == 422
     assert (await deliver(fleet, b"[" * 100_000, delivery="4")).status_code in {400, 422}
 
 
-async def test_a_ticket_that_cannot_be_a_job_is_said_to_the_sender_too(
-    fleet: Fleet, items: Items
-) -> None:
+async def test_delivery_of_an_invalid_ticket_is_rejected(fleet: Fleet, items: Items) -> None:
     item = items.file("Say hello", labels=["agent:run", "priority:soon"])
     answer = await deliver(fleet, told_of(items.items[item]))
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
     assert "needs-triage" in items.items[item]["labels"]
 
 
-async def test_a_tracker_that_only_sends_is_taken_at_its_word_and_told_nothing(
+async def test_send_only_tracker_is_trusted_and_receives_no_updates(
     items: Items, tmp_path: Path
 ) -> None:
     alone = Told(secret_env="TRACKER_SECRET")

@@ -66,7 +66,7 @@ async def built(worker: Worker, stage: str = "review") -> dict[str, Any]:
     return grant
 
 
-async def test_a_job_is_seen_from_its_beginning_to_its_end(
+async def test_board_follows_a_job_from_submission_to_shipped(
     server: Server, admin: httpx.AsyncClient, worker: Worker, product: str
 ) -> None:
     async with dashboard(server, product) as terminal:
@@ -87,7 +87,7 @@ async def test_a_job_is_seen_from_its_beginning_to_its_end(
     assert await stage(admin, job_id) == "shipped"
 
 
-async def test_work_is_rejected_requeued_sent_back_and_cancelled(
+async def test_reject_requeue_request_changes_and_cancel_keys_act_on_a_job(
     server: Server, admin: httpx.AsyncClient, worker: Worker, product: str
 ) -> None:
     job_id = await submitted(admin, "fix-login")
@@ -113,7 +113,7 @@ async def test_work_is_rejected_requeued_sent_back_and_cancelled(
     assert await stage(admin, job_id) == "cancelled"
 
 
-async def test_a_machine_is_drained_and_its_engines_rest(
+async def test_factory_is_drained_and_its_cooling_engine_is_shown(
     server: Server, worker: Worker, product: str
 ) -> None:
     until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
@@ -128,7 +128,7 @@ async def test_a_machine_is_drained_and_its_engines_rest(
         await terminal.sees("takes jobs again", "d drain", gone="draining")
 
 
-async def test_a_product_is_paused_and_resumed(
+async def test_product_budget_is_paused_and_resumed(
     server: Server, admin: httpx.AsyncClient, product: str
 ) -> None:
     await admin.put(f"/budgets/{product}", json={"ceilingUsd": "10", "period": "day"})
@@ -144,7 +144,7 @@ async def test_a_product_is_paused_and_resumed(
         assert (await admin.get(f"/budgets/{product}")).json()["paused"] is False
 
 
-async def test_a_product_is_halted_and_goes_on(
+async def test_product_is_halted_and_resumed(
     server: Server, admin: httpx.AsyncClient, product: str
 ) -> None:
     async with dashboard(server, product) as terminal:
@@ -158,7 +158,7 @@ async def test_a_product_is_halted_and_goes_on(
         assert (await admin.get("/attention")).json()["attention"] == []
 
 
-async def test_what_does_not_run_yet_says_why(
+async def test_queue_view_says_why_jobs_wait(
     server: Server, admin: httpx.AsyncClient, worker: Worker, product: str
 ) -> None:
     first = await submitted(admin, "first", capabilities=["has:figma"])
@@ -196,7 +196,7 @@ async def test_a_log_is_followed_live(
         await terminal.sees("log, ended", "it waits for a review", "a approve")
 
 
-async def test_who_may_only_look_is_told_so(
+async def test_viewer_sees_that_an_action_is_forbidden(
     server: Server, admin: httpx.AsyncClient, product: str
 ) -> None:
     await submitted(admin, "fix-login")
@@ -206,7 +206,7 @@ async def test_who_may_only_look_is_told_so(
         await terminal.sees("has role viewer; cancel needs one of")
 
 
-async def test_a_token_that_ends_is_told_and_a_new_one_is_taken(
+async def test_revoked_token_is_reported_and_a_new_one_is_used(
     server: Server, admin: httpx.AsyncClient, product: str
 ) -> None:
     made = await server.coordinator.tokens.issue(SYSTEM, "ann", Role.OPERATOR, (product,))
@@ -238,7 +238,7 @@ def serving(shell: Shell, port: int) -> Iterator[tuple[str, str]]:
         yield told["url"], Path(told["tokenFile"]).read_text().strip()
 
 
-async def test_a_coordinator_that_is_stopped_and_started_is_seen_again(tmp_path: Path) -> None:
+async def test_dashboard_reconnects_to_a_restarted_coordinator(tmp_path: Path) -> None:
     shell, port = Shell(tmp_path), free_port()
     intervals = RefreshIntervals(debounce=0.0, poll=0.5, retry=0.05)
     with ExitStack() as first, ExitStack() as second:

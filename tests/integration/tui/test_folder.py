@@ -31,7 +31,7 @@ async def dashboard(place: FolderHarness) -> AsyncIterator[Terminal]:
         yield terminal
 
 
-async def test_an_empty_folder_says_what_to_do_next(place: FolderHarness) -> None:
+async def test_empty_folder_suggests_the_next_command(place: FolderHarness) -> None:
     async with dashboard(place) as terminal:
         for view, said in (
             ("1", "Add one with `aq add FILE`"),
@@ -43,7 +43,7 @@ async def test_an_empty_folder_says_what_to_do_next(place: FolderHarness) -> Non
             await terminal.sees(said)
 
 
-async def test_a_job_is_run_approved_and_shipped(place: FolderHarness) -> None:
+async def test_job_is_run_approved_and_shipped(place: FolderHarness) -> None:
     place.drop_repo_job("greet", "# Greet\necho hello > hello.txt")
     async with dashboard(place) as terminal:
         await terminal.press("2")
@@ -60,7 +60,7 @@ async def test_a_job_is_run_approved_and_shipped(place: FolderHarness) -> None:
     assert place.remote.text("main", "hello.txt") == "hello"
 
 
-async def test_work_is_rejected_requeued_and_cancelled(place: FolderHarness) -> None:
+async def test_reject_requeue_and_cancel_keys_act_on_a_job(place: FolderHarness) -> None:
     place.drop("greet", "echo hello")
     await place.run()
     async with dashboard(place) as terminal:
@@ -77,7 +77,7 @@ async def test_work_is_rejected_requeued_and_cancelled(place: FolderHarness) -> 
     assert place.job("greet").stage == "cancelled"
 
 
-async def test_what_is_no_job_is_a_problem_that_can_be_tried_again(place: FolderHarness) -> None:
+async def test_invalid_file_is_listed_as_a_problem_and_can_be_retried(place: FolderHarness) -> None:
     place.drop("broken", "x", timeout="3x")
     await place.run()
     async with dashboard(place) as terminal:
@@ -89,7 +89,7 @@ async def test_what_is_no_job_is_a_problem_that_can_be_tried_again(place: Folder
     assert (place.board.column("inbox") / "broken.md").exists()
 
 
-async def test_jobs_that_wait_say_why(place: FolderHarness) -> None:
+async def test_queue_view_says_why_jobs_wait(place: FolderHarness) -> None:
     place.drop("first", "exit 1", retry="{max: 2, backoff: 50s}")
     place.drop("second", "true", deps="[first, third]")
     runner = asyncio.create_task((await place.runner()).run(once=True))
@@ -121,7 +121,7 @@ async def test_a_log_is_followed_live_and_its_runner_is_drained(place: FolderHar
             await terminal.sees("needs review")
 
 
-async def test_a_folder_that_is_gone_is_told_and_seen_again(place: FolderHarness) -> None:
+async def test_missing_folder_is_reported_until_it_is_back(place: FolderHarness) -> None:
     place.drop("greet", "true")
     await place.run()
     away = place.folder / "away"
@@ -133,7 +133,7 @@ async def test_a_folder_that_is_gone_is_told_and_seen_again(place: FolderHarness
         await terminal.sees("● live", gone="no longer a folder queue")
 
 
-async def test_a_folder_is_halted_and_goes_on(place: FolderHarness) -> None:
+async def test_folder_is_halted_and_resumed(place: FolderHarness) -> None:
     place.drop("greet", "echo hello")
     async with dashboard(place) as terminal:
         await terminal.press("H")

@@ -45,7 +45,7 @@ def ended(window: Window) -> None:
     window.sees("back-42")
 
 
-def test_a_fleet_is_watched_and_decided_on(shell: Shell, served: Served) -> None:
+def test_dashboard_shows_and_controls_a_fleet(shell: Shell, served: Served) -> None:
     (shell.folder / "fix-login.md").write_text(JOB)
     with a_window(shell.folder, *dash(shell)) as window:
         window.sees("● live", "No jobs yet.")
@@ -82,7 +82,7 @@ def test_a_fleet_is_watched_and_decided_on(shell: Shell, served: Served) -> None
         ended(window)
 
 
-def test_a_folder_is_watched_and_decided_on(place: FolderHarness) -> None:
+def test_dashboard_shows_and_controls_a_folder(place: FolderHarness) -> None:
     place.drop("greet", "# Greet\necho hello")
     shell = place.shell
     with a_window(shell.folder, *dash(shell)) as window:
@@ -103,7 +103,7 @@ def test_a_folder_is_watched_and_decided_on(place: FolderHarness) -> None:
     assert place.columns_of("greet") == ["shipped"]
 
 
-def test_a_folder_is_shown_beside_a_fleet_where_that_was_said(
+def test_folder_is_shown_despite_a_fleet_when_configured(
     place: FolderHarness, served: Served
 ) -> None:
     place.drop("greet", "# Greet\necho hello")
@@ -115,7 +115,7 @@ def test_a_folder_is_shown_beside_a_fleet_where_that_was_said(
         window.sees("1 new in the inbox")
 
 
-def test_the_fleet_is_looked_for_from_a_folder_where_that_was_said(place: FolderHarness) -> None:
+def test_fleet_is_shown_from_a_folder_when_configured(place: FolderHarness) -> None:
     place.drop("greet", "# Greet\necho hello")
     told, environ = dash(place.shell)
     unreachable = {"AQ_PORT": "1", "AQ_FLEET_DASH": "1"}
@@ -128,13 +128,13 @@ def place(tmp_path: Path) -> FolderHarness:
     return FolderHarness(tmp_path)
 
 
-def test_without_a_terminal_it_says_what_to_use_instead(shell: Shell) -> None:
+def test_dash_without_a_terminal_suggests_other_commands(shell: Shell) -> None:
     ran = shell.aq("dash")
     assert ran.code == 5
     assert "needs a terminal; `aq jobs`, `aq attention`" in ran.err
 
 
-def test_without_its_extra_it_says_how_to_get_it(shell: Shell) -> None:
+def test_missing_dash_extra_names_what_to_install(shell: Shell) -> None:
     blocked = (
         "import sys; sys.modules['textual'] = None; sys.argv[1:] = ['dash'];"
         " sys.stdin.isatty = sys.stdout.isatty = lambda: True;"

@@ -117,7 +117,9 @@ async def test_unknown_factory_action_is_not_found(ann: Visitor, worker: Worker)
 
 
 @pytest.mark.parametrize("verb", ["rotate", "revoke", "deregister"])
-async def test_tokens_are_for_admins(server: Server, worker: Worker, verb: str) -> None:
+async def test_operator_cannot_manage_factory_tokens(
+    server: Server, worker: Worker, verb: str
+) -> None:
     async with a_visitor(server, "otto", Role.OPERATOR) as otto:
         assert f"/{verb}" not in await otto.page("/fleet")
         assert (await otto.send(f"/fleet/mac-1/{verb}")).status_code == 403
@@ -152,7 +154,7 @@ async def test_unused_invitation_is_listed_and_withdrawn(ann: Visitor, server: S
     assert "Open invitations" not in await ann.page("/fleet"), "it was used"
 
 
-async def test_invitations_are_for_admins(ann: Visitor, server: Server) -> None:
+async def test_operator_cannot_see_or_withdraw_invitations(ann: Visitor, server: Server) -> None:
     await ann.send("/fleet/enroll")
     (made,) = await server.coordinator.enrolment.invitations(SYSTEM)
     async with a_visitor(server, "otto", Role.OPERATOR) as otto:

@@ -76,16 +76,16 @@ def imported(*typed: str) -> set[str]:
 
 
 @pytest.mark.parametrize("typed", [(), ("--help",), ("version",), ("--version",)])
-def test_what_can_be_said_at_once_imports_nothing_heavy(typed: tuple[str, ...]) -> None:
+def test_help_and_version_import_no_heavy_modules(typed: tuple[str, ...]) -> None:
     assert imported(*typed) & HEAVY == set()
 
 
 @pytest.mark.parametrize("typed", [("jobs", "--url", "http://127.0.0.1:1"), ("jobs", "--help")])
-def test_a_command_that_asks_imports_no_server_and_no_database(typed: tuple[str, ...]) -> None:
+def test_client_command_imports_no_server_and_no_database(typed: tuple[str, ...]) -> None:
     assert imported(*typed) & (SERVERS | SLOW) == set()
 
 
-def test_every_command_of_the_front_page_is_there_and_says_what_it_does() -> None:
+def test_every_command_of_the_front_page_exists_and_has_help() -> None:
     context = click.Context(aq)
     for name in aq.list_commands(context):
         command = aq.get_command(context, name)
@@ -100,7 +100,7 @@ request-changes requeue cancel halt resume budget profiles tokens insights routi
 gc mcp dash run add status recover clean promote from-tracker to-tracker doctor completion"""
 
 
-def test_what_was_promised_is_there() -> None:
+def test_all_promised_commands_exist() -> None:
     context = click.Context(aq)
     assert [name for name in PROMISED.split() if aq.get_command(context, name) is None] == []
     factory = aq.get_command(context, "factory")
@@ -127,7 +127,7 @@ def test_every_action_of_the_lifecycle_is_a_command() -> None:
     assert ACTIONS.keys() <= MODULES.keys()
 
 
-def test_the_front_page_fits_a_small_screen_and_names_every_command() -> None:
+def test_front_page_fits_a_small_screen_and_names_every_command() -> None:
     lines = page().splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
@@ -149,7 +149,7 @@ def test_exit_codes_follow_the_table() -> None:
     assert set(Exit) == MEANINGS.keys()
 
 
-def test_refusals_say_what_to_do_next() -> None:
+def test_refusals_name_the_next_step() -> None:
     assert "aq up" in (next_step(Unreachable("x")) or "")
     assert "aq resume" in (next_step(Halted("x")) or "")
     assert next_step(NotFound("job", "x")) is None
@@ -168,15 +168,15 @@ def test_refusals_say_what_to_do_next() -> None:
         ("tab\tstays", "tab\tstays"),
     ],
 )
-def test_a_log_may_colour_the_terminal_and_nothing_else(text: str, shown: str) -> None:
+def test_log_output_keeps_colours_and_drops_other_escapes(text: str, shown: str) -> None:
     assert keep_colours_only(text) == shown
 
 
-def test_a_title_cannot_write_over_the_table() -> None:
+def test_title_cannot_write_over_the_table() -> None:
     assert plain("a\x1b[2J\nb\tc\x07\u009b1m") == "a b c1m"
 
 
-def test_the_owner_s_token_is_for_the_owner_s_coordinator(tmp_path: object) -> None:
+def test_owner_token_is_used_only_for_the_owners_coordinator(tmp_path: object) -> None:
     environ = {"AQ_DATA": str(tmp_path)}
     data = load(environ).config.data
     (data / "admin.token").write_text("gfo_owner\n")
@@ -192,7 +192,7 @@ def test_the_owner_s_token_is_for_the_owner_s_coordinator(tmp_path: object) -> N
 
 
 @pytest.mark.parametrize(("columns", "shown"), [(80, False), (160, True)])
-def test_a_narrow_terminal_shows_of_insights_what_is_asked_most(
+def test_narrow_terminal_shows_only_the_main_insight_columns(
     monkeypatch: pytest.MonkeyPatch, columns: int, *, shown: bool
 ) -> None:
     # A test has no terminal, and one of each width would need two.

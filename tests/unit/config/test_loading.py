@@ -27,7 +27,7 @@ def write(folder: Path, text: str) -> Path:
     return file
 
 
-def test_without_anything_the_defaults_hold(tmp_path: Path) -> None:
+def test_defaults_apply_without_any_settings(tmp_path: Path) -> None:
     loaded = load({"HOME": "/h", "XDG_DATA_HOME": "/h/data"}, cwd=tmp_path)
     assert loaded.config.server.host == "127.0.0.1"
     assert loaded.config.server.port == 8790
@@ -35,7 +35,7 @@ def test_without_anything_the_defaults_hold(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif("sys.platform != 'linux'", reason="each system has its own place")
-def test_data_lives_in_the_user_s_data_directory(tmp_path: Path) -> None:
+def test_data_lives_in_the_user_data_directory(tmp_path: Path) -> None:
     assert load(HOME, cwd=tmp_path).config.data == Path("/h/.local/share/gigafactory")
     chosen = load({**HOME, "XDG_DATA_HOME": "/x"}, cwd=tmp_path).config
     assert chosen.data == Path("/x/gigafactory")
@@ -43,12 +43,12 @@ def test_data_lives_in_the_user_s_data_directory(tmp_path: Path) -> None:
     assert chosen.blobs == "file:///x/gigafactory/blobs"
 
 
-def test_the_store_follows_the_data_folder_and_its_strange_name(tmp_path: Path) -> None:
+def test_store_url_follows_the_data_folder_and_is_escaped(tmp_path: Path) -> None:
     config = load({"AQ_DATA": "/a b/100%"}, cwd=tmp_path).config
     assert config.store == "sqlite:///a%20b/100%25/fleet.db"
 
 
-def test_flags_go_over_variables_over_the_file_over_defaults(tmp_path: Path) -> None:
+def test_flags_override_variables_over_the_file_over_defaults(tmp_path: Path) -> None:
     file = write(tmp_path, "[server]\nport = 1\nhost = 'file'\n[lease]\nttl = 60\n")
     environ = {**HOME, "AQ_PORT": "2", "AQ_HOST": "variable"}
     loaded = load(environ, cwd=tmp_path, flags={"server.port": 3, "server.host": None})
@@ -63,7 +63,7 @@ def test_flags_go_over_variables_over_the_file_over_defaults(tmp_path: Path) -> 
     ]
 
 
-def test_the_file_is_found_upward(tmp_path: Path) -> None:
+def test_config_file_is_found_in_a_parent_folder(tmp_path: Path) -> None:
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)
     file = write(tmp_path, "store = 'memory:'\n")
@@ -71,7 +71,7 @@ def test_the_file_is_found_upward(tmp_path: Path) -> None:
     assert load(HOME, cwd=below).config.store == "memory:"
 
 
-def test_a_path_is_meant_from_where_it_is_written(tmp_path: Path) -> None:
+def test_relative_path_is_resolved_where_it_is_written(tmp_path: Path) -> None:
     write(tmp_path, "data = 'data'\n")
     below = tmp_path / "below"
     below.mkdir()
@@ -79,7 +79,7 @@ def test_a_path_is_meant_from_where_it_is_written(tmp_path: Path) -> None:
     assert load({**HOME, "AQ_DATA": "d"}, cwd=below).config.data == below / "d"
 
 
-def test_every_unknown_key_is_refused_by_name_with_the_nearest(tmp_path: Path) -> None:
+def test_unknown_keys_are_rejected_with_the_nearest_setting(tmp_path: Path) -> None:
     write(tmp_path, "stor = 'memory:'\n[server]\nprot = 1\n[lese]\nttl = 1\n")
     with pytest.raises(Invalid) as refused:
         load(HOME, cwd=tmp_path)
@@ -90,7 +90,7 @@ def test_every_unknown_key_is_refused_by_name_with_the_nearest(tmp_path: Path) -
     ]
 
 
-def test_every_wrong_value_is_told_with_its_origin(tmp_path: Path) -> None:
+def test_invalid_values_are_reported_with_their_origin(tmp_path: Path) -> None:
     write(tmp_path, "[log]\nlevel = 'loud'\n")
     with pytest.raises(Invalid) as refused:
         load({**HOME, "AQ_PORT": "99999", "AQ_FLEET_SEATS": "claude=x"}, cwd=tmp_path)
@@ -100,7 +100,7 @@ def test_every_wrong_value_is_told_with_its_origin(tmp_path: Path) -> None:
     assert "aq.toml" in told["log.level"]
 
 
-def test_a_wrong_secret_is_not_repeated(tmp_path: Path) -> None:
+def test_invalid_secret_is_not_repeated_in_the_error(tmp_path: Path) -> None:
     write(tmp_path, "[client]\ntoken = ['gfo_secret']\n")
     with pytest.raises(Invalid) as refused:
         load(HOME, cwd=tmp_path)
@@ -108,14 +108,14 @@ def test_a_wrong_secret_is_not_repeated(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["[server", "server = \xff", "port = 1 2"])
-def test_a_file_that_is_no_toml_is_refused_by_name(tmp_path: Path, text: str) -> None:
+def test_malformed_toml_file_is_rejected_by_name(tmp_path: Path, text: str) -> None:
     file = tmp_path / "aq.toml"
     file.write_bytes(text.encode("latin-1"))
     with pytest.raises(Invalid, match=r"aq\.toml"):
         load(HOME, file=file)
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_missing_config_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="cannot be read"):
         load(HOME, file=tmp_path / "none.toml")
 
@@ -123,7 +123,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("ttl", "renew", "wise"), [("90", "20", True), ("20", "5", True), ("20", "9", False)]
 )
-def test_a_lease_that_an_outage_could_cost_before_it_is_noticed_is_doubted(
+def test_lease_too_short_for_an_unnoticed_outage_gets_a_warning(
     tmp_path: Path, ttl: str, renew: str, *, wise: bool
 ) -> None:
     told = {**HOME, "AQ_LEASE_TTL": ttl, "AQ_FLEET_LEASE_RENEW_SEC": renew}
@@ -132,17 +132,17 @@ def test_a_lease_that_an_outage_could_cost_before_it_is_noticed_is_doubted(
     assert wise or "down for 11 to 15 s" in found[0]
 
 
-def test_what_settings_call_an_outage_is_what_the_reaper_does() -> None:
+def test_outage_threshold_of_settings_and_reaper_is_equal() -> None:
     assert GAP_MIN.total_seconds() == OUTAGE_NOTICED_S
 
 
 @pytest.mark.parametrize("renew", ["45", "45.1", "90"])
-def test_renewals_at_half_of_the_ttl_or_more_are_refused(tmp_path: Path, renew: str) -> None:
+def test_renewals_at_half_of_the_ttl_or_more_are_rejected(tmp_path: Path, renew: str) -> None:
     with pytest.raises(Invalid, match=r"less than half of lease\.ttl"):
         load({**HOME, "AQ_FLEET_LEASE_RENEW_SEC": renew}, cwd=tmp_path)
 
 
-def test_heartbeats_at_half_of_the_offline_threshold_or_more_are_refused(tmp_path: Path) -> None:
+def test_heartbeats_at_half_of_the_offline_threshold_or_more_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="offline after 90 s"):
         load({**HOME, "AQ_FLEET_HEARTBEAT_EVERY": "45"}, cwd=tmp_path)
     assert (
@@ -154,19 +154,19 @@ def test_heartbeats_at_half_of_the_offline_threshold_or_more_are_refused(tmp_pat
 
 
 @pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf"])
-def test_a_time_must_be_a_time(tmp_path: Path, seconds: str) -> None:
+def test_lease_ttl_must_be_positive_and_finite(tmp_path: Path, seconds: str) -> None:
     with pytest.raises(Invalid):
         load({**HOME, "AQ_LEASE_TTL": seconds}, cwd=tmp_path)
 
 
-def test_tables_and_lists_are_written_with_commas_in_variables(tmp_path: Path) -> None:
+def test_tables_and_lists_in_variables_are_comma_separated(tmp_path: Path) -> None:
     environ = {**HOME, "AQ_FLEET_SEATS": "claude=4, codex=2", "AQ_SERVER_HOSTS": "a.test, b.test"}
     config = load(environ, cwd=tmp_path).config
     assert config.fleet.seats == {"claude": 4, "codex": 2}
     assert config.server.hosts == ("a.test", "b.test")
 
 
-def test_the_old_names_of_variables_are_kept() -> None:
+def test_old_variable_names_are_kept() -> None:
     assert variable("client.url") == "AQ_FLEET_API"
     assert variable("client.token") == "AQ_FLEET_TOKEN"
     assert variable("client.product") == "AQ_PRODUCT_ID"
@@ -197,7 +197,7 @@ def test_the_old_names_of_variables_are_kept() -> None:
         ("FLEET_PREEMPTION", "false", "fleet.preempt-for", ()),
     ],
 )
-def test_a_legacy_variable_sets_its_setting(
+def test_legacy_variable_sets_its_setting(
     tmp_path: Path, name: str, written: str, key: str, meant: object
 ) -> None:
     loaded = load({**HOME, name: written}, cwd=tmp_path)
@@ -206,14 +206,14 @@ def test_a_legacy_variable_sets_its_setting(
     assert unknown_variables({name: written}) == {}
 
 
-def test_a_settings_own_variable_overrides_a_legacy_one(tmp_path: Path) -> None:
+def test_own_variable_of_a_setting_overrides_a_legacy_one(tmp_path: Path) -> None:
     file = write(tmp_path, '[factory]\nsource = "stream"\n')
     old = {**HOME, "AQ_FLEET_GATE": "1"}
     assert load(old, file=file).config.factory.source == "gate", "more than the file"
     assert load({**old, "AQ_FACTORY_SOURCE": "poll"}, file=file).config.factory.source == "poll"
 
 
-def test_a_shadow_that_is_off_says_nothing_of_the_way_and_one_that_is_on_counts(
+def test_legacy_shadow_variable_sets_the_dispatch_mode_only_when_on(
     tmp_path: Path,
 ) -> None:
     old = {**HOME, "AQ_FLEET_ROUTE": "0", "AQ_FLEET_SHADOW": "0"}
@@ -224,7 +224,7 @@ def test_a_shadow_that_is_off_says_nothing_of_the_way_and_one_that_is_on_counts(
 @pytest.mark.parametrize(
     "name", ["AQ_FLEET", "AQ_FLEET_GATE", "AQ_FLEET_DASH", "FLEET_PREEMPTION", "FLEET_BUDGETS"]
 )
-def test_a_legacy_switch_is_on_or_off(tmp_path: Path, name: str) -> None:
+def test_invalid_value_of_a_legacy_switch_is_rejected(tmp_path: Path, name: str) -> None:
     with pytest.raises(Invalid, match=rf"(?s){name}.*maybe|maybe.*{name}"):
         load({**HOME, name: "maybe"}, cwd=tmp_path)
 
@@ -237,16 +237,16 @@ def test_budgets_cannot_be_turned_off_and_the_error_says_what_to_do(
         load({**HOME, "FLEET_BUDGETS": "0"}, cwd=tmp_path)
 
 
-def test_every_setting_has_a_variable_of_its_own() -> None:
+def test_every_setting_has_its_own_variable() -> None:
     names = [variable(key) for key in settings()]
     assert len(set(names)) == len(names)
 
 
-def test_a_variable_that_is_nearly_a_setting_is_noticed() -> None:
+def test_misspelled_variable_is_reported_with_the_nearest_setting() -> None:
     assert unknown_variables({"AQ_PROT": "1", "AQ_PORT": "1", "PATH": ""}) == {"AQ_PROT": "AQ_PORT"}
 
 
-def test_what_is_shown_has_no_secrets(tmp_path: Path) -> None:
+def test_shown_settings_contain_no_secrets(tmp_path: Path) -> None:
     environ = {**HOME, "AQ_FLEET_TOKEN": "gfo_x", "AQ_STORE": "postgresql://ann:pw@db/fleet"}
     shown = load(environ, cwd=tmp_path).masked_values()
     assert shown["client.token"] == "***"
@@ -254,7 +254,7 @@ def test_what_is_shown_has_no_secrets(tmp_path: Path) -> None:
     assert shown.keys() == settings().keys()
 
 
-def test_a_forge_is_named_by_its_host_and_a_token_in_the_file_is_not_repeated(
+def test_forge_is_keyed_by_host_and_a_token_in_the_file_is_not_repeated(
     tmp_path: Path,
 ) -> None:
     right = write(tmp_path, '[factory.forges."git.acme.com"]\ntoken-env = "ACME_TOKEN"\n')
@@ -265,7 +265,7 @@ def test_a_forge_is_named_by_its_host_and_a_token_in_the_file_is_not_repeated(
     assert "my-own-token" not in str(refused.value)
 
 
-def test_an_address_without_a_password_is_shown_whole() -> None:
+def test_address_without_a_password_is_shown_whole() -> None:
     assert mask("store", "sqlite:///a/b@c:d") == "sqlite:///a/b@c:d"
 
 
@@ -276,7 +276,7 @@ def test_settings_cannot_be_changed(tmp_path: Path) -> None:
     assert msgspec.structs.fields(Config)
 
 
-def test_a_list_of_folders_is_meant_from_where_it_is_written(tmp_path: Path) -> None:
+def test_relative_folder_list_is_resolved_where_it_is_written(tmp_path: Path) -> None:
     write(tmp_path, '[factory]\nroots = ["desk", "/srv"]\n')
     assert load(HOME, cwd=tmp_path).config.factory.roots == (tmp_path / "desk", Path("/srv"))
 
@@ -290,7 +290,7 @@ def test_a_list_of_folders_is_meant_from_where_it_is_written(tmp_path: Path) -> 
         ("slots = 0", "Expected `int` >= 1"),
     ],
 )
-def test_a_shape_that_cannot_be_is_refused(tmp_path: Path, shape: str, said: str) -> None:
+def test_impossible_shape_is_rejected(tmp_path: Path, shape: str, said: str) -> None:
     file = write(tmp_path, f"[autoscale.shapes.linux]\n{shape}\n")
     with pytest.raises(Invalid) as caught:
         load(HOME, file=file)
@@ -299,7 +299,7 @@ def test_a_shape_that_cannot_be_is_refused(tmp_path: Path, shape: str, said: str
     assert said in fault.message
 
 
-def test_shapes_keep_the_order_in_which_they_are_written(tmp_path: Path) -> None:
+def test_shapes_keep_their_written_order(tmp_path: Path) -> None:
     text = "[autoscale.shapes.small]\nslots = 2\n[autoscale.shapes.large]\nslots = 8\n"
     config = load(HOME, file=write(tmp_path, text)).config
     assert list(config.autoscale.shapes) == ["small", "large"]

@@ -28,7 +28,7 @@ REFUSALS = [
 ]
 
 
-def test_every_refusal_has_a_code_of_its_own_and_stands_in_the_tree() -> None:
+def test_every_refusal_class_has_a_unique_code_and_is_documented() -> None:
     codes = [refusal.code for refusal in REFUSALS]
     assert len(set(codes)) == len(codes)
     assert all(re.fullmatch(r"[a-z_]+", code) for code in codes)
@@ -45,11 +45,11 @@ def test_every_refusal_has_a_code_of_its_own_and_stands_in_the_tree() -> None:
         (Fault("", "is not text"), "is not text"),
     ],
 )
-def test_a_fault_names_its_place(fault: Fault, line: str) -> None:
+def test_fault_names_its_place(fault: Fault, line: str) -> None:
     assert str(fault) == line
 
 
-def test_an_invalid_input_names_every_fault_at_once() -> None:
+def test_invalid_input_names_every_fault_at_once() -> None:
     refusal = RepoNotOwned("the manifest", [Fault("repo", "is theirs"), Fault("lock", "is odd")])
     assert refusal.detail == "the manifest is not valid: repo: is theirs; lock: is odd"
     assert (refusal.what, len(refusal.faults)) == ("the manifest", 2)
@@ -72,11 +72,11 @@ def test_an_invalid_input_names_every_fault_at_once() -> None:
         (TooManyRequests("slow down", retry_after_s=3), "slow down"),
     ],
 )
-def test_a_refusal_says_what_was_found(refusal: Refused, sentence: str) -> None:
+def test_refusal_detail_names_the_cause(refusal: Refused, sentence: str) -> None:
     assert refusal.detail == sentence
 
 
-def test_a_refusal_carries_what_a_program_needs() -> None:
+def test_refusal_carries_machine_readable_fields() -> None:
     assert TrackerUnavailable("away", 60).retry_after_s == 60
     fenced = Fenced("j", presented=1, current=2)
     assert (fenced.job_id, fenced.presented, fenced.current) == ("j", 1, 2)

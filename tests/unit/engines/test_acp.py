@@ -57,7 +57,7 @@ class Talk:
         return failure.kind if failure else None
 
 
-def test_a_recorded_talk_is_read_as_what_happened() -> None:
+def test_recorded_conversation_is_read_as_events_and_verdict() -> None:
     reader = AGENT.reader(a_work(yolo=True))
     events = [event for line in lines("acp", "qwen", "stdout.jsonl") for event in reader.read(line)]
     verdict = reader.end(0, {})
@@ -75,7 +75,7 @@ def test_a_recorded_talk_is_read_as_what_happened() -> None:
     assert [event for event in events if isinstance(event, ToolCall)] == [ToolCall("edit")]
 
 
-def test_the_first_line_is_said_at_once_and_stdin_stays_open() -> None:
+def test_initialize_is_sent_at_once_and_stdin_stays_open() -> None:
     start = AGENT.start(a_work(program="/bin/agent", prompt="SECRET"))
     assert start.argv == ("/bin/agent", "--acp")
     assert start.stdin_open
@@ -88,7 +88,7 @@ def test_the_first_line_is_said_at_once_and_stdin_stays_open() -> None:
     assert b"SECRET" not in start.stdin
 
 
-def test_a_session_is_opened_and_asked_once() -> None:
+def test_session_is_opened_and_prompted_once() -> None:
     talk = Talk(a_work(persona="P", prompt="Do it.")).hear(HELLO, OPENED)
     opening, prompt = talk.said
     assert opening["method"] == "session/new"
@@ -99,13 +99,13 @@ def test_a_session_is_opened_and_asked_once() -> None:
     assert not talk.closed
 
 
-def test_the_end_of_the_turn_closes_stdin_and_is_a_success_however_the_agent_exits() -> None:
+def test_end_of_turn_closes_stdin_and_is_success_whatever_the_exit_code() -> None:
     talk = Talk().hear(HELLO, OPENED, DONE)
     assert talk.closed
     assert talk.trouble(-15) is None
 
 
-def test_a_session_is_loaded_and_its_past_is_not_taken_for_news() -> None:
+def test_loaded_session_does_not_replay_its_past() -> None:
     talk = Talk(a_work(session="s-0")).hear(HELLO)
     talk.update(sessionUpdate="agent_message_chunk", content={"type": "text", "text": "old"})
     talk.hear({"id": 2, "result": {}})
@@ -115,7 +115,7 @@ def test_a_session_is_loaded_and_its_past_is_not_taken_for_news() -> None:
     assert talk.end().session == "s-0"
 
 
-def test_an_agent_that_can_only_resume_does_that() -> None:
+def test_agent_that_can_only_resume_gets_a_resume_request() -> None:
     able = {"protocolVersion": 1, "agentCapabilities": {"sessionCapabilities": {"resume": {}}}}
     talk = Talk(a_work(session="s-0")).hear({"id": 1, "result": able})
     assert [message["method"] for message in talk.said] == ["session/resume"]
@@ -128,7 +128,7 @@ def test_an_agent_that_can_only_resume_does_that() -> None:
         [HELLO, {"id": 2, "error": {"code": -32603, "message": "no such session"}}],
     ],
 )
-def test_a_session_that_cannot_go_on_is_unknown(answer: list[dict[str, Any]]) -> None:
+def test_session_that_cannot_continue_is_unknown(answer: list[dict[str, Any]]) -> None:
     talk = Talk(a_work(session="s-0")).hear(*answer)
     assert (talk.trouble(), talk.end().session, talk.closed) == ("unknown_session", None, True)
 
@@ -148,7 +148,7 @@ def test_a_session_that_cannot_go_on_is_unknown(answer: list[dict[str, Any]]) ->
         ),
     ],
 )
-def test_the_model_is_chosen_where_there_is_a_choice(
+def test_model_is_selected_where_the_agent_offers_a_choice(
     models: dict[str, Any], method: str, chosen: dict[str, str]
 ) -> None:
     opened = {"id": 2, "result": {"sessionId": "s-1", **models}}
@@ -159,7 +159,7 @@ def test_the_model_is_chosen_where_there_is_a_choice(
     assert talk.end().usage.model == "large"
 
 
-def test_without_a_choice_the_agent_s_own_model_is_used() -> None:
+def test_agent_without_model_choice_uses_its_own() -> None:
     talk = Talk(a_work(model="large")).hear(HELLO, OPENED, DONE)
     assert (talk.trouble(), talk.end().usage.model) == (None, None)
 
@@ -173,7 +173,11 @@ def test_without_a_choice_the_agent_s_own_model_is_used() -> None:
         (False, None, {"outcome": "selected", "optionId": "no"}),
     ],
 )
-def test_leave_is_given_by_policy(yolo: bool, kind: str | None, outcome: dict[str, str]) -> None:  # noqa: FBT001
+def test_permission_is_granted_by_policy(
+    yolo: bool,  # noqa: FBT001 - a parameter of the test
+    kind: str | None,
+    outcome: dict[str, str],
+) -> None:
     options = [
         {"optionId": "ever", "kind": "allow_always"},
         {"optionId": "yes", "kind": "allow_once"},
@@ -189,13 +193,13 @@ def test_leave_is_given_by_policy(yolo: bool, kind: str | None, outcome: dict[st
     assert talk.said[-1] == {"jsonrpc": "2.0", "id": "q", "result": {"outcome": outcome}}
 
 
-def test_leave_that_cannot_be_given_is_cancelled() -> None:
+def test_permission_request_without_options_is_cancelled() -> None:
     asked = {"id": 7, "method": "session/request_permission", "params": {"options": []}}
     talk = Talk(a_work(yolo=True)).hear(HELLO, OPENED, asked)
     assert talk.said[-1]["result"] == {"outcome": {"outcome": "cancelled"}}
 
 
-def test_what_is_not_offered_is_refused() -> None:
+def test_unsupported_client_method_is_rejected() -> None:
     talk = Talk().hear(HELLO, OPENED, {"id": 8, "method": "terminal/create", "params": {}})
     assert talk.said[-1]["error"]["code"] == -32601
 
@@ -216,7 +220,7 @@ def test_what_is_not_offered_is_refused() -> None:
         ({"error": None}, "crash"),
     ],
 )
-def test_the_answer_to_the_prompt_decides(answer: dict[str, Any], trouble: str) -> None:
+def test_stop_reason_decides_the_outcome(answer: dict[str, Any], trouble: str) -> None:
     talk = Talk().hear(HELLO, OPENED, {"id": 4, **answer})
     assert (talk.trouble(), talk.closed) == (trouble, True)
 
@@ -232,13 +236,11 @@ def test_the_answer_to_the_prompt_decides(answer: dict[str, Any], trouble: str) 
         ([HELLO, {"id": 4, "result": {"stopReason": "end_turn"}}], "no_end"),
     ],
 )
-def test_a_talk_that_does_not_come_to_its_end_is_a_failure(
-    messages: list[dict[str, Any]], trouble: str
-) -> None:
+def test_incomplete_conversation_is_a_failure(messages: list[dict[str, Any]], trouble: str) -> None:
     assert Talk().hear(*messages).trouble() == trouble
 
 
-def test_an_agent_that_was_killed_was_killed() -> None:
+def test_killed_agent_is_reported_as_killed() -> None:
     assert Talk().hear(HELLO, OPENED).trouble(-9) == "killed"
 
 
@@ -246,7 +248,7 @@ def test_an_agent_that_was_killed_was_killed() -> None:
     ("total", "tokens_in", "tokens_out"),
     [(112 + 40 + 6, 100, 18), (112 + 40, 100, 12), (112 + 6, 60, 18), (112, 60, 12), (0, 100, 12)],
 )
-def test_cached_tokens_and_thinking_are_told_from_the_rest_by_the_total(
+def test_cached_and_thinking_tokens_are_derived_from_the_total(
     total: int, tokens_in: int, tokens_out: int
 ) -> None:
     used = {
@@ -262,14 +264,14 @@ def test_cached_tokens_and_thinking_are_told_from_the_rest_by_the_total(
     assert usage.tokens_reasoning == 6
 
 
-def test_a_count_that_only_an_extension_gives_is_taken() -> None:
+def test_token_count_of_an_extension_is_used() -> None:
     extension = {"quota": {"token_count": {"input_tokens": 2500, "output_tokens": 52}}}
     done = {"id": 4, "result": {"stopReason": "end_turn", "_meta": extension}}
     usage = Talk().hear(HELLO, OPENED, done).end().usage
     assert (usage.tokens_in, usage.tokens_out) == (2500, 52)
 
 
-def test_cost_is_counted_by_session() -> None:
+def test_cost_is_counted_per_session() -> None:
     first = Talk().hear(HELLO, OPENED)
     first.update(sessionUpdate="usage_update", cost={"amount": 0.5, "currency": "USD"})
     verdict = first.end()
@@ -283,17 +285,17 @@ def test_cost_is_counted_by_session() -> None:
     assert unknown.end().usage.cost_nano_usd is None
 
 
-def test_another_currency_is_no_cost_in_dollars() -> None:
+def test_cost_in_another_currency_is_ignored() -> None:
     talk = Talk().hear(HELLO, OPENED)
     talk.update(sessionUpdate="usage_update", cost={"amount": 0.5, "currency": "EUR"})
     assert talk.end().usage.cost_nano_usd is None
 
 
-def test_the_manifest_s_command_is_used_where_the_engine_names_none() -> None:
+def test_manifest_command_is_used_where_the_engine_names_none() -> None:
     assert ACP.start(a_work(command="agent 'a b'")).argv == ("agent", "a b")
     assert ACP.start(a_work(program="/bin/agent")).argv == ("/bin/agent",)
 
 
-def test_devin_is_such_an_agent() -> None:
+def test_devin_is_an_acp_agent() -> None:
     assert (DEVIN.name, DEVIN.programs) == ("devin", ("devin",))
     assert DEVIN.start(a_work(program="/bin/devin")).argv == ("/bin/devin", "acp")

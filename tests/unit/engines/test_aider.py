@@ -44,7 +44,7 @@ def play(case: str, exit_code: int, log: bytes | None = None) -> Replay:
         ("killed-sigterm", 0, "no_end", 0),
     ],
 )
-def test_what_it_printed_is_read_as_what_happened(
+def test_recorded_output_gives_outcome_tokens_and_retries(
     case: str, exit_code: int, trouble: str | None, retries: int
 ) -> None:
     heard = play(case, exit_code)
@@ -52,13 +52,13 @@ def test_what_it_printed_is_read_as_what_happened(
     assert heard.tokens == ((0, 0, 0) if trouble else (900, 0, 30))
 
 
-def test_what_it_streams_it_only_estimates() -> None:
+def test_streamed_output_gives_estimated_tokens() -> None:
     heard = play("success-streamed", 0)
     assert (heard.failure_kind, heard.tokens) == (None, (820, 0, 19))
     assert heard.tools == []
 
 
-def test_a_success_says_all_there_is_to_know() -> None:
+def test_successful_run_reports_text_model_turns_and_cost() -> None:
     verdict = play("success", 0).verdict
     assert verdict.text.startswith("I will create the file.")
     assert "Tokens:" not in verdict.text
@@ -67,7 +67,7 @@ def test_a_success_says_all_there_is_to_know() -> None:
     assert (usage.model, usage.turns, usage.cost_nano_usd) == ("openai/gpt-4o", 1, 2_550_000)
 
 
-def test_an_error_that_is_wrapped_is_told_whole() -> None:
+def test_wrapped_error_message_is_joined() -> None:
     heard = play("rate-limit", 0)
     message = (
         "litellm.RateLimitError: RateLimitError: OpenAIException - Rate limit reached."
@@ -78,7 +78,7 @@ def test_an_error_that_is_wrapped_is_told_whole() -> None:
     assert heard.events_of(Retrying)[0] == Retrying(told)
 
 
-def test_what_it_says_about_itself_is_no_speech() -> None:
+def test_status_lines_are_not_reported_as_text() -> None:
     spoken = [event.text for event in play("success", 0).events_of(Text) if isinstance(event, Text)]
     assert spoken[0] == "I will create the file."
     assert not [line for line in spoken if "HTTPSConnectionPool" in line]
@@ -91,7 +91,9 @@ def test_what_it_says_about_itself_is_no_speech() -> None:
         ("Tokens: 1.5M sent, 2k cache hit, 12k received.", (1_500_000, 12_000)),
     ],
 )
-def test_rounded_figures_are_told_while_it_runs(line: str, tokens: tuple[int, int]) -> None:
+def test_rounded_token_counts_are_reported_while_it_runs(
+    line: str, tokens: tuple[int, int]
+) -> None:
     reader = AIDER.reader(a_work())
     list(reader.read(HEADER))
     [event] = reader.read(line)
@@ -110,18 +112,18 @@ def test_rounded_figures_are_told_while_it_runs(line: str, tokens: tuple[int, in
         (b"", 0, FailureKind.NO_END),
     ],
 )
-def test_only_its_log_tells_success_from_failure(
+def test_analytics_log_decides_success_or_failure(
     log: bytes, exit_code: int, trouble: FailureKind | None
 ) -> None:
     assert play("no-such-recording", exit_code, log).failure_kind == trouble
 
 
-def test_a_model_without_a_price_has_no_metered_cost() -> None:
+def test_model_without_a_price_has_no_metered_cost() -> None:
     usage = play("no-such-recording", 0, STARTED + ANSWERED + EXITED).verdict.usage
     assert (usage.tokens_in, usage.turns, usage.cost_nano_usd) == (7, 1, None)
 
 
-def test_without_a_log_the_rounded_figures_stand() -> None:
+def test_rounded_token_counts_are_used_without_a_log() -> None:
     reader = AIDER.reader(a_work())
     for line in (HEADER, "Tokens: 5 sent, 3 received."):
         list(reader.read(line))
@@ -129,7 +131,7 @@ def test_without_a_log_the_rounded_figures_stand() -> None:
     assert (usage.tokens_in, usage.tokens_out, usage.turns) == (5, 3, 1)
 
 
-def test_it_is_started_with_what_the_work_asks_for() -> None:
+def test_start_passes_prompt_file_model_and_log() -> None:
     start = AIDER.start(a_work(persona="Be Anna.", model="openai/m", yolo=True))
     assert start.argv[1] == "--message-file=/work/home/.gigafactory/prompt.md"
     assert start.argv[-1] == "--model=openai/m"
@@ -143,11 +145,11 @@ def test_it_is_started_with_what_the_work_asks_for() -> None:
 
 
 @pytest.mark.parametrize("yolo", [True, False])
-def test_without_the_bypass_it_suggests_no_commands(*, yolo: bool) -> None:
+def test_shell_commands_are_suggested_only_with_yolo(*, yolo: bool) -> None:
     start = AIDER.start(a_work(yolo=yolo))
     assert ("--no-suggest-shell-commands" in start.argv) is not yolo
 
 
-def test_every_flag_that_it_is_given_is_checked() -> None:
+def test_every_used_flag_is_in_the_checked_flags() -> None:
     given = {argument.split("=")[0] for argument in AIDER.start(a_work(model="m")).argv[1:]}
     assert given <= set(AIDER.flags)

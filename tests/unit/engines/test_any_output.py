@@ -138,7 +138,9 @@ def test_damaged_output_never_raises_and_no_figure_is_out_of_bounds(
 
 @pytest.mark.parametrize("engine", READERS, ids=lambda engine: engine.name)
 @given(st.lists(st.text(), max_size=5), works, st.integers(-20, 260))
-def test_any_text_never_raises(engine: Engine, said: list[str], work: Work, exit_code: int) -> None:
+def test_arbitrary_output_never_raises(
+    engine: Engine, said: list[str], work: Work, exit_code: int
+) -> None:
     check(engine, work, said, exit_code)
 
 

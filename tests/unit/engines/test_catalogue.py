@@ -46,12 +46,12 @@ def site(tmp_path: Path) -> Iterator[Site]:
     sys.modules.pop(name, None)
 
 
-def test_every_class_that_the_domain_knows_has_its_engine() -> None:
+def test_every_engine_class_of_the_domain_matches_its_engine() -> None:
     assert {name: ENGINES[name].engine_class for name in ENGINE_CLASSES} == ENGINE_CLASSES
     assert set(ENGINES) == {*ENGINE_CLASSES, "acp", "command"}
 
 
-def test_an_entry_point_adds_an_engine(site: Site) -> None:
+def test_entry_point_adds_an_engine(site: Site) -> None:
     site.install("tiny", "TINY")
     assert load_engines()["tiny"].programs == ("tiny",)
     assert find_engine("tiny").name == "tiny"
@@ -68,7 +68,7 @@ def test_an_entry_point_adds_an_engine(site: Site) -> None:
         ("TINY", ENGINE.replace('="tiny"', '="claude"'), "a built-in engine"),
     ],
 )
-def test_a_broken_entry_point_is_told_and_left_out(
+def test_broken_entry_point_is_logged_and_left_out(
     site: Site, value: str, source: str, reason: str
 ) -> None:
     site.install("tiny", value, source)
@@ -79,7 +79,7 @@ def test_a_broken_entry_point_is_told_and_left_out(
     assert reason in logs[0]["reason"]
 
 
-def test_an_agent_is_named_by_its_command_and_is_treated_like_its_program() -> None:
+def test_acp_agent_is_named_by_its_command_and_inherits_its_program_settings() -> None:
     agent = find_engine("acp:gemini --acp")
     assert (agent.name, agent.programs) == ("acp:gemini --acp", ("gemini",))
     assert "GEMINI_API_KEY" in agent.credentials
@@ -88,11 +88,11 @@ def test_an_agent_is_named_by_its_command_and_is_treated_like_its_program() -> N
 
 
 @pytest.mark.parametrize("name", ["acp:", "acp:agent 'half"])
-def test_a_command_that_cannot_be_read_is_refused(name: str) -> None:
+def test_malformed_acp_command_is_rejected(name: str) -> None:
     with pytest.raises(Invalid, match="engine"):
         find_engine(name)
 
 
-def test_an_unknown_engine_is_refused_with_those_that_there_are() -> None:
+def test_unknown_engine_error_lists_the_known_ones() -> None:
     with pytest.raises(NotFound, match=r"no engine 'nobody'; there are acp, aider, claude"):
         find_engine("nobody")

@@ -46,7 +46,7 @@ SESSION_FILE = ".claude/projects/-repo/ebb3b7fa-f310-450e-8d30-6d4a718c01dc.json
         ("missing-verbose", 1, "no_end", (0, 0, 0), []),
     ],
 )
-def test_what_it_printed_is_read_as_what_happened(
+def test_recorded_output_gives_outcome_tokens_and_tools(
     case: str,
     exit_code: int,
     trouble: str | None,
@@ -57,7 +57,7 @@ def test_what_it_printed_is_read_as_what_happened(
     assert (heard.failure_kind, heard.tokens, heard.tools) == (trouble, tokens, tools)
 
 
-def test_a_success_names_its_session_model_cost_and_closing_words() -> None:
+def test_success_reports_session_model_cost_and_final_text() -> None:
     heard = replay(CLAUDE, "success", 0)
     session = "fc1e9180-4167-497c-9baa-39f48ce8e2c5"
     assert heard.events_of(SessionStarted) == [SessionStarted(session)]
@@ -68,7 +68,7 @@ def test_a_success_names_its_session_model_cost_and_closing_words() -> None:
     assert (usage.cost_nano_usd, usage.turns) == (5_580_000, 2)
 
 
-def test_usage_is_known_while_it_runs() -> None:
+def test_usage_is_reported_while_it_runs() -> None:
     used = [
         e.usage
         for e in replay(CLAUDE, "success-partial-messages", 0).events
@@ -81,7 +81,7 @@ def test_usage_is_known_while_it_runs() -> None:
     ]
 
 
-def test_after_a_kill_the_session_file_has_the_figures() -> None:
+def test_usage_of_a_killed_run_is_read_from_the_session_file() -> None:
     files = {SESSION_FILE: recorded("claude", "killed-sigterm.session-file.jsonl")}
     heard = replay(CLAUDE, "killed-sigterm", 143, files=files)
     assert (heard.failure_kind, heard.tokens) == ("killed", (2400, 0, 80))
@@ -89,20 +89,20 @@ def test_after_a_kill_the_session_file_has_the_figures() -> None:
     assert heard.verdict.session == "ebb3b7fa-f310-450e-8d30-6d4a718c01dc"
 
 
-def test_what_the_session_file_holds_from_before_is_not_counted_again() -> None:
+def test_earlier_entries_of_the_session_file_are_not_counted_again() -> None:
     files = {SESSION_FILE: recorded("claude", "killed-sigterm.session-file.jsonl")}
     later = a_work(now=datetime(2026, 11, 16, tzinfo=UTC), session="s")
     heard = replay(CLAUDE, "no-such-recording", -15, later, files)
     assert (heard.failure_kind, heard.tokens) == ("killed", (0, 0, 0))
 
 
-def test_an_allowance_that_is_used_up_names_its_reset() -> None:
+def test_exhausted_allowance_reports_its_reset_time() -> None:
     failure = replay(CLAUDE, "usage-limit-subscription", 1).verdict.failure
     assert failure is not None
     assert failure.until == datetime(2026, 11, 15, 19, 37, 11, tzinfo=UTC)
 
 
-def test_its_own_retries_are_told() -> None:
+def test_retries_of_the_engine_are_reported() -> None:
     kinds = [
         e.failure.kind
         for e in replay(CLAUDE, "flaky-then-success", 0).events
@@ -111,15 +111,15 @@ def test_its_own_retries_are_told() -> None:
     assert kinds == ["overloaded", "overloaded", "rate_limit"]
 
 
-def test_an_end_without_a_result_is_an_outcome_of_its_own() -> None:
+def test_missing_result_is_reported_as_no_end() -> None:
     assert replay(CLAUDE, "no-such-recording", 0).failure_kind == "no_end"
 
 
-def test_an_unknown_session_is_not_offered_for_resuming() -> None:
+def test_unknown_session_is_not_offered_for_resuming() -> None:
     assert replay(CLAUDE, "resume-unknown-id", 1).verdict.session is None
 
 
-def test_prompt_and_persona_are_no_arguments() -> None:
+def test_prompt_and_persona_are_not_arguments() -> None:
     start = CLAUDE.start(a_work(prompt="SECRET PLAN", persona="SECRET PERSONA", runs_as_root=True))
     assert "SECRET" not in " ".join(start.argv)
     assert start.stdin == b"SECRET PLAN"
@@ -129,7 +129,7 @@ def test_prompt_and_persona_are_no_arguments() -> None:
     assert start.env["IS_SANDBOX"] == "1"
 
 
-def test_a_careful_start_accepts_edits_and_begins_a_session() -> None:
+def test_default_start_accepts_edits_and_opens_a_session() -> None:
     start = CLAUDE.start(a_work())
     assert start.argv == (
         "/bin/engine",
@@ -144,7 +144,7 @@ def test_a_careful_start_accepts_edits_and_begins_a_session() -> None:
     assert "IS_SANDBOX" not in start.env
 
 
-def test_a_bold_start_goes_on_with_model_and_budget() -> None:
+def test_yolo_start_resumes_with_model_and_budget() -> None:
     start = CLAUDE.start(
         a_work(yolo=True, session="s-1", model="opus", usd_nanos_max=1_250_000_000)
     )
@@ -157,7 +157,7 @@ def test_a_bold_start_goes_on_with_model_and_budget() -> None:
     assert start.side_files == (".claude/projects/*/s-1.jsonl",)
 
 
-def test_the_fleet_s_tools_are_named_and_their_secrets_passed_on_by_name() -> None:
+def test_fleet_tools_are_configured_with_secrets_passed_by_name() -> None:
     start = CLAUDE.start(a_work(fleet_tools="/opt/aq", persona="You plan."))
     assert f"--mcp-config={a_work().home}/.gigafactory/tools.json" in start.argv
     assert "--allowedTools=mcp__gigafactory" in start.argv

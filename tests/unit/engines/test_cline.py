@@ -20,14 +20,14 @@ from tests.support.engine_replay import a_work, replay
         ("no-such-recording", -15, "killed", (0, 0, 0), 0),
     ],
 )
-def test_what_it_printed_is_read_as_what_happened(
+def test_recorded_output_gives_outcome_tokens_and_tool_calls(
     case: str, exit_code: int, trouble: str | None, tokens: tuple[int, int, int], tool_calls: int
 ) -> None:
     heard = replay(CLINE, case, exit_code)
     assert (heard.failure_kind, heard.tokens, len(heard.tools)) == (trouble, tokens, tool_calls)
 
 
-def test_a_success_says_all_there_is_to_know() -> None:
+def test_success_reports_text_tools_model_and_usage() -> None:
     heard = replay(CLINE, "success", 0)
     assert heard.events_of(Text) == [
         Text("I will create the file."),
@@ -40,11 +40,11 @@ def test_a_success_says_all_there_is_to_know() -> None:
     assert heard.events_of(UsageUpdate)[-1] == UsageUpdate(usage)
 
 
-def test_it_cannot_resume_without_a_person_and_so_names_no_session() -> None:
+def test_success_reports_no_session() -> None:
     assert replay(CLINE, "success", 0).verdict.session is None
 
 
-def test_a_failure_is_told_in_the_words_of_the_service() -> None:
+def test_failure_quotes_the_message_of_the_service() -> None:
     failure = replay(CLINE, "auth", 1).verdict.failure
     assert failure == Failure(FailureKind.AUTH, "Incorrect API key provided.")
 
@@ -59,7 +59,7 @@ def test_a_failure_is_told_in_the_words_of_the_service() -> None:
         ("", FailureKind.NO_END),
     ],
 )
-def test_the_reason_of_the_result_decides(reason: str, trouble: FailureKind | None) -> None:
+def test_finish_reason_decides_the_outcome(reason: str, trouble: FailureKind | None) -> None:
     reader = CLINE.reader(a_work())
     result = {"type": "run_result", "finishReason": reason}
     list(reader.read(msgspec.json.encode(result).decode()))
@@ -67,7 +67,7 @@ def test_the_reason_of_the_result_decides(reason: str, trouble: FailureKind | No
     assert (failure.kind if failure else None) == trouble
 
 
-def test_a_cost_is_taken_from_the_end() -> None:
+def test_cost_is_taken_from_the_final_result() -> None:
     reader = CLINE.reader(a_work())
     figures = {"inputTokens": 10, "cacheReadTokens": 2, "cacheWriteTokens": 3, "totalCost": 0.25}
     result = {"type": "run_result", "finishReason": "completed", "aggregateUsage": figures}
@@ -77,14 +77,14 @@ def test_a_cost_is_taken_from_the_end() -> None:
     assert usage.cost_nano_usd == 250_000_000
 
 
-def test_warnings_of_its_library_are_no_reason() -> None:
+def test_library_warnings_are_not_the_failure_reason() -> None:
     reader = CLINE.reader(a_work())
     for line in ("Warning: AI SDK Warning System: x", "      at iX (chunk.js:1:2)", "No provider"):
         list(reader.read(line, stderr=True))
     assert reader.end(1, {}).failure == Failure(FailureKind.NO_END, "No provider")
 
 
-def test_it_is_started_with_what_the_work_asks_for() -> None:
+def test_start_passes_model_provider_prompt_and_settings() -> None:
     start = CLINE.start(a_work(persona="Be Anna.", model="openai/gpt/x", yolo=True))
     assert start.argv == (
         *("/bin/engine", "--json", "--auto-approve", "true", "--provider", "openai"),
@@ -96,11 +96,11 @@ def test_it_is_started_with_what_the_work_asks_for() -> None:
     assert start.env["CLINE_SESSION_BACKEND_MODE"] == "local"
 
 
-def test_without_the_bypass_nothing_is_approved() -> None:
+def test_nothing_is_approved_without_yolo() -> None:
     arguments = CLINE.start(a_work(model="gpt")).argv
     assert arguments[1:-1] == ("--json", "--auto-approve", "false", "--model", "gpt")
 
 
-def test_every_flag_that_it_is_given_is_checked() -> None:
+def test_every_used_flag_is_in_the_checked_flags() -> None:
     start = CLINE.start(a_work(model="p/m", session="s", persona="p"))
     assert {argument for argument in start.argv if argument.startswith("-")} <= set(CLINE.flags)

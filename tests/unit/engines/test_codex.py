@@ -43,7 +43,7 @@ ROLLOUT = f".codex/sessions/2026/11/15/rollout-2026-11-15T19-49-52-{THREAD}.json
         ("no-such-recording", 0, "no_end", (0, 0, 0), 0),
     ],
 )
-def test_what_it_printed_is_read_as_what_happened(
+def test_recorded_output_gives_outcome_tokens_and_tool_calls(
     case: str, exit_code: int, trouble: str | None, tokens: tuple[int, int, int], tool_calls: int
 ) -> None:
     heard = replay(CODEX, case, exit_code)
@@ -51,7 +51,7 @@ def test_what_it_printed_is_read_as_what_happened(
     assert heard.verdict.usage.cost_nano_usd is None
 
 
-def test_a_success_names_its_thread_and_the_model_that_was_asked_for() -> None:
+def test_success_reports_its_thread_and_the_requested_model() -> None:
     heard = replay(CODEX, "success", 0, a_work(model="gpt-5.5"))
     assert heard.events_of(SessionStarted) == [
         SessionStarted("01a1e0be-9fef-75a0-bcb7-5f7681ff98b4")
@@ -61,20 +61,20 @@ def test_a_success_names_its_thread_and_the_model_that_was_asked_for() -> None:
     assert heard.tools == ["command_execution"]
 
 
-def test_only_the_share_of_this_start_is_counted_of_a_thread_s_total() -> None:
+def test_resumed_thread_counts_only_the_usage_of_this_start() -> None:
     before = Usage(tokens_in=1500, tokens_cached=1000, tokens_out=52)
     heard = replay(CODEX, "resumed-after-success", 0, a_work(session="t", session_usage=before))
     assert heard.tokens == (1200, 0, 40)
     assert heard.verdict.session_usage == Usage(tokens_in=2700, tokens_cached=1000, tokens_out=92)
 
 
-def test_a_total_below_the_known_one_gives_nothing_negative() -> None:
+def test_total_below_the_known_one_gives_no_negative_usage() -> None:
     before = Usage(tokens_in=9_000_000, tokens_out=52)
     heard = replay(CODEX, "resumed-after-success", 0, a_work(session="t", session_usage=before))
     assert heard.tokens == (0, 1000, 40)
 
 
-def test_after_a_kill_the_rollout_has_the_figures() -> None:
+def test_usage_of_a_killed_run_is_read_from_the_rollout_file() -> None:
     files = {
         ROLLOUT: recorded("codex", "killed-sigterm.session-file.jsonl"),
         ROLLOUT.replace(THREAD, "another"): b'{"payload": {"type": "token_count"}}\n',
@@ -85,7 +85,7 @@ def test_after_a_kill_the_rollout_has_the_figures() -> None:
     assert heard.verdict.session_usage == Usage(tokens_in=1200, tokens_out=40)
 
 
-def test_earlier_usage_is_read_from_the_rollout_when_no_other_source_has_it() -> None:
+def test_earlier_usage_is_read_from_the_rollout_file_as_a_last_resort() -> None:
     rollout = b"".join(
         b'{"timestamp":"2026-11-%d","type":"event_msg","payload":{"type":"token_count","info":'
         b'{"total_token_usage":{"input_tokens":%d,"output_tokens":%d}}}}\n' % line
@@ -98,13 +98,13 @@ def test_earlier_usage_is_read_from_the_rollout_when_no_other_source_has_it() ->
     assert (heard.tokens, heard.verdict.usage.turns) == ((500, 0, 20), 1)
 
 
-def test_the_model_is_taken_from_the_rollout_when_none_was_asked_for() -> None:
+def test_model_is_read_from_the_rollout_file_when_none_was_requested() -> None:
     line = b'{"type":"turn_context","payload":{"model":"gpt-6"}}\n'
     heard = replay(CODEX, "killed-sigterm", -15, files={f"rollout-{THREAD}.jsonl": line})
     assert heard.verdict.usage.model == "gpt-6"
 
 
-def test_a_limit_names_its_end_by_the_time_of_day_where_the_engine_runs() -> None:
+def test_limit_reset_uses_the_local_time_of_the_engine() -> None:
     east = timezone(timedelta(hours=2))
     work = a_work(now=NOON.astimezone(east))
     failure = replay(CODEX, "usage-limit", 1, work).verdict.failure
@@ -123,16 +123,16 @@ def test_a_limit_names_its_end_by_the_time_of_day_where_the_engine_runs() -> Non
         ("try again later.", None),
     ],
 )
-def test_a_reset_is_the_next_such_time_or_none(words: str, until: datetime | None) -> None:
+def test_reset_time_is_the_next_matching_time_or_absent(words: str, until: datetime | None) -> None:
     assert reset_time(words, NOON) == until
 
 
-def test_its_own_retries_are_told() -> None:
+def test_retries_of_the_engine_are_reported() -> None:
     kinds = [e.failure.kind for e in replay(CODEX, "rate-limit", 1).events if type(e) is Retrying]
     assert kinds == ["rate_limit"] * 5
 
 
-def test_prompt_and_persona_are_no_arguments() -> None:
+def test_prompt_and_persona_are_not_arguments() -> None:
     persona = 'A "quoted"\nSECRET \x7f\\ persona'
     start = CODEX.start(a_work(prompt="SECRET PLAN", persona=persona))
     assert "SECRET" not in " ".join(start.argv)
@@ -142,7 +142,7 @@ def test_prompt_and_persona_are_no_arguments() -> None:
     assert start.argv[1:3] == ("exec", "--profile=gigafactory")
 
 
-def test_a_careful_start_stays_in_the_workspace_and_asks_no_person() -> None:
+def test_default_start_is_limited_to_the_workspace_without_approvals() -> None:
     assert CODEX.start(a_work()).argv == (
         "/bin/engine",
         "exec",
@@ -158,7 +158,7 @@ def test_a_careful_start_stays_in_the_workspace_and_asks_no_person() -> None:
     )
 
 
-def test_a_bold_start_goes_on_with_its_thread() -> None:
+def test_yolo_start_resumes_its_thread() -> None:
     argv = CODEX.start(a_work(yolo=True, session="t-1", model="gpt-5.5")).argv
     assert argv[1:3] == ("exec", "resume")
     assert argv[-5:] == (
@@ -170,7 +170,7 @@ def test_a_bold_start_goes_on_with_its_thread() -> None:
     )
 
 
-def test_the_fleet_s_tools_are_named_and_their_secrets_passed_on_by_name() -> None:
+def test_fleet_tools_are_configured_with_secrets_passed_by_name() -> None:
     start = CODEX.start(a_work(fleet_tools='/opt/a "b"/aq'))
     (given,) = [word for word in start.argv if "mcp_servers" in word]
     told = tomllib.loads(given.removeprefix("--config="))["mcp_servers"]["gigafactory"]

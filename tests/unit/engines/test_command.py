@@ -17,18 +17,18 @@ def played(
     return events, reader.end(exit_code, {})
 
 
-def test_a_command_gets_the_prompt_through_stdin() -> None:
+def test_command_gets_the_prompt_through_stdin() -> None:
     start = COMMAND.start(a_work(prompt="SECRET PLAN", command="./agent --fast"))
     assert start.argv == ("/bin/engine", "-c", "--", "./agent --fast")
     assert start.stdin == b"SECRET PLAN"
 
 
-def test_without_a_command_the_body_is_the_script_and_nothing_else_is() -> None:
+def test_prompt_is_the_script_when_no_command_is_given() -> None:
     start = COMMAND.start(a_work(prompt="make all", persona="You are kind."))
     assert (start.argv, start.stdin) == (("/bin/engine", "-s"), b"make all")
 
 
-def test_a_line_of_usage_is_understood_and_the_last_one_counts() -> None:
+def test_last_usage_line_counts() -> None:
     events, verdict = played(
         "working",
         '{"usage": {"tokensIn": 1, "model": "x"}}',
@@ -54,7 +54,7 @@ def test_a_line_of_usage_is_understood_and_the_last_one_counts() -> None:
     "usage",
     ['{"tokensIn": -1, "costUsd": -2}', '{"tokensIn": 1e99, "costUsd": "x"}', '{"tokensIn": true}'],
 )
-def test_odd_figures_count_as_absent(usage: str) -> None:
+def test_invalid_usage_figures_count_as_absent(usage: str) -> None:
     _, verdict = played(f'{{"usage": {usage}}}')
     assert verdict.usage == Usage(model="m")
 
@@ -62,12 +62,12 @@ def test_odd_figures_count_as_absent(usage: str) -> None:
 @pytest.mark.parametrize(
     ("exit_code", "trouble"), [(0, None), (1, "crash"), (-15, "killed"), (137, "killed")]
 )
-def test_the_exit_code_decides(exit_code: int, trouble: str | None) -> None:
+def test_exit_code_decides_the_outcome(exit_code: int, trouble: str | None) -> None:
     _, verdict = played("half done", exit_code=exit_code, stderr="no such file")
     assert (verdict.failure.kind if verdict.failure else None) == trouble
 
 
-def test_a_failure_says_what_the_command_said() -> None:
+def test_failure_quotes_the_error_output() -> None:
     _, verdict = played("half done", exit_code=2, stderr="no such file")
     assert verdict.failure is not None
     assert verdict.failure.message == "exit 2: no such file"

@@ -36,7 +36,7 @@ def played(case: str, exit_code: int, **fields: object) -> Replay:
         ("no-such-recording", 0, "no_end", (0, 0, 0), 0, 0),
     ],
 )
-def test_what_it_printed_is_read_as_what_happened(
+def test_recorded_output_gives_outcome_tokens_and_tool_calls(
     case: str,
     exit_code: int,
     trouble: str | None,
@@ -50,7 +50,7 @@ def test_what_it_printed_is_read_as_what_happened(
     assert heard.verdict.usage.cost_nano_usd is None
 
 
-def test_a_success_names_its_session_and_model() -> None:
+def test_success_reports_session_and_model() -> None:
     heard = played("success", 0, new_session="65268a2e-6c95-4f41-b84d-7c7f5fdd4827")
     assert heard.events_of(SessionStarted) == [
         SessionStarted("65268a2e-6c95-4f41-b84d-7c7f5fdd4827")
@@ -59,25 +59,25 @@ def test_a_success_names_its_session_and_model() -> None:
     assert heard.verdict.text == "Done: hello.txt is created."
 
 
-def test_a_session_that_was_killed_can_be_resumed() -> None:
+def test_killed_session_can_be_resumed() -> None:
     heard = played("killed-sigterm-group", -15)
     assert heard.verdict.session == "00000000-0000-4000-8000-000000000000"
 
 
-def test_only_the_share_of_this_start_is_counted_of_a_session_s_total() -> None:
+def test_resumed_session_counts_only_the_usage_of_this_start() -> None:
     before = Usage(tokens_in=2400, tokens_out=80, turns=2)
     heard = played("resumed-after-sigterm", 0, session="s", session_usage=before)
     assert (heard.tokens, heard.verdict.usage.turns) == ((2400, 0, 80), 2)
     assert heard.verdict.session_usage == Usage(tokens_in=4800, tokens_out=160, turns=4)
 
 
-def test_without_a_known_total_nothing_is_made_up() -> None:
+def test_resumed_session_without_a_known_total_counts_no_usage() -> None:
     heard = played("resumed-after-sigterm", 0, session="s")
     assert heard.tokens == (0, 0, 0)
     assert heard.verdict.session_usage == Usage(tokens_in=4800, tokens_out=160, turns=4)
 
 
-def test_a_result_that_reports_a_failure_is_one() -> None:
+def test_result_with_a_nonzero_exit_code_is_a_failure() -> None:
     reader = COPILOT.reader(a_work())
     list(reader.read('{"type":"result","exitCode":1}'))
     failure = reader.end(0, {}).failure
@@ -85,19 +85,19 @@ def test_a_result_that_reports_a_failure_is_one() -> None:
     assert failure.kind == "crash"
 
 
-def test_its_own_retries_are_told() -> None:
+def test_retries_of_the_engine_are_reported() -> None:
     kinds = [e.failure.kind for e in played("overloaded", 1).events if type(e) is Retrying]
     assert kinds == ["overloaded"] * 6
 
 
-def test_the_prompt_is_no_argument_and_the_persona_stands_before_it() -> None:
+def test_persona_and_prompt_go_through_stdin() -> None:
     start = COPILOT.start(a_work(prompt="SECRET PLAN", persona="SECRET PERSONA"))
     assert "SECRET" not in " ".join(start.argv)
     assert start.stdin == b"SECRET PERSONA\n\n---\n\nSECRET PLAN"
     assert start.side_files == (USAGE_FILE,)
 
 
-def test_a_careful_start_may_write_and_asks_no_person() -> None:
+def test_default_start_allows_writing_and_asks_no_questions() -> None:
     assert COPILOT.start(a_work()).argv == (
         "/bin/engine",
         "--output-format=json",
@@ -110,6 +110,6 @@ def test_a_careful_start_may_write_and_asks_no_person() -> None:
     )
 
 
-def test_a_bold_start_goes_on_with_its_session() -> None:
+def test_yolo_start_resumes_its_session() -> None:
     argv = COPILOT.start(a_work(yolo=True, session="s-1", model="m")).argv
     assert argv[-3:] == ("--allow-all", "--model=m", "--resume=s-1")

@@ -33,14 +33,14 @@ from tests.support.engine_replay import a_work, replay
         ("no-such-recording", 53, "turn_limit", (0, 0, 0), 0),
     ],
 )
-def test_what_it_printed_is_read_as_what_happened(
+def test_recorded_output_gives_outcome_tokens_and_tool_calls(
     case: str, exit_code: int, trouble: str | None, tokens: tuple[int, int, int], tool_calls: int
 ) -> None:
     heard = replay(GEMINI, case, exit_code)
     assert (heard.failure_kind, heard.tokens, len(heard.tools)) == (trouble, tokens, tool_calls)
 
 
-def test_a_success_names_its_session_and_model_and_no_cost() -> None:
+def test_success_reports_session_and_model_without_a_cost() -> None:
     heard = replay(GEMINI, "success", 0)
     assert heard.events_of(SessionStarted) == [
         SessionStarted("ae610268-adf7-4b99-93d4-c6672c236284")
@@ -51,7 +51,7 @@ def test_a_success_names_its_session_and_model_and_no_cost() -> None:
     assert heard.tools == ["write_file"]
 
 
-def test_a_message_in_pieces_is_one_text() -> None:
+def test_message_in_pieces_is_joined() -> None:
     reader = GEMINI.reader(a_work())
     for piece in ("All ", "done."):
         line = {"type": "message", "role": "assistant", "content": piece, "delta": True}
@@ -59,7 +59,7 @@ def test_a_message_in_pieces_is_one_text() -> None:
     assert reader.end(0, {}).text == "All done."
 
 
-def test_thinking_is_part_of_the_output() -> None:
+def test_thinking_tokens_are_part_of_the_output() -> None:
     reader = GEMINI.reader(a_work())
     stats = '{"total_tokens":175,"input_tokens":100,"input":60,"cached":40,"output_tokens":50}'
     list(reader.read(f'{{"type":"result","status":"success","stats":{stats}}}'))
@@ -67,7 +67,7 @@ def test_thinking_is_part_of_the_output() -> None:
     assert (usage.tokens_out, usage.tokens_reasoning) == (75, 25)
 
 
-def test_a_failure_without_words_is_known_by_its_exit_code() -> None:
+def test_failure_without_a_message_is_classified_by_its_exit_code() -> None:
     reader = GEMINI.reader(a_work())
     list(reader.read('{"type":"result","status":"error"}'))
     failure = reader.end(503 - 256, {}).failure
@@ -75,13 +75,13 @@ def test_a_failure_without_words_is_known_by_its_exit_code() -> None:
     assert failure.kind == "overloaded"
 
 
-def test_its_own_retries_are_told() -> None:
+def test_retries_of_the_engine_are_reported() -> None:
     events = replay(GEMINI, "flaky-then-success", 0).events
     kinds = [e.failure.kind for e in events if type(e) is Retrying]
     assert kinds == ["overloaded", "overloaded", "rate_limit"]
 
 
-def test_the_prompt_is_no_argument_and_the_persona_stands_before_it() -> None:
+def test_persona_and_prompt_go_through_stdin() -> None:
     start = GEMINI.start(a_work(prompt="SECRET PLAN", persona="SECRET PERSONA"))
     assert "SECRET" not in " ".join(start.argv)
     assert start.stdin == b"SECRET PERSONA\n\n---\n\nSECRET PLAN"
@@ -90,13 +90,13 @@ def test_the_prompt_is_no_argument_and_the_persona_stands_before_it() -> None:
     assert settings["privacy"] == {"usageStatisticsEnabled": False}
 
 
-def test_a_repo_neither_gives_it_orders_nor_says_where_its_model_is() -> None:
+def test_settings_of_the_repo_are_ignored() -> None:
     settings = msgspec.json.decode(GEMINI.start(a_work()).files[".gemini/settings.json"])
     assert settings["advanced"] == {"ignoreLocalEnv": True}
     assert GEMINI.repo_settings == (".gemini",)
 
 
-def test_a_careful_start_accepts_edits() -> None:
+def test_default_start_accepts_edits() -> None:
     assert GEMINI.start(a_work()).argv == (
         "/bin/engine",
         "--output-format=stream-json",
@@ -105,7 +105,7 @@ def test_a_careful_start_accepts_edits() -> None:
     )
 
 
-def test_a_bold_start_goes_on_with_a_session_that_knows_its_persona() -> None:
+def test_yolo_start_resumes_a_session_without_repeating_the_persona() -> None:
     work = a_work(yolo=True, session="s-1", model="m", persona="P", prompt="Go on")
     start = GEMINI.start(work)
     assert start.argv[2:] == ("--approval-mode=yolo", "--model=m", "--resume=s-1")

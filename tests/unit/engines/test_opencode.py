@@ -38,14 +38,14 @@ from tests.support.engine_replay import a_work, replay
         ("no-such-recording", 0, "no_end", (0, 0, 0), 0),
     ],
 )
-def test_what_it_printed_is_read_as_what_happened(
+def test_recorded_output_gives_outcome_tokens_and_tool_calls(
     case: str, exit_code: int, trouble: str | None, tokens: tuple[int, int, int], tool_calls: int
 ) -> None:
     heard = replay(OPENCODE, case, exit_code)
     assert (heard.failure_kind, heard.tokens, len(heard.tools)) == (trouble, tokens, tool_calls)
 
 
-def test_a_success_says_all_there_is_to_know() -> None:
+def test_success_reports_session_text_tools_model_and_usage() -> None:
     heard = replay(OPENCODE, "success", 0, a_work(model="fake/fake-model"))
     assert heard.events_of(SessionStarted) == [SessionStarted("ses_e1f415006ffev8qW6wL1KVuGbS")]
     assert heard.events_of(Text) == [
@@ -60,14 +60,14 @@ def test_a_success_says_all_there_is_to_know() -> None:
     assert heard.events_of(UsageUpdate)[-1] == UsageUpdate(usage)
 
 
-def test_a_limit_ends_so_long_after_it_was_told_as_the_service_said() -> None:
+def test_rate_limit_ends_after_the_retry_after_of_the_service() -> None:
     failure = replay(OPENCODE, "rate-limit", 1).verdict.failure
     assert failure is not None
     assert failure.until == datetime(2026, 11, 15, 18, 51, 36, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("wait", ["-1", "soon", "9" * 40, "", "१२"])
-def test_a_limit_that_says_nothing_useful_has_no_end(wait: str) -> None:
+def test_rate_limit_with_an_invalid_retry_after_has_no_end(wait: str) -> None:
     data = {"message": "Rate limit", "statusCode": 429, "responseHeaders": {"retry-after": wait}}
     told = {"type": "error", "timestamp": 1794768695605, "error": {"data": data}}
     reader = OPENCODE.reader(a_work())
@@ -75,13 +75,13 @@ def test_a_limit_that_says_nothing_useful_has_no_end(wait: str) -> None:
     assert reader.end(1, {}).failure == Failure(FailureKind.RATE_LIMIT, "Rate limit")
 
 
-def test_its_log_tells_that_it_tries_again() -> None:
+def test_retries_are_read_from_the_log() -> None:
     heard = replay(OPENCODE, "rate-limit-with-logs", 1)
     told = Failure(FailureKind.RATE_LIMIT, "Rate limit reached. Please try again in 1s.")
     assert heard.events_of(Retrying) == [Retrying(told)] * 6
 
 
-def test_a_model_without_a_price_has_no_metered_cost() -> None:
+def test_model_without_a_price_has_no_metered_cost() -> None:
     reader = OPENCODE.reader(a_work())
     tokens = {"input": 5, "output": 1, "reasoning": 2, "cache": {"read": 3, "write": 4}}
     step = {"type": "step_finish", "part": {"reason": "stop", "cost": 0, "tokens": tokens}}
@@ -92,7 +92,7 @@ def test_a_model_without_a_price_has_no_metered_cost() -> None:
     assert (usage.tokens_out, usage.tokens_reasoning) == (1, 2)
 
 
-def test_it_is_started_with_what_the_work_asks_for() -> None:
+def test_start_passes_prompt_persona_model_and_session() -> None:
     work = a_work(persona="Be Anna.", model="openai/m", session="ses_1", yolo=True)
     start = OPENCODE.start(work)
     assert start.argv == (
@@ -107,19 +107,19 @@ def test_it_is_started_with_what_the_work_asks_for() -> None:
     assert start.env["OPENCODE_CONFIG"] == "/work/home/.gigafactory/opencode.json"
 
 
-def test_a_repo_gives_it_no_orders() -> None:
+def test_settings_of_the_repo_are_ignored() -> None:
     assert OPENCODE.start(a_work()).env["OPENCODE_DISABLE_PROJECT_CONFIG"] == "1"
     assert OPENCODE.repo_settings == ("opencode.json", "opencode.jsonc", ".opencode")
 
 
-def test_without_the_bypass_nothing_is_approved_and_without_a_persona_none_is_named() -> None:
+def test_default_start_approves_nothing_and_names_no_persona() -> None:
     start = OPENCODE.start(a_work())
     assert "--auto" not in start.argv
     config = msgspec.json.decode(start.files[".gigafactory/opencode.json"])
     assert config == {"autoupdate": False, "share": "disabled"}
 
 
-def test_every_flag_that_it_is_given_is_checked() -> None:
+def test_every_used_flag_is_in_the_checked_flags() -> None:
     start = OPENCODE.start(a_work(model="m", session="s", yolo=True))
     given = {argument.split("=")[0] for argument in start.argv if argument.startswith("-")}
     assert given <= set(OPENCODE.flags)

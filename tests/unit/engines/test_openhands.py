@@ -48,7 +48,7 @@ def play(
         ("no-such-recording", 0, ("success",), "no_end", (0, 0, 0), 0),
     ],
 )
-def test_what_it_printed_is_read_as_what_happened(
+def test_recorded_output_gives_outcome_tokens_and_tool_calls(
     case: str,
     exit_code: int,
     states: tuple[str, ...],
@@ -61,7 +61,7 @@ def test_what_it_printed_is_read_as_what_happened(
     assert (heard.failure_kind, heard.tokens, len(heard.tools)) == (trouble, tokens, tool_calls)
 
 
-def test_a_success_says_all_there_is_to_know() -> None:
+def test_success_reports_session_text_tools_model_and_usage() -> None:
     heard = play("success", 0, state("success"))
     assert heard.events_of(SessionStarted) == [SessionStarted(CONVERSATION)]
     assert heard.events_of(Text) == [
@@ -75,7 +75,7 @@ def test_a_success_says_all_there_is_to_know() -> None:
     assert (usage.model, usage.turns, usage.cost_nano_usd) == ("openai/gpt-4o", 2, 5_520_000)
 
 
-def test_only_the_share_of_this_start_is_counted_of_a_conversation_s_total() -> None:
+def test_resumed_conversation_counts_only_the_usage_of_this_start() -> None:
     before = Usage(tokens_in=1200, tokens_out=40, turns=1, cost_nano_usd=3_400_000)
     work = a_work(session=CONVERSATION, session_usage=before)
     verdict = play("success", 0, state("success"), work).verdict
@@ -86,12 +86,12 @@ def test_only_the_share_of_this_start_is_counted_of_a_conversation_s_total() -> 
     assert (total.tokens_in, total.cost_nano_usd) == (1500, 5_520_000)
 
 
-def test_a_conversation_that_was_finished_before_is_not_finished_again_by_doing_nothing() -> None:
+def test_conversation_finished_earlier_without_new_work_is_no_success() -> None:
     work = a_work(session="8e694a29-1c89-4627-bc22-46b0f8215e3d")
     assert play("no-such-recording", 0, state("success"), work).failure_kind == "no_end"
 
 
-def test_a_conversation_that_was_stopped_is_known_by_what_it_was_asked() -> None:
+def test_stopped_conversation_is_found_by_its_last_user_message() -> None:
     reader = OPENHANDS.reader(a_work())
     asked = {"kind": "MessageEvent", "source": "user", "id": "m-2"}
     assert not list(reader.read(msgspec.json.encode(asked).decode()))
@@ -111,7 +111,7 @@ def test_a_conversation_that_was_stopped_is_known_by_what_it_was_asked() -> None
     assert verdict.failure.kind is FailureKind.KILLED
 
 
-def test_its_retries_are_told() -> None:
+def test_retries_of_the_engine_are_reported() -> None:
     heard = play("rate-limit", 0)
     assert (
         heard.events_of(Retrying)
@@ -123,13 +123,13 @@ def test_its_retries_are_told() -> None:
 
 
 @pytest.mark.parametrize("status", ["error", "stuck"])
-def test_a_conversation_that_did_not_finish_has_failed(status: str) -> None:
+def test_conversation_that_did_not_finish_is_a_failure(status: str) -> None:
     [(name, data)] = state("success").items()
     changed = data.replace(b'"finished"', f'"{status}"'.encode())
     assert play("success", 0, {name: changed}).failure_kind == "crash"
 
 
-def test_the_words_by_which_it_finishes_are_its_last_and_no_tool() -> None:
+def test_finish_message_is_the_final_text_and_not_a_tool_call() -> None:
     reader = OPENHANDS.reader(a_work())
     action = {"kind": "FinishAction", "message": "All done."}
     event = {"kind": "ActionEvent", "tool_name": "finish", "thought": [], "action": action}
@@ -147,14 +147,14 @@ def test_the_words_by_which_it_finishes_are_its_last_and_no_tool() -> None:
         ("SomethingElse", FailureKind.CRASH),
     ],
 )
-def test_an_error_is_known_by_its_code(code: str, trouble: FailureKind) -> None:
+def test_error_is_classified_by_its_code(code: str, trouble: FailureKind) -> None:
     reader = OPENHANDS.reader(a_work())
     event = {"kind": "ConversationErrorEvent", "code": code}
     assert not list(reader.read(msgspec.json.encode(event).decode()))
     assert reader.end(0, {}).failure == Failure(trouble, code)
 
 
-def test_what_is_missing_is_told_before_it_begins() -> None:
+def test_missing_credential_before_the_start_is_an_auth_failure() -> None:
     reader = OPENHANDS.reader(a_work())
     list(reader.read("Missing required environment variable(s): LLM_API_KEY"))
     failure = reader.end(1, {}).failure
@@ -162,7 +162,7 @@ def test_what_is_missing_is_told_before_it_begins() -> None:
     assert failure.kind is FailureKind.AUTH
 
 
-def test_it_is_started_with_what_the_work_asks_for() -> None:
+def test_start_passes_prompt_file_model_and_session() -> None:
     start = OPENHANDS.start(a_work(persona="Be Anna.", model="openai/m", session=CONVERSATION))
     assert start.argv == (
         *("/bin/engine", "--headless", "--json", "--override-with-envs"),
@@ -173,7 +173,7 @@ def test_it_is_started_with_what_the_work_asks_for() -> None:
     assert start.stdin == b""
 
 
-def test_a_new_conversation_hears_the_persona_and_keeps_the_model_of_the_factory() -> None:
+def test_new_conversation_gets_the_persona_and_the_default_model() -> None:
     start = OPENHANDS.start(a_work(persona="Be Anna."))
     assert start.files[".gigafactory/prompt.md"].endswith(b"Be Anna.\n\n---\n\nDo it.")
     assert "LLM_MODEL" not in start.env
@@ -182,10 +182,12 @@ def test_a_new_conversation_hears_the_persona_and_keeps_the_model_of_the_factory
 @pytest.mark.parametrize(
     ("home", "kept_apart"), [("/work/home", "/work/home"), (f"/{'long' * 20}", None)]
 )
-def test_jobs_share_no_terminals_where_a_socket_has_room(home: str, kept_apart: str | None) -> None:
+def test_tmux_folder_is_separate_per_job_where_the_socket_path_fits(
+    home: str, kept_apart: str | None
+) -> None:
     assert OPENHANDS.start(a_work(home=home)).env.get("TMUX_TMPDIR") == kept_apart
 
 
-def test_every_flag_that_it_is_given_is_checked() -> None:
+def test_every_used_flag_is_in_the_checked_flags() -> None:
     given = {argument.split("=")[0] for argument in OPENHANDS.start(a_work(session="s")).argv[1:]}
     assert given <= set(OPENHANDS.flags)

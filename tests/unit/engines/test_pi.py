@@ -29,14 +29,14 @@ from tests.support.engine_replay import a_work, replay
         ("no-such-recording", 0, "no_end", (0, 0, 0), 0),
     ],
 )
-def test_what_it_printed_is_read_as_what_happened(
+def test_recorded_output_gives_outcome_tokens_and_tool_calls(
     case: str, exit_code: int, trouble: str | None, tokens: tuple[int, int, int], tool_calls: int
 ) -> None:
     heard = replay(PI, case, exit_code)
     assert (heard.failure_kind, heard.tokens, len(heard.tools)) == (trouble, tokens, tool_calls)
 
 
-def test_a_success_says_all_there_is_to_know() -> None:
+def test_success_reports_session_text_tools_model_and_usage() -> None:
     heard = replay(PI, "success", 0)
     assert heard.events_of(SessionStarted) == [
         SessionStarted("01a1e0c3-952c-76ff-a050-3b97c95fc342")
@@ -48,7 +48,7 @@ def test_a_success_says_all_there_is_to_know() -> None:
     assert heard.events_of(UsageUpdate)[-1] == UsageUpdate(usage)
 
 
-def test_calls_that_failed_are_no_turns_and_its_retries_are_told() -> None:
+def test_failed_calls_are_no_turns_and_retries_are_reported() -> None:
     heard = replay(PI, "overloaded", 0)
     message = "503 Our servers are currently overloaded. Please try again later."
     assert heard.events_of(Retrying) == [Retrying(Failure(FailureKind.OVERLOADED, message))] * 3
@@ -63,7 +63,7 @@ def said(*events: Mapping[str, object]) -> list[str]:
     ("reason", "trouble"),
     [("stop", None), ("length", None), ("aborted", FailureKind.KILLED), ("", FailureKind.NO_END)],
 )
-def test_the_last_message_of_the_agent_decides(reason: str, trouble: FailureKind | None) -> None:
+def test_last_agent_message_decides_the_outcome(reason: str, trouble: FailureKind | None) -> None:
     reader = PI.reader(a_work())
     failed = {"type": "agent_end", "messages": [{"stopReason": "error", "errorMessage": "500"}]}
     again = {"type": "agent_end", "messages": [{"stopReason": reason}]}
@@ -81,13 +81,13 @@ def test_the_last_message_of_the_agent_decides(reason: str, trouble: FailureKind
         ("Something else", FailureKind.NO_END),
     ],
 )
-def test_what_it_says_before_it_begins_is_on_stderr(line: str, trouble: FailureKind) -> None:
+def test_failure_before_the_start_is_read_from_stderr(line: str, trouble: FailureKind) -> None:
     reader = PI.reader(a_work())
     assert not list(reader.read(line, stderr=True))
     assert reader.end(1, {}).failure == Failure(trouble, line)
 
 
-def test_an_agent_that_starts_again_has_not_ended() -> None:
+def test_restarted_agent_has_not_ended() -> None:
     reader = PI.reader(a_work())
     ended = {"type": "agent_end", "messages": [{"stopReason": "stop"}]}
     for line in said(ended, {"type": "agent_start"}):
@@ -97,7 +97,7 @@ def test_an_agent_that_starts_again_has_not_ended() -> None:
     assert failure.kind is FailureKind.KILLED
 
 
-def test_it_is_started_with_what_the_work_asks_for() -> None:
+def test_start_passes_prompt_persona_model_and_session() -> None:
     start = PI.start(a_work(persona="Be Anna.", model="openai/m", session="s-1", yolo=True))
     assert start.argv == (
         *("/bin/engine", "--print", "--mode", "json", "--model", "openai/m", "--session", "s-1"),
@@ -110,13 +110,13 @@ def test_it_is_started_with_what_the_work_asks_for() -> None:
     assert start.env == {"PI_OFFLINE": "1", "PI_TELEMETRY": "0"}
 
 
-def test_without_the_bypass_it_has_no_shell() -> None:
+def test_shell_is_available_only_with_yolo() -> None:
     start = PI.start(a_work())
     assert start.argv[-2:] == ("--tools", "read,edit,write,grep,find,ls")
     assert list(start.files) == [".pi/agent/settings.json"]
 
 
-def test_every_flag_that_it_is_given_is_checked() -> None:
+def test_every_used_flag_is_in_the_checked_flags() -> None:
     for yolo in (False, True):
         start = PI.start(a_work(model="m", session="s", persona="p", yolo=yolo))
         assert {argument for argument in start.argv if argument.startswith("-")} <= set(PI.flags)

@@ -26,7 +26,7 @@ from tests.support.engine_replay import a_work, replay
         ("no-such-recording", 0, "no_end", (0, 0, 0), 0, 0),
     ],
 )
-def test_what_it_printed_is_read_as_what_happened(
+def test_recorded_output_gives_outcome_tokens_and_tool_calls(
     case: str,
     exit_code: int,
     trouble: str | None,
@@ -40,7 +40,7 @@ def test_what_it_printed_is_read_as_what_happened(
     assert heard.verdict.usage.cost_nano_usd is None
 
 
-def test_a_success_names_its_session_and_model() -> None:
+def test_success_reports_session_and_model() -> None:
     heard = replay(QWEN, "success", 0)
     assert heard.events_of(SessionStarted) == [
         SessionStarted("219ee06b-3564-432f-8fa7-288eea640c35")
@@ -49,25 +49,25 @@ def test_a_success_names_its_session_and_model() -> None:
     assert heard.verdict.text == "Done: hello.txt is created."
 
 
-def test_usage_is_known_while_it_runs() -> None:
+def test_usage_is_reported_while_it_runs() -> None:
     used = [e.usage.tokens_in for e in replay(QWEN, "success", 0).events if type(e) is UsageUpdate]
     assert used == [1200, 1500]
 
 
-def test_only_the_share_of_this_start_is_counted_of_a_session_s_total() -> None:
+def test_resumed_session_counts_only_the_usage_of_this_start() -> None:
     before = Usage(tokens_in=2400, tokens_out=80)
     heard = replay(QWEN, "resumed-after-sigterm", 0, a_work(session="s", session_usage=before))
     assert heard.tokens == (3600, 0, 120)
     assert heard.verdict.session_usage == Usage(tokens_in=6000, tokens_out=200)
 
 
-def test_without_a_known_total_the_calls_of_this_start_are_summed() -> None:
+def test_resumed_session_without_a_known_total_sums_its_calls() -> None:
     heard = replay(QWEN, "resumed-after-sigterm", 0, a_work(session="s"))
     assert heard.tokens == (3600, 0, 120)
     assert heard.verdict.session_usage is None
 
 
-def test_after_a_kill_the_session_s_total_goes_on_from_the_known_one() -> None:
+def test_killed_session_adds_its_usage_to_the_known_total() -> None:
     before = Usage(tokens_in=100, tokens_out=10)
     work = a_work(session="s", session_usage=before)
     heard = replay(QWEN, "killed-sigterm-group", -15, work)
@@ -75,20 +75,20 @@ def test_after_a_kill_the_session_s_total_goes_on_from_the_known_one() -> None:
     assert heard.verdict.session_usage == Usage(tokens_in=2500, tokens_out=90)
 
 
-def test_the_prompt_is_no_argument_and_the_persona_stands_before_it() -> None:
+def test_persona_and_prompt_go_through_stdin() -> None:
     start = QWEN.start(a_work(prompt="SECRET PLAN", persona="SECRET PERSONA"))
     assert "SECRET" not in " ".join(start.argv)
     assert start.stdin == b"SECRET PERSONA\n\n---\n\nSECRET PLAN"
     assert b'"maxRetries":1' in start.files[".qwen/settings.json"]
 
 
-def test_a_repo_neither_gives_it_orders_nor_says_where_its_model_is() -> None:
+def test_settings_of_the_repo_are_ignored() -> None:
     settings = msgspec.json.decode(QWEN.start(a_work()).files[".qwen/settings.json"])
     assert set(QWEN.credentials) < set(settings["advanced"]["excludedEnvVars"])
     assert QWEN.repo_settings == (".qwen",)
 
 
-def test_a_careful_start_accepts_edits() -> None:
+def test_default_start_accepts_edits() -> None:
     assert QWEN.start(a_work()).argv == (
         "/bin/engine",
         "--output-format=stream-json",
@@ -98,6 +98,6 @@ def test_a_careful_start_accepts_edits() -> None:
     )
 
 
-def test_a_bold_start_goes_on_with_its_session() -> None:
+def test_yolo_start_resumes_its_session() -> None:
     argv = QWEN.start(a_work(yolo=True, session="s-1", model="m")).argv
     assert argv[3:] == ("--approval-mode=yolo", "--model=m", "--resume=s-1")

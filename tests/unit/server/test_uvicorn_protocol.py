@@ -83,7 +83,7 @@ async def test_head_and_body_are_one_write() -> None:
     assert line.writes[0].endswith(b"\r\n\r\nhello")
 
 
-async def test_the_head_of_a_stream_goes_before_there_is_anything_to_tell() -> None:
+async def test_head_of_a_stream_is_sent_before_its_body() -> None:
     app = App(b"", b"news")
     line = asked(app)
     await app.told.wait()
@@ -96,7 +96,7 @@ async def test_the_head_of_a_stream_goes_before_there_is_anything_to_tell() -> N
     assert b"news" in b"".join(line.writes[1:])
 
 
-async def test_what_looks_like_a_head_within_a_body_stays_in_its_place() -> None:
+async def test_head_like_text_in_a_body_stays_in_place() -> None:
     told = b"HTTP/1.1 is a protocol"
     size = str(2 * len(told) + 1).encode()
     app = App(told, told, b"!", headers=[(b"content-length", size)])
@@ -106,7 +106,7 @@ async def test_what_looks_like_a_head_within_a_body_stays_in_its_place() -> None
     assert b"".join(line.writes).endswith(told + told + b"!")
 
 
-async def test_a_connection_that_ends_with_a_head_takes_it_along() -> None:
+async def test_head_is_sent_before_the_connection_closes() -> None:
     app = App(headers=[(b"content-length", b"5")])
     line = asked(app, HEAD_ALONE)
     await app.told.wait()

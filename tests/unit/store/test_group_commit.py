@@ -78,7 +78,7 @@ async def begun(tape: Tape, group: GroupCommit) -> asyncio.Task[CommitResult]:
     return first
 
 
-async def test_a_small_batch_waits_for_those_who_are_on_the_way() -> None:
+async def test_small_batch_waits_for_writes_on_their_way() -> None:
     tape = Tape()
     tape.gate.set()
     group = GroupCommit(tape.apply, ignore_entries)
@@ -92,7 +92,7 @@ async def test_a_small_batch_waits_for_those_who_are_on_the_way() -> None:
     assert tape.batches == [[f"after {turns}" for turns in range(5)]]
 
 
-async def test_a_large_batch_does_not_wait_for_more() -> None:
+async def test_large_batch_does_not_wait_for_more() -> None:
     tape = Tape()
     tape.gate.set()
     group = GroupCommit(tape.apply, ignore_entries)
@@ -120,7 +120,7 @@ async def test_writes_that_arrive_during_a_batch_share_the_next_one() -> None:
     assert tape.batches == [["first"], ["a", "b", "c"]]
 
 
-async def test_a_batch_is_bounded() -> None:
+async def test_batch_size_is_bounded() -> None:
     tape = Tape()
     group = GroupCommit(tape.apply, ignore_entries, writes_max=2)
     first = await begun(tape, group)
@@ -132,7 +132,7 @@ async def test_a_batch_is_bounded() -> None:
     assert tape.batches == [["first"], ["a", "b"], ["c", "d,d,d,d,d"]]
 
 
-async def test_a_caller_who_leaves_before_the_batch_is_left_out_of_it() -> None:
+async def test_caller_cancelled_before_the_batch_is_left_out() -> None:
     tape = Tape()
     group = GroupCommit(tape.apply, ignore_entries)
     first = await begun(tape, group)
@@ -149,7 +149,7 @@ async def test_a_caller_who_leaves_before_the_batch_is_left_out_of_it() -> None:
     assert b.cancelled()
 
 
-async def test_a_caller_cancelled_during_the_batch_does_not_disturb_others() -> None:
+async def test_caller_cancelled_during_the_batch_does_not_disturb_others() -> None:
     tape = Tape()
     group = GroupCommit(tape.apply, ignore_entries)
     first = await begun(tape, group)
@@ -161,7 +161,7 @@ async def test_a_caller_cancelled_during_the_batch_does_not_disturb_others() -> 
     assert tape.batches == [["first"], ["second"]]
 
 
-async def test_when_the_store_is_away_every_caller_of_the_batch_hears_it() -> None:
+async def test_unavailable_store_is_reported_to_every_caller_of_the_batch() -> None:
     tape = Tape(lambda batch: Unavailable("the disk is full") if len(batch) > 1 else None)
     group = GroupCommit(tape.apply, ignore_entries)
     first = await begun(tape, group)
@@ -176,7 +176,7 @@ async def test_when_the_store_is_away_every_caller_of_the_batch_hears_it() -> No
     assert tape.batches == [["first"], ["a", "b"], ["later"]]
 
 
-async def test_the_fault_of_one_group_is_not_the_others() -> None:
+async def test_fault_of_one_group_does_not_fail_the_others() -> None:
     tape = Tape(lambda batch: ValueError("b") if renewal("b") in batch else None)
     group = GroupCommit(tape.apply, ignore_entries)
     first = await begun(tape, group)
@@ -189,7 +189,7 @@ async def test_the_fault_of_one_group_is_not_the_others() -> None:
     assert tape.batches == [["first"], ["a", "b", "c"], ["a"], ["b"], ["c"]]
 
 
-async def test_closing_waits_for_what_was_taken_and_takes_no_more() -> None:
+async def test_closing_waits_for_accepted_writes_and_accepts_no_more() -> None:
     tape = Tape()
     group = GroupCommit(tape.apply, ignore_entries)
     first = await begun(tape, group)
@@ -205,7 +205,7 @@ async def test_closing_waits_for_what_was_taken_and_takes_no_more() -> None:
     assert [await first, await second] == [StaleRevision("first"), StaleRevision("second")]
 
 
-async def test_when_the_loop_ends_the_runner_those_who_wait_hear_it() -> None:
+async def test_cancelled_runner_fails_all_waiting_callers() -> None:
     tape = Tape()
     group = GroupCommit(tape.apply, ignore_entries)
     before = asyncio.all_tasks()
@@ -217,7 +217,7 @@ async def test_when_the_loop_ends_the_runner_those_who_wait_hear_it() -> None:
         assert isinstance(fault, Unavailable)
 
 
-async def test_groups_that_share_a_name_never_share_a_batch_and_keep_their_order() -> None:
+async def test_groups_that_share_a_record_never_share_a_batch_and_keep_their_order() -> None:
     tape = Tape()
     group = GroupCommit(tape.apply, ignore_entries, footprint_of=footprint)
     first = await begun(tape, group)
@@ -228,7 +228,7 @@ async def test_groups_that_share_a_name_never_share_a_batch_and_keep_their_order
     assert tape.batches == [["first"], ["a", "b", "c"], ["a", "b"], ["a"]]
 
 
-async def test_what_touches_everything_goes_alone_in_its_place() -> None:
+async def test_write_that_touches_everything_is_a_batch_of_its_own() -> None:
     tape = Tape()
     group = GroupCommit(tape.apply, ignore_entries, footprint_of=footprint)
     first = await begun(tape, group)
@@ -242,7 +242,7 @@ async def test_what_touches_everything_goes_alone_in_its_place() -> None:
 
 
 @given(st.lists(st.lists(st.sampled_from("abcde"), min_size=1, max_size=3), max_size=30))
-def test_every_group_is_applied_once_and_each_name_in_order(wanted: list[list[str]]) -> None:
+def test_every_group_is_applied_once_and_each_record_in_order(wanted: list[list[str]]) -> None:
     async def run() -> None:
         seen: list[tuple[str, ...]] = []
 
@@ -264,7 +264,7 @@ def test_every_group_is_applied_once_and_each_name_in_order(wanted: list[list[st
     asyncio.run(run())
 
 
-def test_a_group_stands_on_all_that_it_writes_and_looks_at() -> None:
+def test_footprint_covers_all_written_and_guarded_records() -> None:
     guards = (
         RevisionGuard("switch", "*", 1),
         LeaseExpiredGuard("job-9", 1, NOON),
@@ -284,7 +284,7 @@ def test_a_group_stands_on_all_that_it_writes_and_looks_at() -> None:
     assert footprint((replace(change), OUTAGE)).all_
 
 
-async def test_those_who_only_look_at_a_record_share_a_batch_and_its_writer_does_not() -> None:
+async def test_readers_of_a_record_share_a_batch_and_its_writer_does_not() -> None:
     tape = Tape()
     looks = frozenset({"switch"})
     group = GroupCommit(

@@ -58,7 +58,7 @@ LEFT_OUT = {
 """What it means where it says nothing: kept jobs rely on it, so none of it may ever change."""
 
 
-def test_what_a_kept_document_leaves_out_means_what_it_always_meant() -> None:
+def test_fields_left_out_of_a_stored_document_keep_their_meaning() -> None:
     read = msgspec.json.decode(msgspec.json.encode(rows.job_from_doc(MINIMAL, {})))
     for name, value in LEFT_OUT.items():
         if isinstance(value, dict):
@@ -67,7 +67,7 @@ def test_what_a_kept_document_leaves_out_means_what_it_always_meant() -> None:
             assert read[name] == value, name
 
 
-def test_a_document_says_only_what_is_not_so_by_itself() -> None:
+def test_stored_document_omits_default_values() -> None:
     assert msgspec.json.decode(rows.job_doc(a_job())) == msgspec.json.decode(MINIMAL)
     assert rows.job_from_doc(rows.job_doc(a_job()), {}) == a_job()
 
@@ -83,7 +83,7 @@ def test_every_kind_of_record_is_registered() -> None:
 
 
 @pytest.mark.parametrize("moment", [NOON, after(0.001), after(-0.001), after(3e9 + 0.999)])
-def test_a_moment_is_kept_to_the_millisecond(moment: object) -> None:
+def test_timestamps_are_stored_to_the_millisecond(moment: object) -> None:
     assert rows.from_millis(rows.to_millis(msgspec.convert(moment, type(NOON)))) == moment
 
 
@@ -91,7 +91,7 @@ def steps(before: Job | None, after_: Job) -> rows.LeaseChanges:
     return rows.lease_changes(JobChange(before=before, after=after_))
 
 
-def test_the_expiry_of_a_job_is_the_lease_table_s() -> None:
+def test_lease_expiry_of_a_job_comes_from_the_lease_table() -> None:
     job = a_running_job(ending=(a_lease(epoch=0),))
     read = rows.job_from_doc(
         rows.job_doc(job), {0: rows.to_millis(after(5)), 1: rows.to_millis(after(7))}
@@ -101,7 +101,7 @@ def test_the_expiry_of_a_job_is_the_lease_table_s() -> None:
     )
 
 
-def test_a_step_that_leaves_the_leases_alone_writes_none() -> None:
+def test_step_without_lease_changes_writes_no_lease_row() -> None:
     job = a_running_job(ending=(a_lease(epoch=0),))
     assert rows.lease_changes(a_step(job, title="Other")) == rows.LeaseChanges((), (), ())
     assert steps(job, replace(job, lease=a_lease(instance_id="mac-1-b"))) == rows.LeaseChanges(
@@ -109,14 +109,14 @@ def test_a_step_that_leaves_the_leases_alone_writes_none() -> None:
     )
 
 
-def test_a_granted_lease_is_written_whole() -> None:
+def test_granted_lease_is_written_whole() -> None:
     written = rows.lease_row(a_running_job(), a_lease())
     granted = steps(a_job(), a_running_job(lease=a_lease()))
     assert granted.written == (written._replace(live=True),)
     assert (granted.ended, granted.revoked) == ((), ())
 
 
-def test_a_lease_that_is_taken_away_is_kept_as_one_that_is_not_live() -> None:
+def test_revoked_lease_is_kept_as_not_live() -> None:
     job = a_running_job()
     taken = steps(job, replace(job, lease=None, ending=(a_lease(),)))
     [kept] = taken.revoked
@@ -124,20 +124,20 @@ def test_a_lease_that_is_taken_away_is_kept_as_one_that_is_not_live() -> None:
     assert (taken.ended, taken.written) == ((), ())
 
 
-def test_a_lease_that_is_gone_has_ended() -> None:
+def test_removed_lease_is_recorded_as_ended() -> None:
     job = a_running_job(ending=(a_lease(epoch=0),))
     assert steps(job, replace(job, lease=None, ending=())).ended == (0, 1)
     assert steps(job, replace(job, ending=())) == rows.LeaseChanges((0,), (), ())
 
 
-def test_a_lease_that_is_shortened_is_written_whole() -> None:
+def test_shortened_lease_is_written_whole() -> None:
     job = a_running_job()
     shortened = replace(job, lease=a_lease(expires_at=after(1)))
     [written] = steps(job, shortened).written
     assert (written.live, written.expires_at) == (True, rows.to_millis(after(1)))
 
 
-def test_dependencies_are_told_apart_by_what_is_new() -> None:
+def test_dependency_changes_list_removed_and_added_ones() -> None:
     assert rows.dep_changes(a_submission(a_job())) == rows.DepChanges(frozenset(), frozenset())
     job = a_job(deps=("a", "b", "a"))
     assert rows.dep_changes(a_submission(job)) == (frozenset(), frozenset({"a", "b"}))

@@ -28,7 +28,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_file_is_replaced_and_no_temporary_file_stays(tmp_path: Path) -> None:
+def test_file_is_replaced_and_no_temporary_file_stays(tmp_path: Path) -> None:
     path = tmp_path / "a"
     write_atomically(path, b"one")
     write_atomically(path, b"two")
@@ -41,7 +41,7 @@ def test_pieces_are_written_in_order(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == b"onetwo"
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+def test_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     def pieces() -> Iterator[bytes]:
         yield b"new"
         assert names(tmp_path)[0].startswith(".")
@@ -54,20 +54,20 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a"]
 
 
-def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
+def test_missing_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
         write_atomically(tmp_path / "none" / "a", b"x")
     assert names(tmp_path) == []
 
 
-def test_a_file_that_cannot_be_renamed_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_failed_rename_leaves_no_temporary_file(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     with pytest.raises(OSError, match="directory"):
         write_atomically(tmp_path / "a", b"x")
     assert names(tmp_path) == ["a"]
 
 
-def test_the_mode_is_that_of_a_new_file_unless_given(tmp_path: Path) -> None:
+def test_mode_is_that_of_a_new_file_unless_given(tmp_path: Path) -> None:
     plain, written, secret = tmp_path / "plain", tmp_path / "written", tmp_path / "secret"
     plain.touch()
     secret.touch(mode=0o644)
@@ -77,7 +77,7 @@ def test_the_mode_is_that_of_a_new_file_unless_given(tmp_path: Path) -> None:
     assert stat.S_IMODE(secret.stat().st_mode) == 0o600
 
 
-def test_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
+def test_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_bytes(b"old")
     link.symlink_to(target)
@@ -86,7 +86,7 @@ def test_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
     assert not link.is_symlink()
 
 
-def test_nothing_is_synced_unless_wanted(tmp_path: Path, synced: list[str]) -> None:
+def test_file_and_folder_are_synced_only_when_requested(tmp_path: Path, synced: list[str]) -> None:
     write_atomically(tmp_path / "a", b"x")
     assert synced == []
     write_atomically(tmp_path / "a", b"x", fsync=True)

@@ -27,7 +27,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
         (10**16, "10000 TB"),
     ],
 )
-def test_sizes(count: int, text: str) -> None:
+def test_sizes_are_formatted(count: int, text: str) -> None:
     assert format_size(count) == text
 
 
@@ -45,13 +45,13 @@ def test_sizes(count: int, text: str) -> None:
         (86_400 * 3 + 7200, "3 d", "3d"),
     ],
 )
-def test_durations_and_ages(seconds: float, text: str, short: str) -> None:
+def test_durations_and_ages_are_formatted(seconds: float, text: str, short: str) -> None:
     later = NOON + timedelta(seconds=seconds)
     assert format_age(NOON, later) == text
     assert format_short_age(NOON, later) == short
 
 
-def test_an_age_is_counted_until_now_by_default() -> None:
+def test_age_is_counted_until_now_by_default() -> None:
     assert format_age(datetime.now(UTC) - timedelta(hours=2, seconds=5)) == "2 h"
 
 
@@ -64,6 +64,6 @@ def test_an_age_is_counted_until_now_by_default() -> None:
         (-5_000_000_000, "$-5", "$-5"),
     ],
 )
-def test_sums_of_money(nanos: int, exact: str, rounded: str) -> None:
+def test_sums_of_money_are_formatted(nanos: int, exact: str, rounded: str) -> None:
     assert format_money(nanos) == exact
     assert format_money(nanos, rounded=True) == rounded

@@ -45,26 +45,26 @@ async def withdrawn(slow: Slow) -> None:
         await waiting
 
 
-async def test_what_was_waited_for_is_the_callers() -> None:
+async def test_opened_resource_is_returned_to_its_caller() -> None:
     slow = Slow()
     slow.go_on.set()
     assert (await open_in_thread(slow)).is_open
 
 
-async def test_an_error_is_the_callers_too() -> None:
+async def test_error_is_raised_in_the_caller() -> None:
     slow = Slow(OSError("gone"))
     slow.go_on.set()
     with pytest.raises(OSError, match="gone"):
         await open_in_thread(slow)
 
 
-async def test_a_resource_is_closed_if_its_caller_no_longer_waits() -> None:
+async def test_resource_is_closed_if_its_caller_no_longer_waits() -> None:
     slow = Slow()
     await withdrawn(slow)
     assert not slow.thing.is_open
 
 
-async def test_an_error_is_ignored_if_its_caller_no_longer_waits() -> None:
+async def test_error_is_ignored_if_its_caller_no_longer_waits() -> None:
     slow = Slow(OSError("gone"))
     await withdrawn(slow)
     assert slow.thing.is_open, "what was never opened is not closed"

@@ -19,7 +19,7 @@ def one(stage: Stage, **fields: object) -> ScriptedSource:
     return ScriptedSource(DashboardSnapshot(jobs=(job,), counts={stage: 1}))
 
 
-def test_every_action_of_the_lifecycle_has_a_key_of_its_own() -> None:
+def test_every_lifecycle_action_has_its_own_key() -> None:
     assert {action.name for action in JOB_ACTIONS} == set(ACTIONS)
     assert len({action.key for action in JOB_ACTIONS}) == len(JOB_ACTIONS)
     assert len(ACTION_KEYS) == len(JOB_ACTIONS) + 3
@@ -27,7 +27,7 @@ def test_every_action_of_the_lifecycle_has_a_key_of_its_own() -> None:
 
 @pytest.mark.parametrize("kind", ["leaf", "composite"])
 @pytest.mark.parametrize("stage", list(Stage))
-def test_what_the_stage_does_not_allow_is_not_offered(stage: Stage, kind: str) -> None:
+def test_only_actions_allowed_in_the_stage_are_offered(stage: Stage, kind: str) -> None:
     job = a_job("x", stage, kind=kind)
     found = actions_on(job, DashboardSnapshot(), NO_ACTIONS)
     assert {choice.action.name for choice in found} == set(job.actions)
@@ -41,9 +41,7 @@ def test_what_the_stage_does_not_allow_is_not_offered(stage: Stage, kind: str) -
         (Stage.QUEUED, "t", "promote"),
     ],
 )
-async def test_a_key_does_at_once_what_can_be_taken_back(
-    stage: Stage, key: str, action: str
-) -> None:
+async def test_reversible_action_runs_at_once(stage: Stage, key: str, action: str) -> None:
     source = one(stage)
     async with watching(source) as terminal:
         await terminal.press(key)
@@ -59,7 +57,7 @@ async def test_a_key_does_at_once_what_can_be_taken_back(
         (Stage.BUILDING, "u", "release"),
     ],
 )
-async def test_what_cannot_be_taken_back_is_asked_first(
+async def test_irreversible_action_asks_for_confirmation(
     stage: Stage, key: str, action: str
 ) -> None:
     source = one(stage)
@@ -83,7 +81,7 @@ async def test_what_cannot_be_taken_back_is_asked_first(
         (Stage.FAILED, "w", "override-scope"),
     ],
 )
-async def test_a_decision_that_needs_words_is_not_made_without(
+async def test_decision_that_needs_a_text_is_not_made_without_one(
     stage: Stage, key: str, action: str
 ) -> None:
     source = one(stage)
@@ -99,7 +97,7 @@ async def test_a_decision_that_needs_words_is_not_made_without(
     assert source.calls == [(action, "id-fix-login", "it is [b]wrong[/b]", None)]
 
 
-async def test_a_decision_is_about_the_commit_that_was_on_the_screen() -> None:
+async def test_decision_names_the_commit_on_the_screen() -> None:
     source = ScriptedSource(a_fleet())
     async with watching(source) as terminal:
         await terminal.press("a")
@@ -114,7 +112,7 @@ async def test_a_decision_is_about_the_commit_that_was_on_the_screen() -> None:
     ]
 
 
-async def test_a_refusal_is_shown_with_the_next_step() -> None:
+async def test_refusal_is_shown_with_the_next_step() -> None:
     source = one(Stage.REVIEW)
     source.refusal = Forbidden("user:ann has role viewer; approve needs one of: reviewer")
     async with watching(source, hint=lambda _: "ask an admin") as terminal:
@@ -129,7 +127,7 @@ async def test_a_refusal_is_shown_with_the_next_step() -> None:
         await terminal.sees("the store is unavailable")
 
 
-async def test_a_key_that_does_nothing_says_so() -> None:
+async def test_unassigned_key_shows_a_message() -> None:
     source = one(Stage.SHIPPED)
     async with watching(source) as terminal:
         await terminal.press("s")
@@ -137,7 +135,7 @@ async def test_a_key_that_does_nothing_says_so() -> None:
     assert source.calls == []
 
 
-async def test_machines_are_drained_and_take_work_again() -> None:
+async def test_factories_are_drained_and_undrained() -> None:
     source = ScriptedSource(a_fleet())
     async with watching(source) as terminal:
         await terminal.press("3", "d", "y")
@@ -165,7 +163,7 @@ async def test_products_are_paused_and_resumed() -> None:
     ]
 
 
-async def test_everything_is_halted_and_goes_on() -> None:
+async def test_fleet_is_halted_and_resumed() -> None:
     source = ScriptedSource(a_fleet())
     async with watching(source) as terminal:
         await terminal.press("H")
@@ -186,7 +184,7 @@ async def test_everything_is_halted_and_goes_on() -> None:
     ]
 
 
-async def test_an_action_that_the_source_does_not_support_has_no_key() -> None:
+async def test_unsupported_action_has_no_key() -> None:
     source = ScriptedSource(a_fleet(), supported_actions=NO_ACTIONS)
     async with watching(source) as terminal:
         for view, key in (("3", "d"), ("5", "p"), ("1", "H")):
@@ -197,7 +195,7 @@ async def test_an_action_that_the_source_does_not_support_has_no_key() -> None:
     assert source.calls == []
 
 
-async def test_what_waits_for_a_person_is_decided_where_it_is_listed() -> None:
+async def test_attention_items_are_decided_in_their_list() -> None:
     source = ScriptedSource(a_fleet())
     async with watching(source) as terminal:
         await terminal.press("2", "down", "a")
@@ -210,7 +208,7 @@ async def test_what_waits_for_a_person_is_decided_where_it_is_listed() -> None:
     ]
 
 
-async def test_a_job_is_decided_on_its_own_screen() -> None:
+async def test_job_is_decided_on_its_own_screen() -> None:
     source = one(Stage.BUILDING, lease=lease_view("mac-1"), lease_epoch=1)
     async with watching(source) as terminal:
         await terminal.press("enter")

@@ -27,7 +27,7 @@ def many(count: int) -> DashboardSnapshot:
     return DashboardSnapshot(jobs=jobs, counts={Stage.QUEUED: count})
 
 
-async def test_what_happens_is_shown_without_being_asked_for() -> None:
+async def test_new_jobs_appear_without_a_key_press() -> None:
     source = ScriptedSource(DashboardSnapshot())
     async with watching(source) as terminal:
         assert "No jobs yet." in terminal.text
@@ -36,7 +36,7 @@ async def test_what_happens_is_shown_without_being_asked_for() -> None:
     assert source.closed
 
 
-async def test_the_selection_survives_added_removed_and_moved_rows() -> None:
+async def test_selection_survives_added_removed_and_moved_rows() -> None:
     source = ScriptedSource(many(60))
     async with watching(source) as terminal:
         await terminal.press(*["down"] * 30)
@@ -58,7 +58,7 @@ async def test_the_selection_survives_added_removed_and_moved_rows() -> None:
         assert selected(terminal) is None
 
 
-async def test_keys_walk_along_the_rows_to_both_ends() -> None:
+async def test_keys_move_the_selection_to_both_ends() -> None:
     async with watching(ScriptedSource(many(60))) as terminal:
         for keys, key in (
             (("j",), "id-job-001"),
@@ -77,7 +77,7 @@ async def test_keys_walk_along_the_rows_to_both_ends() -> None:
         assert "INBOX 60" in terminal.text
 
 
-async def test_on_a_wide_terminal_keys_walk_from_column_to_column() -> None:
+async def test_keys_move_between_columns_on_a_wide_terminal() -> None:
     async with watching(ScriptedSource(a_fleet()), (120, 30)) as terminal:
         heads = terminal.text.splitlines()[2].split()
         assert heads[::2] == ["REVIEW", "TESTING", "BUILDING", "INBOX", "FAILED", "SHIPPED"]
@@ -98,7 +98,7 @@ async def test_on_a_wide_terminal_keys_walk_from_column_to_column() -> None:
         assert selected(terminal) == "id-done"
 
 
-async def test_a_job_that_goes_to_another_column_is_followed_there() -> None:
+async def test_selection_follows_a_job_to_another_column() -> None:
     source = ScriptedSource(a_fleet())
     async with watching(source, (160, 48)) as terminal:
         await terminal.press("right", "right")
@@ -118,7 +118,7 @@ async def test_a_job_that_goes_to_another_column_is_followed_there() -> None:
         assert selected(terminal) == "id-job-000"
 
 
-async def test_another_size_shows_the_board_otherwise_and_leaves_the_choice() -> None:
+async def test_resize_changes_the_board_layout_and_keeps_the_selection() -> None:
     async with watching(ScriptedSource(a_fleet()), (160, 48)) as terminal:
         await terminal.press("right", "right", "right", "down")
         await terminal.pilot.resize_terminal(80, 24)
@@ -145,7 +145,7 @@ async def test_each_view_remembers_its_selection() -> None:
         assert selected(terminal) == before
 
 
-async def test_an_outage_is_shown_and_ends_by_itself() -> None:
+async def test_outage_is_shown_and_ends_by_itself() -> None:
     source = ScriptedSource(a_fleet())
     async with watching(source, hint=lambda _: "start a coordinator with `aq up`") as terminal:
         source.outage = Unreachable("cannot reach http://fleet.example:8790: refused")
@@ -160,7 +160,7 @@ async def test_an_outage_is_shown_and_ends_by_itself() -> None:
         await terminal.sees("● live", gone="cannot reach")
 
 
-async def test_a_source_that_never_answered_is_not_shown_as_empty() -> None:
+async def test_source_that_never_answered_is_not_shown_as_empty() -> None:
     source = ScriptedSource(a_fleet())
     source.outage = Unreachable("cannot reach http://fleet.example:8790: refused")
     async with watching(source) as terminal:
@@ -171,14 +171,14 @@ async def test_a_source_that_never_answered_is_not_shown_as_empty() -> None:
         await terminal.sees("● live", "survivor")
 
 
-async def test_a_token_that_is_refused_says_what_to_do() -> None:
+async def test_rejected_token_shows_the_next_step() -> None:
     source = ScriptedSource(a_fleet())
     source.outage = Unauthenticated("this token is not known, or has ended")
     async with watching(source, hint=lambda _: "set AQ_FLEET_TOKEN") as terminal:
         await terminal.sees("this token is not known", "set AQ_FLEET_TOKEN")
 
 
-async def test_words_narrow_what_is_shown_and_what_is_asked_for() -> None:
+async def test_filter_narrows_the_rows_and_the_request() -> None:
     source = ScriptedSource(a_fleet())
     async with watching(source) as terminal:
         await terminal.press("slash")
@@ -193,7 +193,7 @@ async def test_words_narrow_what_is_shown_and_what_is_asked_for() -> None:
         await terminal.until(lambda: source.filters[-1] == "")
 
 
-async def test_countdowns_tick() -> None:
+async def test_countdowns_are_updated() -> None:
     source = ScriptedSource(a_fleet())
     time = [NOON]
 

@@ -20,7 +20,7 @@ def source_with(*printed: str | None) -> ScriptedSource:
     return source
 
 
-async def test_a_log_grows_line_by_line_and_ends() -> None:
+async def test_log_grows_line_by_line_and_ends() -> None:
     source = source_with("one\ntw")
     async with watching(source) as terminal:
         await terminal.press("enter")
@@ -31,7 +31,7 @@ async def test_a_log_grows_line_by_line_and_ends() -> None:
         await terminal.sees("thr", "log, ended")
 
 
-async def test_the_log_of_the_next_run_is_followed_too() -> None:
+async def test_log_of_the_next_run_is_followed() -> None:
     source = source_with("first\n", None)
     async with watching(source) as terminal:
         await terminal.press("enter")
@@ -42,7 +42,7 @@ async def test_the_log_of_the_next_run_is_followed_too() -> None:
         await terminal.sees("first", "second")
 
 
-async def test_a_job_that_is_away_for_a_while_comes_back() -> None:
+async def test_job_screen_recovers_from_an_outage() -> None:
     source = source_with("one\n")
     async with watching(source) as terminal:
         await terminal.press("enter")
@@ -54,7 +54,7 @@ async def test_a_job_that_is_away_for_a_while_comes_back() -> None:
         await terminal.sees("● live")
 
 
-async def test_a_long_log_is_read_from_its_end_and_anywhere() -> None:
+async def test_long_log_opens_at_its_end_and_can_be_scrolled() -> None:
     source = source_with("".join(f"line {number}\n" for number in range(1000)))
     async with watching(source) as terminal:
         await terminal.press("enter")
@@ -68,7 +68,7 @@ async def test_a_long_log_is_read_from_its_end_and_anywhere() -> None:
         await terminal.sees("line 1000", "log, following")
 
 
-async def test_lines_of_a_log_are_found() -> None:
+async def test_log_lines_can_be_searched() -> None:
     source = source_with("".join(f"line {number}\n" for number in range(1000)))
     async with watching(source) as terminal:
         await terminal.press("enter")
@@ -91,7 +91,7 @@ async def test_long_lines_are_wrapped_again_after_a_resize() -> None:
         await terminal.sees("x" * 100)
 
 
-async def test_what_comes_from_elsewhere_is_text_and_nothing_else() -> None:
+async def test_foreign_text_is_shown_without_markup_or_escapes() -> None:
     evil = "[red]not red[/red] \x1b]52;c;eA==\x07\x1b[2Jgone\x07 \u202eback [link=x]y[/link]"
     job = replace(JOB, name="[b]name[/b]", title=evil, reason=evil)
     source = ScriptedSource(DashboardSnapshot(jobs=(job,), counts={Stage.BUILDING: 1}))
@@ -107,7 +107,7 @@ async def test_what_comes_from_elsewhere_is_text_and_nothing_else() -> None:
         assert "color(" not in terminal.style_of("gone")
 
 
-def test_texts_have_no_more_room_than_they_are_given() -> None:
+def test_texts_are_truncated_to_their_width() -> None:
     assert truncate("日本語の題名", 7) == "日本語…"
     assert truncate("short", 7) == "short"
     assert truncate("anything", 0) == ""
@@ -115,7 +115,7 @@ def test_texts_have_no_more_room_than_they_are_given() -> None:
     assert render_log_line("\tx").plain == "        x"
 
 
-def test_a_countdown_is_to_the_second_and_never_below_none() -> None:
+def test_countdown_is_to_the_second_and_never_negative() -> None:
     assert format_countdown(after(seconds=0.2), NOON) == "0:01"
     assert format_countdown(after(seconds=61), NOON) == "1:01"
     assert format_countdown(after(hours=2, seconds=5), NOON) == "2:00:05"

@@ -12,20 +12,20 @@ VIEWS = {"board": "1", "attention": "2", "factories": "3", "queue": "4", "budget
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("size", [(80, 24), (160, 48)], ids=["80x24", "160x48"])
-async def test_a_view_looks_as_it_did(view: str, size: tuple[int, int]) -> None:
+async def test_view_matches_its_stored_screen(view: str, size: tuple[int, int]) -> None:
     async with watching(ScriptedSource(a_fleet()), size) as terminal:
         await terminal.press(VIEWS[view])
         terminal.matches(kept(f"{view}-{size[0]}x{size[1]}"))
 
 
 @pytest.mark.parametrize("view", VIEWS)
-async def test_an_empty_view_says_what_to_do_next(view: str) -> None:
+async def test_empty_view_names_the_next_step(view: str) -> None:
     async with watching(ScriptedSource(DashboardSnapshot())) as terminal:
         await terminal.press(VIEWS[view])
         terminal.matches(kept(f"empty-{view}"))
 
 
-async def test_the_screen_of_a_job_looks_as_it_did() -> None:
+async def test_job_screen_matches_its_stored_screen() -> None:
     source = ScriptedSource(a_fleet())
     source.reasons = ("granted 3m ago, because it has the repo already",)
     source.append_log("id-survivor", "\x1b[36mreading\x1b[0m the catalogue\nmoved 1 of 3\nmoved 2 ")
@@ -35,7 +35,7 @@ async def test_the_screen_of_a_job_looks_as_it_did() -> None:
         terminal.matches(kept("job"))
 
 
-async def test_a_job_that_has_not_run_says_so() -> None:
+async def test_job_that_has_not_run_is_shown_as_such() -> None:
     source = ScriptedSource(DashboardSnapshot(jobs=(a_job("later"),), counts={Stage.QUEUED: 1}))
     async with watching(source) as terminal:
         await terminal.press("enter")
@@ -43,7 +43,7 @@ async def test_a_job_that_has_not_run_says_so() -> None:
         terminal.matches(kept("job-not-run"))
 
 
-async def test_the_keys_fit_on_a_small_screen() -> None:
+async def test_help_fits_on_a_small_screen() -> None:
     async with watching(ScriptedSource(a_fleet())) as terminal:
         await terminal.press("question_mark")
         terminal.matches(kept("help"))
@@ -51,7 +51,7 @@ async def test_the_keys_fit_on_a_small_screen() -> None:
         assert "Keys" not in terminal.text
 
 
-async def test_a_question_leaves_what_it_is_about_in_sight() -> None:
+async def test_prompt_leaves_its_subject_visible() -> None:
     async with watching(ScriptedSource(a_fleet())) as terminal:
         await terminal.press("down", "s")
         terminal.matches(kept("confirm-prompt"))
@@ -60,7 +60,7 @@ async def test_a_question_leaves_what_it_is_about_in_sight() -> None:
         terminal.matches(kept("text-prompt"))
 
 
-async def test_a_narrow_terminal_still_shows_names_and_states() -> None:
+async def test_narrow_terminal_shows_names_and_states() -> None:
     job = a_job("fix-login", Stage.BUILDING, lease=lease_view("mac-1"))
     source = ScriptedSource(DashboardSnapshot(jobs=(job,), counts={Stage.BUILDING: 1}))
     async with watching(source, (50, 12)) as terminal:

@@ -26,12 +26,12 @@ REPORT = Report(
 )
 
 
-def test_a_report_is_the_same_after_it_was_sent() -> None:
+def test_report_round_trips_through_json() -> None:
     sent = msgspec.json.encode(ReportDoc.from_domain(REPORT))
     assert msgspec.json.decode(sent, type=ReportDoc).to_domain("job-1") == REPORT
 
 
-def test_only_what_is_set_is_sent() -> None:
+def test_only_set_fields_are_sent() -> None:
     assert ReportDoc.from_domain(Report(job_id="job-1", epoch=1, note="merges")).fields == {
         "note": "merges"
     }
@@ -40,7 +40,7 @@ def test_only_what_is_set_is_sent() -> None:
     assert (fields["usage"]["costUsd"], fields["retryAfter"]) == ("0.25", 1.5)
 
 
-def test_an_unknown_stage_is_refused() -> None:
+def test_unknown_stage_is_rejected() -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(b'{"leaseEpoch":1,"stage":"nowhere"}', type=ReportDoc)
 

@@ -16,14 +16,16 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest.mark.parametrize("header", ["", "Bearer", "Basic x", "Bearer nonsense"])
-async def test_without_a_good_token_there_is_nothing(server: Server, header: str) -> None:
+async def test_request_without_a_valid_token_is_unauthenticated(
+    server: Server, header: str
+) -> None:
     async with server.client("", product=None) as anonymous:
         answer = await anonymous.get("/jobs", headers={"authorization": header} if header else {})
     assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
     assert answer.headers["www-authenticate"] == "Bearer"
 
 
-async def test_the_secret_of_a_token_is_shown_once_and_kept_nowhere(
+async def test_token_secret_is_shown_once_and_never_stored(
     server: Server, admin: httpx.AsyncClient, product: str
 ) -> None:
     asked = {"user": "ann", "role": "reviewer", "products": [product]}
@@ -37,7 +39,7 @@ async def test_the_secret_of_a_token_is_shown_once_and_kept_nowhere(
         assert (await ann.get("/reviews")).json() == {"reviews": []}
 
 
-async def test_a_token_of_another_product_opens_nothing(
+async def test_token_of_another_product_gives_no_access(
     server: Server, admin: httpx.AsyncClient, product: str
 ) -> None:
     await admin.post("/jobs", json={"manifest": {"name": "mine"}})
@@ -78,9 +80,7 @@ REQUESTS: dict[str, tuple[str, str, dict[str, object]]] = {
 
 
 @pytest.mark.parametrize("role", list(Role))
-async def test_each_role_may_do_what_the_table_says_and_no_more(
-    server: Server, product: str, role: Role
-) -> None:
+async def test_each_role_is_limited_to_its_verbs(server: Server, product: str, role: Role) -> None:
     token = await server.token("rob", role, [product])
     async with server.client(token, product=product) as client:
         for verb, (method, path, body) in REQUESTS.items():
@@ -90,7 +90,7 @@ async def test_each_role_may_do_what_the_table_says_and_no_more(
             assert refused is not allowed, (role, verb, answer.text)
 
 
-async def test_people_do_not_speak_for_workers_nor_workers_for_people(
+async def test_user_and_factory_tokens_cannot_act_for_each_other(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     assert (await admin.post("/claim", json={"factoryId": worker.id})).status_code == 403
@@ -103,7 +103,7 @@ async def test_people_do_not_speak_for_workers_nor_workers_for_people(
     assert (await worker.http.get(job)).json()["stage"] == "assigned"
 
 
-async def test_guessing_tokens_is_stopped_and_goes_to_the_audit_log(tmp_path: Path) -> None:
+async def test_repeated_wrong_tokens_are_limited_and_audited(tmp_path: Path) -> None:
     async with a_server(tmp_path, guesses=FailedAttempts(allowed=5)) as server:
         async with server.client("gfo_wrong", product=None) as eve:
             answers = [await eve.get("/jobs") for _ in range(8)]
@@ -134,7 +134,7 @@ async def test_a_refused_guess_stores_nothing(tmp_path: Path) -> None:
         assert await store.position() == position
 
 
-async def test_guessing_enrollment_secrets_is_stopped_too(tmp_path: Path) -> None:
+async def test_repeated_wrong_enrollment_secrets_are_limited(tmp_path: Path) -> None:
     async with (
         a_server(tmp_path, guesses=FailedAttempts(allowed=2)) as server,
         server.client("", product=None) as eve,
@@ -149,7 +149,7 @@ async def audited(admin: httpx.AsyncClient) -> list[dict[str, object]]:
     return events
 
 
-async def test_one_token_cannot_send_without_end(tmp_path: Path) -> None:
+async def test_requests_of_one_token_are_rate_limited(tmp_path: Path) -> None:
     frozen = RateLimiter(per_second=10, burst=3, clock=lambda: 0.0)
     async with a_server(tmp_path, rates=frozen) as server, server.client() as admin:
         answers = [await admin.get("/jobs") for _ in range(5)]
@@ -159,7 +159,7 @@ async def test_one_token_cannot_send_without_end(tmp_path: Path) -> None:
             assert (await ann.get("/jobs")).status_code == 200
 
 
-async def test_the_same_request_with_its_key_gets_the_same_answer(
+async def test_repeated_request_with_one_idempotency_key_gets_one_response(
     admin: httpx.AsyncClient,
 ) -> None:
     key = {"idempotency-key": "once-1"}
@@ -171,7 +171,7 @@ async def test_the_same_request_with_its_key_gets_the_same_answer(
     assert (other.status_code, other.json()["code"]) == (409, "idempotency_conflict")
 
 
-async def test_a_claim_whose_answer_was_lost_is_simply_asked_again(
+async def test_repeated_claim_with_one_idempotency_key_gets_one_grant(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     for name in ("a", "b"):
@@ -183,7 +183,7 @@ async def test_a_claim_whose_answer_was_lost_is_simply_asked_again(
     assert (await worker.granted())["job"]["id"] != first.json()["job"]["id"]
 
 
-async def test_a_report_whose_answer_was_lost_is_answered_even_after_the_lease_has_ended(
+async def test_repeated_report_is_answered_after_the_lease_has_ended(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     await admin.post("/jobs", json={"manifest": {"name": "a", "reviewPolicy": "manual"}})
@@ -196,7 +196,7 @@ async def test_a_report_whose_answer_was_lost_is_answered_even_after_the_lease_h
     assert (first.status_code, again.json()) == (200, first.json())
 
 
-async def test_a_key_of_one_tenant_gives_another_nothing(
+async def test_idempotency_key_of_one_tenant_reveals_nothing_to_another(
     server: Server, admin: httpx.AsyncClient, product: str
 ) -> None:
     key, document = {"idempotency-key": "shared"}, {"manifest": {}, "body": "# Secret plan"}
@@ -210,14 +210,12 @@ async def test_a_key_of_one_tenant_gives_another_nothing(
 
 
 @pytest.mark.parametrize("key", ["", "a b", "x" * 201])
-async def test_a_key_that_is_none_is_refused(admin: httpx.AsyncClient, key: str) -> None:
+async def test_invalid_idempotency_key_is_rejected(admin: httpx.AsyncClient, key: str) -> None:
     answer = await admin.post("/jobs", json={}, headers={"idempotency-key": key})
     assert (answer.status_code, answer.json()["code"]) == (400, "malformed")
 
 
-async def test_every_answer_carries_its_request_id(
-    server: Server, admin: httpx.AsyncClient
-) -> None:
+async def test_every_response_has_its_request_id(server: Server, admin: httpx.AsyncClient) -> None:
     given = await admin.get("/jobs", headers={"x-request-id": "trace-7"})
     assert given.headers["x-request-id"] == "trace-7"
     insane = await admin.get("/jobs", headers={"x-request-id": "a b\t<script>"})
@@ -226,7 +224,7 @@ async def test_every_answer_carries_its_request_id(
     assert len(set(ids)) == 3
 
 
-async def test_a_page_that_calls_us_by_another_name_is_turned_away(tmp_path: Path) -> None:
+async def test_request_with_a_foreign_host_header_is_rejected(tmp_path: Path) -> None:
     async with (
         a_server(tmp_path, hosts=ServedHosts(accepted=LOOPBACK)) as server,
         server.client() as admin,

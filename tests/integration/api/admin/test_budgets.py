@@ -16,13 +16,15 @@ async def spending(worker: Worker, grant: dict[str, Any], dollars: str) -> httpx
     return await worker.report(grant, stage="building", usage={"costUsd": dollars})
 
 
-async def test_a_product_without_a_ceiling_says_so(admin: httpx.AsyncClient, product: str) -> None:
+async def test_product_without_a_ceiling_reports_none(
+    admin: httpx.AsyncClient, product: str
+) -> None:
     found = (await admin.get(f"/budgets/{product}")).json()
     assert (found["ceilingUsd"], found["leftUsd"], found["paused"]) == (None, None, False)
     assert found["says"] == "$0 spent, no ceiling"
 
 
-async def test_a_ceiling_is_set_and_what_is_spent_counts_against_it(
+async def test_spending_counts_against_the_ceiling(
     admin: httpx.AsyncClient, worker: Worker, product: str
 ) -> None:
     made = await admin.put(f"/budgets/{product}", json=TEN | {"reserveUsd": 0.5})
@@ -41,7 +43,7 @@ async def test_a_ceiling_is_set_and_what_is_spent_counts_against_it(
     assert (await admin.get(f"/budgets/{product}")).json()["ceilingUsd"] == "10"
 
 
-async def test_at_the_ceiling_running_work_is_asked_back_and_nothing_is_resumed(
+async def test_spent_ceiling_preempts_running_jobs_and_blocks_resume(
     admin: httpx.AsyncClient, worker: Worker, product: str
 ) -> None:
     await admin.put(f"/budgets/{product}", json=TEN)
@@ -59,7 +61,7 @@ async def test_at_the_ceiling_running_work_is_asked_back_and_nothing_is_resumed(
     assert "budget" in kinds
 
 
-async def test_a_paused_product_gets_nothing_until_it_is_resumed(
+async def test_paused_product_gets_no_grants_until_it_is_resumed(
     admin: httpx.AsyncClient, worker: Worker, product: str
 ) -> None:
     paused = (await admin.post(f"/budgets/{product}/pause", json={"reason": "ask"})).json()
@@ -76,7 +78,7 @@ async def test_a_paused_product_gets_nothing_until_it_is_resumed(
     "ceiling",
     ["-1", -1, 0, "0", "NaN", "nan", "Infinity", "1e30", "0.0000000001", "ten", 1e300, "", True],
 )
-async def test_ceilings_that_are_no_sum_of_money_are_refused(
+async def test_invalid_ceiling_is_rejected(
     admin: httpx.AsyncClient, product: str, ceiling: object
 ) -> None:
     refused = await admin.put(f"/budgets/{product}", json={"ceilingUsd": ceiling})
@@ -85,7 +87,7 @@ async def test_ceilings_that_are_no_sum_of_money_are_refused(
     assert (await admin.get(f"/budgets/{product}")).json()["ceilingUsd"] is None
 
 
-async def test_an_invalid_budget_is_refused(admin: httpx.AsyncClient, product: str) -> None:
+async def test_invalid_budget_is_rejected(admin: httpx.AsyncClient, product: str) -> None:
     for wrong in ({}, {"ceilingUsd": 1, "period": "week"}, {"ceilingUsd": 1, "limit": 2}):
         assert (await admin.put(f"/budgets/{product}", json=wrong)).status_code == 422
     assert (await admin.get("/budgets/a..b")).status_code == 404

@@ -21,7 +21,7 @@ You change as little as you can.
 """
 
 
-async def test_after_a_halt_nothing_is_granted_until_it_is_resumed(
+async def test_halted_product_gets_no_grants_until_it_is_resumed(
     admin: httpx.AsyncClient, worker: Worker, product: str
 ) -> None:
     halted = await admin.post("/halt", json={"product": product, "reason": "bad release"})
@@ -34,7 +34,7 @@ async def test_after_a_halt_nothing_is_granted_until_it_is_resumed(
     assert (await worker.granted())["job"]["name"] == "a"
 
 
-async def test_a_halt_can_ask_for_running_work_back(
+async def test_halt_with_stop_preempts_running_jobs(
     admin: httpx.AsyncClient, worker: Worker, product: str
 ) -> None:
     await admin.post("/jobs", json={"manifest": {"name": "a"}})
@@ -45,7 +45,7 @@ async def test_a_halt_can_ask_for_running_work_back(
     assert told["commands"] == [{"type": "preempt", "jobId": grant["job"]["id"]}]
 
 
-async def test_the_whole_fleet_halts(tmp_path: Path) -> None:
+async def test_halt_without_a_product_halts_the_whole_fleet(tmp_path: Path) -> None:
     async with a_server(tmp_path) as server, server.client() as admin, a_worker(server) as worker:
         await admin.post("/jobs", json={"manifest": {"name": "a"}})
         assert (await admin.post("/halt")).json()["product"] == "*"
@@ -56,7 +56,7 @@ async def test_the_whole_fleet_halts(tmp_path: Path) -> None:
         assert (await worker.claim(wait=10)).status_code == 200
 
 
-async def test_the_queue_version_moves_with_every_change_and_only_then(
+async def test_queue_version_changes_only_with_the_queue(
     admin: httpx.AsyncClient, worker: Worker, product: str
 ) -> None:
     async def version() -> int:
@@ -75,7 +75,7 @@ async def test_the_queue_version_moves_with_every_change_and_only_then(
     assert await version() > first
 
 
-async def test_the_numbers_of_the_fleet_add_up(
+async def test_metrics_count_jobs_by_stage_and_factories(
     admin: httpx.AsyncClient, worker: Worker, product: str
 ) -> None:
     for name in ("a", "b"):
@@ -87,9 +87,7 @@ async def test_the_numbers_of_the_fleet_add_up(
     assert told["factories"]["online"] >= 1
 
 
-async def test_the_service_says_that_it_is_there_and_gives_its_numbers(
-    server: Server, worker: Worker
-) -> None:
+async def test_health_readiness_and_metrics_are_public(server: Server, worker: Worker) -> None:
     async with httpx.AsyncClient(base_url=server.url) as anonymous:
         assert (await anonymous.get("/healthz")).json() == {"status": "ok"}
         assert (await anonymous.get("/readyz")).json()["status"] == "ready"
@@ -99,7 +97,9 @@ async def test_the_service_says_that_it_is_there_and_gives_its_numbers(
     assert 'gigafactory_events_total{type="fenced"}' in text
 
 
-async def test_a_product_is_set_up_and_read_back(admin: httpx.AsyncClient, product: str) -> None:
+async def test_product_settings_are_stored_and_returned(
+    admin: httpx.AsyncClient, product: str
+) -> None:
     assert (await admin.get(f"/products/{product}")).json()["share"] == 1.0
     asked = {"repos": ["notes"], "share": 2.5, "protectedPaths": ["ci/**"]}
     asked |= {"targetWait": {"critical": "5m"}}
@@ -127,7 +127,7 @@ async def test_a_product_is_set_up_and_read_back(admin: httpx.AsyncClient, produ
         ({"targetWait": {"urgent": "5m"}}, "targetWait"),
     ],
 )
-async def test_a_product_that_cannot_be_is_refused(
+async def test_invalid_product_is_rejected(
     admin: httpx.AsyncClient, product: str, asked: dict[str, object], field: str
 ) -> None:
     answer = await admin.put(f"/products/{product}", json=asked)
@@ -135,7 +135,7 @@ async def test_a_product_that_cannot_be_is_refused(
     assert answer.json()["faults"][0]["field"] == field
 
 
-async def test_a_profile_is_saved_as_a_new_version_and_old_ones_stay(
+async def test_saved_profile_is_a_new_version_and_old_ones_remain(
     admin: httpx.AsyncClient,
 ) -> None:
     markdown = {"content-type": "text/markdown"}
@@ -155,13 +155,13 @@ async def test_a_profile_is_saved_as_a_new_version_and_old_ones_stay(
     assert len(names) > 1
 
 
-async def test_a_profile_that_is_wrong_names_its_faults(admin: httpx.AsyncClient) -> None:
+async def test_invalid_profile_names_its_faults(admin: httpx.AsyncClient) -> None:
     answer = await admin.post("/profiles", json={"name": "a b", "colour": "red"})
     assert answer.status_code == 422
     assert {fault["field"] for fault in answer.json()["faults"]} == {"name", "colour"}
 
 
-async def test_reviewers_find_what_waits_for_them_and_decide(
+async def test_reviewers_list_and_decide_their_pending_reviews(
     server: Server, admin: httpx.AsyncClient, worker: Worker, product: str
 ) -> None:
     policy = {"reviewers": ["ann", "bob"], "quorum": 2}
@@ -215,7 +215,7 @@ async def test_a_review_can_be_requested_from_a_person(
         assert (await ann.post("/jobs/a/review", json=approval)).json()["stage"] == "testing"
 
 
-async def test_changes_that_a_reviewer_asks_for_come_with_the_next_run(
+async def test_requested_changes_are_follow_ups_of_the_next_run(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     await admin.post("/jobs", json={"manifest": {"name": "a", "reviewPolicy": "manual"}})
@@ -227,9 +227,7 @@ async def test_changes_that_a_reviewer_asks_for_come_with_the_next_run(
     assert (await worker.granted())["followUps"] == ["use the old name"]
 
 
-async def test_the_audit_log_says_who_did_what_a_page_at_a_time(
-    admin: httpx.AsyncClient, product: str
-) -> None:
+async def test_audit_log_is_paged_newest_first(admin: httpx.AsyncClient, product: str) -> None:
     for share in (1, 2, 3):
         await admin.put(f"/products/{product}", json={"share": share})
     mine: list[dict[str, Any]] = []

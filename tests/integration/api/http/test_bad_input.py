@@ -43,7 +43,7 @@ def problem(answer: httpx.Response, status: int, code: str) -> dict[str, object]
         ("---\nname: a\n---\nx\x00y", 4, "NUL"),
     ],
 )
-async def test_a_job_file_that_is_wrong_is_refused_with_its_line(
+async def test_invalid_job_file_is_rejected_with_its_line(
     admin: httpx.AsyncClient, text: str, line: int, says: str
 ) -> None:
     answer = await admin.post("/jobs", content=text.encode(), headers=MARKDOWN)
@@ -53,7 +53,7 @@ async def test_a_job_file_that_is_wrong_is_refused_with_its_line(
     assert says in str(told["detail"])
 
 
-async def test_all_faults_of_a_job_file_are_told_at_once(admin: httpx.AsyncClient) -> None:
+async def test_all_faults_of_a_job_file_are_reported_together(admin: httpx.AsyncClient) -> None:
     text = "---\nname: A B\npriority: urgent\ntimeout: soon\n---\nx"
     answer = await admin.post("/jobs", content=text, headers=MARKDOWN)
     problem(answer, 422, "invalid")
@@ -65,12 +65,12 @@ async def test_all_faults_of_a_job_file_are_told_at_once(admin: httpx.AsyncClien
     ]
 
 
-async def test_a_file_that_is_not_utf_8_names_the_byte(admin: httpx.AsyncClient) -> None:
+async def test_non_utf8_job_file_names_the_invalid_byte(admin: httpx.AsyncClient) -> None:
     answer = await admin.post("/jobs", content=b"---\nname: a\n---\n\xff", headers=MARKDOWN)
     assert "0xff" in str(problem(answer, 422, "invalid")["detail"])
 
 
-async def test_a_body_of_one_byte_more_than_a_mebibyte_is_refused(admin: httpx.AsyncClient) -> None:
+async def test_job_body_above_one_mebibyte_is_rejected(admin: httpx.AsyncClient) -> None:
     answer = await admin.post("/jobs", content=b"x" * (MIB + 1), headers=MARKDOWN)
     told = problem(answer, 422, "invalid")
     assert f"found {MIB + 1} bytes; expected at most {MIB}" in str(told["detail"])
@@ -78,7 +78,9 @@ async def test_a_body_of_one_byte_more_than_a_mebibyte_is_refused(admin: httpx.A
     assert exact.status_code == 201
 
 
-async def test_more_bytes_than_any_job_has_are_not_even_read(admin: httpx.AsyncClient) -> None:
+async def test_too_large_request_body_is_rejected_before_it_is_read(
+    admin: httpx.AsyncClient,
+) -> None:
     answer = await admin.post("/jobs", content=b"x" * (2 * MIB), headers=MARKDOWN)
     assert "at most" in str(problem(answer, 413, "too_large")["detail"])
 
@@ -106,7 +108,7 @@ async def test_more_bytes_than_any_job_has_are_not_even_read(admin: httpx.AsyncC
         (b'{"jobs": [7]}', 422, "jobs[0]"),
     ],
 )
-async def test_json_that_is_wrong_is_refused_with_its_place(
+async def test_invalid_json_is_rejected_with_its_position(
     admin: httpx.AsyncClient, body: bytes, status: int, says: str
 ) -> None:
     answer = await admin.post("/jobs", content=body, headers=JSON)
@@ -115,20 +117,20 @@ async def test_json_that_is_wrong_is_refused_with_its_place(
     assert (await admin.get("/jobs")).json()["jobs"] == []
 
 
-async def test_a_batch_of_more_than_a_thousand_is_refused(admin: httpx.AsyncClient) -> None:
+async def test_batch_of_more_than_a_thousand_jobs_is_rejected(admin: httpx.AsyncClient) -> None:
     jobs = [{"manifest": {}, "body": str(n)} for n in range(1001)]
     answer = await admin.post("/jobs", json={"jobs": jobs})
     assert "1 to 1000" in str(problem(answer, 422, "invalid")["detail"])
 
 
-async def test_another_media_type_is_refused_with_those_that_are_taken(
+async def test_unsupported_media_type_is_rejected_with_the_supported_ones(
     admin: httpx.AsyncClient,
 ) -> None:
     answer = await admin.post("/jobs", content=b"<x/>", headers={"content-type": "text/xml"})
     assert "text/markdown or application/json" in str(problem(answer, 400, "malformed")["detail"])
 
 
-async def test_a_circle_of_dependencies_is_spelled_out(admin: httpx.AsyncClient) -> None:
+async def test_dependency_cycle_is_rejected_with_its_path(admin: httpx.AsyncClient) -> None:
     jobs = [
         {"manifest": {"name": "a", "deps": ["b"]}},
         {"manifest": {"name": "b", "deps": ["a"]}},
@@ -143,13 +145,13 @@ async def test_an_unknown_dependency_is_named(admin: httpx.AsyncClient) -> None:
     assert "there is no job 'nobody'" in str(problem(answer, 422, "invalid")["detail"])
 
 
-async def test_a_name_that_an_unfinished_job_has_is_refused(admin: httpx.AsyncClient) -> None:
+async def test_name_of_an_unfinished_job_is_rejected(admin: httpx.AsyncClient) -> None:
     await admin.post("/jobs", json={"manifest": {"name": "a"}})
     answer = await admin.post("/jobs", json={"manifest": {"name": "a"}, "body": "other"})
     assert "choose another name" in str(problem(answer, 409, "name_taken")["detail"])
 
 
-async def test_a_key_with_other_content_is_a_conflict_once_the_job_runs(
+async def test_used_idempotency_key_with_other_content_is_a_conflict(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     first = {"manifest": {"name": "a", "idempotencyKey": "k"}, "body": "one"}
@@ -159,7 +161,7 @@ async def test_a_key_with_other_content_is_a_conflict_once_the_job_runs(
     assert "use a new key" in str(problem(answer, 409, "idempotency_conflict")["detail"])
 
 
-async def test_a_repo_of_another_product_is_refused_naming_its_owner(
+async def test_repo_of_another_product_is_rejected_and_names_its_owner(
     admin: httpx.AsyncClient, product: str
 ) -> None:
     await admin.put(f"/products/{product}", json={"repos": ["notes"]})
@@ -208,7 +210,7 @@ async def test_a_repo_of_a_product_out_of_scope_does_not_name_its_owner(
         ("cursor=WyJhIiwiYiJd", "cursor"),
     ],
 )
-async def test_a_query_that_is_wrong_names_its_parameter(
+async def test_invalid_query_names_its_parameter(
     admin: httpx.AsyncClient, query: str, field: str
 ) -> None:
     answer = await admin.get(f"/jobs?{query}")
@@ -216,7 +218,7 @@ async def test_a_query_that_is_wrong_names_its_parameter(
     assert [fault["field"] for fault in answer.json()["faults"]] == [field]
 
 
-async def test_a_cursor_of_another_query_is_refused(admin: httpx.AsyncClient) -> None:
+async def test_cursor_of_another_query_is_rejected(admin: httpx.AsyncClient) -> None:
     for name in ("a", "b"):
         await admin.post("/jobs", json={"manifest": {"name": name}})
     cursor = (await admin.get("/jobs?limit=1")).json()["nextCursor"]
@@ -229,13 +231,11 @@ async def test_a_cursor_of_another_query_is_refused(admin: httpx.AsyncClient) ->
 
 
 @pytest.mark.parametrize("reference", ["..%2Fx", "a%00b", "%2e%2e", "x" * 300, "no-such-job", "ä"])
-async def test_a_reference_to_nothing_is_not_found(
-    admin: httpx.AsyncClient, reference: str
-) -> None:
+async def test_unknown_job_reference_is_not_found(admin: httpx.AsyncClient, reference: str) -> None:
     problem(await admin.get(f"/jobs/{reference}"), 404, "not_found")
 
 
-async def test_what_is_not_served_is_a_problem_too(admin: httpx.AsyncClient) -> None:
+async def test_unknown_route_or_method_is_a_problem_document(admin: httpx.AsyncClient) -> None:
     problem(await admin.get("/nothing"), 404, "not_found")
     answer = await admin.put("/jobs")
     problem(answer, 405, "method_not_allowed")
@@ -262,7 +262,7 @@ async def test_what_is_not_served_is_a_problem_too(admin: httpx.AsyncClient) -> 
         ({"instanceId": ""}, "instanceId"),
     ],
 )
-async def test_a_heartbeat_that_cannot_be_true_is_refused(
+async def test_invalid_heartbeat_is_rejected(
     worker: Worker, change: dict[str, object], field: str | None
 ) -> None:
     answer = await worker.beat(**change)
@@ -270,7 +270,7 @@ async def test_a_heartbeat_that_cannot_be_true_is_refused(
     assert field in (None, answer.json()["faults"][0]["field"])
 
 
-async def test_a_number_that_json_does_not_have_is_malformed(worker: Worker) -> None:
+async def test_nan_in_json_is_malformed(worker: Worker) -> None:
     body = json.dumps({"factoryId": worker.id, "instanceId": "a", "load": float("nan")})
     answer = await worker.http.post("/factories/heartbeat", content=body, headers=JSON)
     problem(answer, 400, "malformed")
@@ -287,7 +287,7 @@ async def test_a_number_that_json_does_not_have_is_malformed(worker: Worker) -> 
         ({"dollars": 3}, "usage.dollars"),
     ],
 )
-async def test_usage_that_no_run_can_have_is_refused(
+async def test_invalid_usage_is_rejected(
     admin: httpx.AsyncClient, worker: Worker, usage: dict[str, object], field: str
 ) -> None:
     await admin.post("/jobs", json={"manifest": {"name": "a"}})
@@ -296,7 +296,7 @@ async def test_usage_that_no_run_can_have_is_refused(
     assert answer.json()["faults"][0]["field"] == field
 
 
-async def test_a_worker_cannot_do_what_the_lifecycle_does_not_have(
+async def test_report_with_an_illegal_stage_is_rejected(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     await admin.post("/jobs", json={"manifest": {"name": "a"}})

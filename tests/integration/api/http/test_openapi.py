@@ -48,7 +48,7 @@ def operations(app: Litestar) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_it_is_openapi_3_1_and_asks_for_a_bearer_token(app: Litestar) -> None:
+def test_description_is_openapi_3_1_with_a_bearer_scheme(app: Litestar) -> None:
     told = describe(app)
     assert told["openapi"].startswith("3.1")
     assert told["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
@@ -64,7 +64,7 @@ print(encode(describe(create_app(a_coordinator(Path())))).decode())
 """
 
 
-def test_it_is_the_same_text_in_every_process(app: Litestar) -> None:
+def test_description_is_identical_in_every_process(app: Litestar) -> None:
     told = {
         subprocess.run(
             [sys.executable, "-c", SHOWN],
@@ -79,7 +79,9 @@ def test_it_is_the_same_text_in_every_process(app: Litestar) -> None:
     assert told == {encode(describe(app)).decode()}
 
 
-def test_every_operation_of_the_contract_is_there(operations: dict[str, dict[str, Any]]) -> None:
+def test_description_has_every_operation_of_the_contract(
+    operations: dict[str, dict[str, Any]],
+) -> None:
     shapes = {re.sub(r"\{\w+\}", "{}", name) for name in operations}
     wanted = [each.strip() for line in CHAPTER.splitlines() for each in line.split(";")]
     named = [
@@ -99,7 +101,7 @@ def test_every_route_is_described(app: Litestar) -> None:
     assert silent == ["['GET'] /api/openapi.json"]
 
 
-def test_every_operation_can_be_read_and_has_an_example_of_what_it_takes(
+def test_every_operation_has_a_unique_id_summary_and_request_example(
     operations: dict[str, dict[str, Any]],
 ) -> None:
     assert len({told["operationId"] for told in operations.values()}) == len(operations)
@@ -110,7 +112,7 @@ def test_every_operation_can_be_read_and_has_an_example_of_what_it_takes(
             assert "example" in content, name
 
 
-def test_every_operation_lists_how_it_may_be_refused(
+def test_every_operation_lists_its_problem_responses(
     operations: dict[str, dict[str, Any]],
 ) -> None:
     for name, told in operations.items():

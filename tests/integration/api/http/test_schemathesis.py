@@ -82,7 +82,7 @@ async def prepare(server: Server) -> None:
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-def test_every_operation_answers_as_described(case: Case[Any], url: str) -> None:
+def test_every_operation_responds_as_described(case: Case[Any], url: str) -> None:
     aim(case)
     case.call_and_validate(base_url=url, checks=PROMISES, headers=headers(case), timeout=20)
 

@@ -22,7 +22,7 @@ ANN = replace(SYSTEM, product="notes")
 BEHIND_MAX = 5
 
 
-async def test_a_follower_that_was_up_to_date_and_falls_behind_is_dropped(tmp_path: Path) -> None:
+async def test_follower_that_falls_behind_is_dropped(tmp_path: Path) -> None:
     fleet = a_coordinator(tmp_path)
     async with fleet.running():
         streams = EventStreams(
@@ -39,7 +39,7 @@ async def test_a_follower_that_was_up_to_date_and_falls_behind_is_dropped(tmp_pa
         assert [batch.ended async for batch in batches] == ["dropped"]
 
 
-async def test_a_follower_that_comes_back_is_told_all_that_it_missed(tmp_path: Path) -> None:
+async def test_returning_follower_receives_all_missed_events(tmp_path: Path) -> None:
     fleet = a_coordinator(tmp_path)
     async with fleet.running():
         files = [parse_json_job({"body": f"{number}"}) for number in range(4 * BEHIND_MAX)]
@@ -77,7 +77,7 @@ async def test_a_comment_keeps_a_silent_stream_open() -> None:
 
 
 @pytest.mark.parametrize("piece", [b"data: 1\n\n", None], ids=["an event", "a comment"])
-async def test_a_client_that_takes_nothing_is_let_go(
+async def test_client_that_reads_nothing_is_disconnected(
     piece: bytes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sse, "SEND_MAX_S", 0.01)
@@ -128,7 +128,7 @@ async def test_the_stream_of_a_slow_client_ends_with_a_mark(
     ]
 
 
-async def test_a_token_that_expires_without_an_event_still_ends_its_streams(
+async def test_token_expiry_ends_a_silent_stream(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams_of, "LOOK_AGAIN_S", 0.01)

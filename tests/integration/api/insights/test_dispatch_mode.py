@@ -18,7 +18,7 @@ async def way(admin: httpx.AsyncClient, **wanted: object) -> httpx.Response:
     return await admin.put("/shadow/notes", json=wanted)
 
 
-async def test_a_product_goes_into_shadow_and_says_how_it_compares(
+async def test_product_in_shadow_mode_reports_its_comparison(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     turned = (await way(admin, mode="shadow")).raise_for_status().json()
@@ -47,7 +47,7 @@ async def test_a_product_goes_into_shadow_and_says_how_it_compares(
     assert 'shadow_comparisons_total{outcome="agree",product="notes"} 1.0' in metrics
 
 
-async def test_the_dispatcher_takes_over_only_with_evidence_or_by_force(
+async def test_switch_to_push_requires_evidence_or_force(
     admin: httpx.AsyncClient,
 ) -> None:
     (await way(admin, mode="pull")).raise_for_status()
@@ -57,7 +57,7 @@ async def test_the_dispatcher_takes_over_only_with_evidence_or_by_force(
     assert (await way(admin, mode="push", force=True)).json()["mode"] == "push"
 
 
-async def test_a_way_that_is_none_is_refused_with_those_that_there_are(
+async def test_unknown_dispatch_mode_is_rejected(
     admin: httpx.AsyncClient,
 ) -> None:
     refused = await way(admin, mode="sideways")
@@ -66,7 +66,7 @@ async def test_a_way_that_is_none_is_refused_with_those_that_there_are(
     assert (await admin.put("/shadow/../x", json={"mode": "pull"})).status_code == 404
 
 
-async def test_factories_hear_that_they_have_to_ask_with_their_next_heartbeat(
+async def test_heartbeat_commands_factories_to_ask_in_pull_mode(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     (await way(admin, mode="pull")).raise_for_status()

@@ -34,7 +34,7 @@ async def insights(client: httpx.AsyncClient, **query: str) -> Any:  # noqa: ANN
     return answer.json()
 
 
-async def test_runs_are_counted_once_they_have_ended(
+async def test_ended_runs_are_counted_in_insights(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     await ran(admin, worker, "a")
@@ -54,7 +54,7 @@ async def test_runs_are_counted_once_they_have_ended(
     assert engine["wallSec"] >= 2.5
 
 
-async def test_a_retry_is_no_new_job_and_no_first_try(
+async def test_retry_counts_neither_as_a_new_job_nor_as_a_first_try(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     grant = await ran(admin, worker, "a")
@@ -73,7 +73,7 @@ async def test_a_retry_is_no_new_job_and_no_first_try(
     assert [run["review"] for run in runs] == ["changes_requested", "approved"]
 
 
-async def test_what_a_late_worker_used_is_added(
+async def test_usage_reported_after_a_cancel_is_added(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     await admin.post("/jobs", json={"manifest": {"name": "a", "engine": "claude"}})
@@ -88,7 +88,7 @@ async def test_what_a_late_worker_used_is_added(
     assert (total["runs"], total["costUsd"], total["results"]) == (1, "0.25", {"cancelled": 1})
 
 
-async def test_everybody_sees_their_products_and_no_other(
+async def test_insights_cover_only_the_products_of_the_caller(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     await ran(admin, worker, "a")
@@ -108,7 +108,7 @@ async def test_everybody_sees_their_products_and_no_other(
         assert (await other.get("/insights")).status_code == 403
 
 
-async def test_one_job_is_told_from_its_own_runs_those_that_go_on_too(
+async def test_insights_of_one_job_include_its_running_runs(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     grant = await ran(admin, worker, "a")
@@ -122,7 +122,7 @@ async def test_one_job_is_told_from_its_own_runs_those_that_go_on_too(
     assert (await admin.get("/insights", params={"job": "nobody"})).status_code == 404
 
 
-async def test_waits_advice_and_objectives_are_told_beside_what_runs_came_to(
+async def test_insights_include_waits_advice_and_objectives(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     grant = await ran(admin, worker, "a", repo="notes", ship="none")
@@ -153,7 +153,7 @@ async def test_waits_advice_and_objectives_are_told_beside_what_runs_came_to(
     assert (of_one["advice"], of_one["objectives"]) == ([], [])
 
 
-async def test_engine_advice_is_about_the_products_of_the_caller(
+async def test_engine_advice_covers_only_the_products_of_the_caller(
     server: Server, admin: httpx.AsyncClient
 ) -> None:
     batch = ObservationBatch()
@@ -183,7 +183,9 @@ async def test_engine_advice_is_about_the_products_of_the_caller(
     assert (await admin.get("/routing")).json()["rollouts"] == [], "no product uses routing"
 
 
-async def test_since_a_day(server: Server, admin: httpx.AsyncClient, worker: Worker) -> None:
+async def test_since_filters_insights_by_day(
+    server: Server, admin: httpx.AsyncClient, worker: Worker
+) -> None:
     await ran(admin, worker, "a")
     await count_ended_runs(server.coordinator)
     today = server.coordinator.clock.now().date()
@@ -202,7 +204,7 @@ async def test_since_a_day(server: Server, admin: httpx.AsyncClient, worker: Wor
         ({"sort": "x"}, "sort"),
     ],
 )
-async def test_what_cannot_be_asked_is_refused(
+async def test_invalid_insights_query_is_rejected(
     admin: httpx.AsyncClient, query: dict[str, str], field: str
 ) -> None:
     answer = await admin.get("/insights", params=query)
@@ -210,7 +212,7 @@ async def test_what_cannot_be_asked_is_refused(
     assert answer.json()["faults"][0]["field"] == field
 
 
-async def test_two_coordinators_that_count_at_once_count_once(
+async def test_concurrent_talliers_count_each_run_once(
     server: Server, admin: httpx.AsyncClient, worker: Worker, tmp_path: Path
 ) -> None:
     for name in ("a", "b", "c"):

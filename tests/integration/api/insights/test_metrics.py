@@ -62,7 +62,7 @@ async def server(tmp_path: Path, clock: JumpingClock) -> AsyncIterator[Server]:
         yield running
 
 
-async def test_a_run_moves_what_it_is_measured_by(
+async def test_run_updates_its_metrics(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     await admin.post("/jobs", json={"manifest": {"name": "a", "engine": "claude", "verify": "x"}})
@@ -98,7 +98,7 @@ async def test_a_run_moves_what_it_is_measured_by(
     assert after.of("store_up") == 1
 
 
-async def test_a_silent_factory_moves_reaps_and_its_late_word_the_fence(
+async def test_expired_lease_counts_a_reap_and_its_late_report_a_fencing(
     server: Server, admin: httpx.AsyncClient, worker: Worker, clock: JumpingClock
 ) -> None:
     await admin.post("/jobs", json={"manifest": {"name": "a"}})
@@ -116,7 +116,7 @@ async def test_a_silent_factory_moves_reaps_and_its_late_word_the_fence(
     assert told.of("events_total", type="lease_expired") == 1
 
 
-async def test_failures_move_dead_letters_and_failed_first_tries(
+async def test_failures_count_dead_letters_and_failed_first_tries(
     server: Server, admin: httpx.AsyncClient, worker: Worker, clock: JumpingClock
 ) -> None:
     retry = {"max": 1, "backoff": "1s"}
@@ -131,7 +131,7 @@ async def test_failures_move_dead_letters_and_failed_first_tries(
     assert told.of("first_tries_total", product="notes", verdict="failed") == 1
 
 
-async def test_an_offer_has_its_lag(
+async def test_offer_records_its_dispatch_lag(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     async with worker.http.stream("GET", f"/factories/{worker.id}/offers") as offers:
@@ -142,7 +142,7 @@ async def test_an_offer_has_its_lag(
     assert (await scraped(server)).of("dispatch_lag_seconds_count") == 1
 
 
-async def test_of_two_who_claim_one_job_the_loser_counts_a_conflict(
+async def test_losing_claim_counts_a_conflict(
     server: Server, admin: httpx.AsyncClient, tmp_path: Path
 ) -> None:
     await server.factory_token("mac-1")
@@ -175,7 +175,7 @@ async def test_metrics_show_unroutable_jobs_and_halts(
 
 
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP"])
-async def test_a_request_through_a_proxy_needs_a_token_for_all_products(
+async def test_metrics_through_a_proxy_need_a_token_for_all_products(
     server: Server, header: str
 ) -> None:
     async with httpx.AsyncClient(base_url=server.url, headers={header: "10.0.0.7"}) as other:

@@ -47,7 +47,7 @@ async def tried(
     return grant
 
 
-async def test_what_is_clearly_better_is_recommended_with_its_evidence(
+async def test_clearly_better_engine_is_recommended_with_its_evidence(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     for number in range(25):
@@ -69,7 +69,7 @@ async def test_what_is_clearly_better_is_recommended_with_its_evidence(
     assert "than the present mix (n = 25, 95 % intervals)" in best["told"]
 
 
-async def test_what_was_learned_survives_a_restart(
+async def test_observations_survive_a_restart(
     server: Server, admin: httpx.AsyncClient, worker: Worker, tmp_path: Path
 ) -> None:
     for number in range(3):
@@ -83,7 +83,7 @@ async def test_what_was_learned_survives_a_restart(
     assert len(await other.store.records(Tally, prefix=f"{ALL_PRODUCTS}/{OBSERVATIONS}/")) == 1
 
 
-async def test_only_the_first_try_of_a_job_teaches(
+async def test_only_the_first_try_of_a_job_is_observed(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     grant = await tried(admin, worker, "again", engine="claude", ok=False)
@@ -111,7 +111,7 @@ async def test_learned_routing_is_off_until_it_is_turned_on_for_a_product(
     assert (await admin.put("/routing/notes", json=asked | {"share": 1})).status_code == 422
 
 
-async def test_a_decision_is_explained_with_what_was_learned_and_its_probability_is_recorded(
+async def test_routing_decision_is_explained_and_its_probability_recorded(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     for number in range(25):
@@ -148,13 +148,13 @@ async def test_a_decision_is_explained_with_what_was_learned_and_its_probability
     assert [e["policy"] for e in judged["estimates"][:2]] == ["learned", "heuristic"]
 
 
-async def test_without_anybody_who_explores_nothing_is_judged(admin: httpx.AsyncClient) -> None:
+async def test_evaluation_without_exploration_is_empty(admin: httpx.AsyncClient) -> None:
     judged = (await admin.get("/routing/eval")).raise_for_status().json()
     assert (judged["episodes"], judged["estimates"], judged["gain"]) == (0, [], None)
     assert "no job has explored" in judged["told"]
 
 
-async def test_harm_switches_back_in_one_commit_with_an_event_and_needs_a_person(
+async def test_harmful_rollout_switches_to_shadow_and_raises_an_attention_item(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     (await admin.put("/routing/notes", json={"mode": "ab", "explore": 0})).raise_for_status()
@@ -189,7 +189,7 @@ async def test_harm_switches_back_in_one_commit_with_an_event_and_needs_a_person
     assert not [each for each in matters if each["kind"] == "routing_tripped"]
 
 
-async def test_who_may_only_look_turns_nothing(server: Server, admin: httpx.AsyncClient) -> None:
+async def test_viewer_cannot_change_routing(server: Server, admin: httpx.AsyncClient) -> None:
     issued = await server.coordinator.tokens.issue(SYSTEM, "eve", Role.VIEWER, ("notes",))
     async with server.client(issued.secret) as viewer:
         assert (await viewer.get("/routing")).status_code == 200
@@ -202,7 +202,7 @@ async def test_who_may_only_look_turns_nothing(server: Server, admin: httpx.Asyn
         assert (await stranger.get("/routing")).json()["rollouts"] == []
 
 
-async def test_a_rollout_survives_a_restart_and_setting_the_product_up(
+async def test_rollout_survives_a_restart_and_a_product_update(
     server: Server, admin: httpx.AsyncClient, tmp_path: Path
 ) -> None:
     (await admin.put("/routing/notes", json={"mode": "on"})).raise_for_status()
@@ -217,7 +217,7 @@ async def test_a_rollout_survives_a_restart_and_setting_the_product_up(
     assert seen == [False, True, False]
 
 
-async def test_jobs_that_explored_are_forgotten_in_time(
+async def test_old_episodes_and_observations_are_deleted(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     asked = {"mode": "shadow", "explore": 0.5}

@@ -63,7 +63,7 @@ async def nothing_stays(server: Server, admin: httpx.AsyncClient, job_id: str) -
     assert list(notes) == []
 
 
-async def test_a_worker_s_file_is_kept_told_listed_and_read(
+async def test_uploaded_artifact_is_stored_listed_and_read(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     job_id = await running(admin, worker)
@@ -86,7 +86,7 @@ async def test_a_worker_s_file_is_kept_told_listed_and_read(
     assert list(notes) == []
 
 
-async def test_html_comes_as_a_file_that_no_browser_runs_here(
+async def test_html_artifact_is_served_as_an_attachment_in_a_sandbox(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     job_id = await running(admin, worker)
@@ -101,7 +101,7 @@ async def test_html_comes_as_a_file_that_no_browser_runs_here(
     assert headers["repr-digest"].startswith("sha-256=:")
 
 
-async def test_the_same_file_sent_again_counts_once(
+async def test_same_artifact_uploaded_again_counts_once(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     job_id = await running(admin, worker)
@@ -111,7 +111,7 @@ async def test_the_same_file_sent_again_counts_once(
     assert len(kept(server, job_id)) == 1
 
 
-async def test_another_content_of_the_same_name_is_another_artifact(
+async def test_different_content_under_one_name_is_another_artifact(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     job_id = await running(admin, worker)
@@ -120,7 +120,7 @@ async def test_another_content_of_the_same_name_is_another_artifact(
     assert [each["id"] for each in listed] == [one.json()["id"], two.json()["id"]]
 
 
-async def test_a_large_file_comes_and_goes_in_pieces(
+async def test_large_artifact_is_streamed_both_ways(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     job_id = await running(admin, worker)
@@ -136,14 +136,14 @@ async def test_a_large_file_comes_and_goes_in_pieces(
     assert (await admin.get(f"/artifacts/{answer.json()['id']}")).content == data
 
 
-async def test_an_empty_file_is_a_file(admin: httpx.AsyncClient, worker: Worker) -> None:
+async def test_empty_file_is_a_valid_artifact(admin: httpx.AsyncClient, worker: Worker) -> None:
     job_id = await running(admin, worker)
     made = (await send(worker.http, job_id, b"")).json()
     read = await admin.get(f"/artifacts/{made['id']}")
     assert (made["size"], read.status_code, read.content) == (0, 200, b"")
 
 
-async def test_a_part_of_a_file_is_read(admin: httpx.AsyncClient, worker: Worker) -> None:
+async def test_range_of_an_artifact_is_read(admin: httpx.AsyncClient, worker: Worker) -> None:
     job_id = await running(admin, worker)
     path = f"/artifacts/{(await send(worker.http, job_id, b'0123456789')).json()['id']}"
     part = await admin.get(path, headers={"range": "bytes=2-4"})
@@ -182,7 +182,7 @@ async def test_a_part_of_a_file_is_read(admin: httpx.AsyncClient, worker: Worker
     ],
     ids=lambda value: repr(value)[:40],
 )
-async def test_what_is_wrong_is_refused_and_nothing_of_it_stays(
+async def test_invalid_artifact_is_rejected_and_nothing_is_stored(
     server: Server,
     admin: httpx.AsyncClient,
     worker: Worker,
@@ -196,14 +196,16 @@ async def test_what_is_wrong_is_refused_and_nothing_of_it_stays(
     await nothing_stays(server, admin, job_id)
 
 
-async def test_a_lie_is_told_with_what_was_found(admin: httpx.AsyncClient, worker: Worker) -> None:
+async def test_wrong_size_and_digest_are_rejected_with_the_actual_digest(
+    admin: httpx.AsyncClient, worker: Worker
+) -> None:
     job_id = await running(admin, worker)
     told = (await send(worker.http, job_id, sha256="0" * 64, size=1)).json()
     assert [fault["field"] for fault in told["faults"]] == ["size", "sha256"]
     assert digest(HTML) in told["detail"]
 
 
-async def test_an_upload_that_breaks_off_leaves_nothing(
+async def test_interrupted_upload_leaves_nothing(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     job_id = await running(admin, worker)
@@ -227,7 +229,7 @@ async def test_an_upload_that_breaks_off_leaves_nothing(
     await nothing_stays(server, admin, job_id)
 
 
-async def test_a_factory_without_the_lease_adds_nothing(
+async def test_factory_without_the_lease_cannot_upload(
     server: Server, admin: httpx.AsyncClient, worker: Worker, product: str
 ) -> None:
     job_id = await running(admin, worker)
@@ -238,7 +240,7 @@ async def test_a_factory_without_the_lease_adds_nothing(
     await nothing_stays(server, admin, job_id)
 
 
-async def test_with_the_lease_ends_the_right_to_add(
+async def test_upload_after_the_lease_ended_is_fenced(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     job_id = await running(admin, worker)
@@ -258,7 +260,7 @@ async def test_with_the_lease_ends_the_right_to_add(
         (Role.ADMIN, True),
     ],
 )
-async def test_operators_add_and_delete_and_others_read(
+async def test_only_operators_add_and_delete_artifacts(
     server: Server, admin: httpx.AsyncClient, worker: Worker, product: str, role: Role, *, may: bool
 ) -> None:
     job_id = await running(admin, worker)
@@ -278,7 +280,7 @@ async def test_operators_add_and_delete_and_others_read(
             assert kept(server, job_id) == [added.json()["id"].rpartition(".")[2]]
 
 
-async def test_a_person_cannot_speak_under_a_lease(
+async def test_user_token_cannot_upload_under_a_lease(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     job_id = await running(admin, worker)
@@ -298,7 +300,7 @@ async def test_an_artifact_of_another_product_is_not_found(
         assert (await send(eve, job_id, leaseEpoch=None)).status_code == 404
 
 
-async def test_bytes_that_are_damaged_never_come_whole(
+async def test_corrupted_artifact_is_never_served_completely(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     job_id = await running(admin, worker)
@@ -339,7 +341,7 @@ async def leaping(tmp_path: Path) -> AsyncIterator[tuple[Server, Clock]]:
         yield server, clock
 
 
-async def test_links_end_by_themselves_and_with_their_maker_s_token(
+async def test_links_expire_and_end_with_the_token_of_their_creator(
     leaping: tuple[Server, Clock],
 ) -> None:
     server, clock = leaping
@@ -361,7 +363,7 @@ async def test_links_end_by_themselves_and_with_their_maker_s_token(
             assert (await anybody.get(second)).status_code == 401
 
 
-async def test_what_a_crash_has_left_is_removed_by_the_janitor(
+async def test_janitor_removes_uploads_left_by_a_crash(
     leaping: tuple[Server, Clock],
 ) -> None:
     server, clock = leaping

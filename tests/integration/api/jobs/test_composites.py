@@ -19,7 +19,7 @@ from tests.support.polling import until
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def test_a_composite_and_its_children_are_taken_in_together(
+async def test_composite_and_its_children_are_submitted_together(
     admin: httpx.AsyncClient, product: str
 ) -> None:
     document = a_roadmap(
@@ -45,7 +45,7 @@ async def test_a_composite_and_its_children_are_taken_in_together(
     assert "children" not in kept
 
 
-async def test_every_fault_of_a_plan_is_told_at_once_and_nothing_is_stored(
+async def test_all_faults_of_a_plan_are_reported_and_nothing_is_stored(
     admin: httpx.AsyncClient, product: str
 ) -> None:
     document = a_roadmap(
@@ -81,7 +81,7 @@ async def test_every_fault_of_a_plan_is_told_at_once_and_nothing_is_stored(
     ],
     ids=["among children", "with their composite", "between phases"],
 )
-async def test_a_plan_that_closes_a_circle_is_refused(
+async def test_plan_with_a_dependency_cycle_is_rejected(
     admin: httpx.AsyncClient, children: list[dict[str, object]]
 ) -> None:
     answer = await admin.post("/jobs", json=a_roadmap(*children))
@@ -90,7 +90,7 @@ async def test_a_plan_that_closes_a_circle_is_refused(
     assert (await admin.get("/jobs")).json()["jobs"] == []
 
 
-async def test_a_job_that_depends_on_a_child_learns_of_its_requeue(
+async def test_dependent_job_is_unflagged_when_its_failed_dependency_is_requeued(
     admin: httpx.AsyncClient, product: str
 ) -> None:
     await submit_job(admin, a_roadmap(a_child("one", phase=2), a_child("two", phase=1)))
@@ -112,7 +112,7 @@ async def test_a_job_that_depends_on_a_child_learns_of_its_requeue(
     await until(unflagged)
 
 
-async def test_more_than_ten_thousand_children_are_refused(admin: httpx.AsyncClient) -> None:
+async def test_more_than_ten_thousand_children_are_rejected(admin: httpx.AsyncClient) -> None:
     children = [{"name": f"c-{n}", "body": "x"} for n in range(10_001)]
     answer = await admin.post("/jobs", json=a_roadmap(*children))
     assert answer.status_code == 422
@@ -124,7 +124,7 @@ async def test_more_than_ten_thousand_children_are_refused(admin: httpx.AsyncCli
     assert len((await dag(admin))["nodes"]) == 2
 
 
-async def test_a_thousand_nodes_are_answered_in_one_request(admin: httpx.AsyncClient) -> None:
+async def test_dag_of_a_thousand_nodes_is_one_response(admin: httpx.AsyncClient) -> None:
     inner = {"kind": "composite", "children": [a_child(f"leaf-{n}") for n in range(499)]}
     children = [a_child(f"child-{n}") for n in range(499)]
     await submit_job(admin, a_roadmap(*children, {**a_child("inner"), **inner}))
@@ -132,7 +132,7 @@ async def test_a_thousand_nodes_are_answered_in_one_request(admin: httpx.AsyncCl
     assert (len(told["nodes"]), told["rollup"]["total"], told["cut"]) == (1000, 998, False)
 
 
-async def test_a_roadmap_goes_through_its_phases_with_a_persons_approval(
+async def test_roadmap_waits_for_approval_between_phases(
     admin: httpx.AsyncClient, worker: Worker, product: str
 ) -> None:
     await submit_job(admin, a_roadmap(a_child("schema", phase=1), a_child("page", phase=2)))
@@ -160,7 +160,7 @@ async def test_a_roadmap_goes_through_its_phases_with_a_persons_approval(
     assert (await admin.get("/attention")).json()["attention"] == []
 
 
-async def test_a_composite_starts_with_the_first_job_however_deep_below_it(
+async def test_composite_starts_with_its_first_nested_job(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     inner = {"name": "inner", "kind": "composite", "children": [a_child("leaf")]}
@@ -180,7 +180,7 @@ async def test_phases_follow_automatically_if_no_review_is_required(
     await wait_for_stage(admin, "roadmap", "shipped")
 
 
-async def test_acceptance_is_leased_work_and_its_failure_waits_for_a_person(
+async def test_acceptance_runs_under_a_lease_and_its_failure_waits_for_a_person(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     await submit_job(admin, a_roadmap(a_child("only"), verify="make acceptance"))
@@ -202,7 +202,7 @@ async def test_acceptance_is_leased_work_and_its_failure_waits_for_a_person(
     await wait_for_stage(admin, "roadmap", "shipped")
 
 
-async def test_cancelling_a_composite_ends_all_grants_below_it_at_once(
+async def test_cancelled_composite_revokes_all_grants_below_it(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     inner = {**a_child("inner"), "kind": "composite", "children": [a_child("deep")]}
@@ -225,7 +225,7 @@ async def test_cancelling_a_composite_ends_all_grants_below_it_at_once(
     assert (await stages(admin))["two"] == "blocked"
 
 
-async def test_running_it_again_skips_what_has_shipped_unchanged(
+async def test_resubmitted_roadmap_skips_unchanged_shipped_children(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     plan = [a_child("one"), a_child("two", deps=["one"])]
@@ -245,7 +245,7 @@ async def test_running_it_again_skips_what_has_shipped_unchanged(
     await wait_for_stage(admin, again["id"], "shipped")
 
 
-async def test_a_new_plan_is_a_revision_and_leaves_alone_what_is_in_flight(
+async def test_new_plan_is_a_revision_that_keeps_running_children(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     await submit_job(admin, a_roadmap(a_child("one"), a_child("two", deps=["one"])))
@@ -276,7 +276,7 @@ async def test_a_new_plan_is_a_revision_and_leaves_alone_what_is_in_flight(
     )
 
 
-async def test_children_join_only_what_can_have_them(
+async def test_children_are_added_only_to_an_open_composite_of_their_product(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     await submit_job(admin, a_roadmap(a_child("one")))
@@ -294,7 +294,7 @@ async def test_children_join_only_what_can_have_them(
     assert (answer.status_code, answer.json()["code"]) == (409, "illegal_transition")
 
 
-async def test_a_composite_is_handed_in_once_under_its_key_and_a_newer_one_takes_its_place(
+async def test_resubmission_under_one_key_replaces_the_composite_only_if_changed(
     admin: httpx.AsyncClient,
 ) -> None:
     first = await submit_job(admin, a_roadmap(a_child("one"), idempotencyKey="k"))

@@ -38,7 +38,7 @@ async def test_a_defect_is_recorded_once_whatever_its_source(
     assert f'gigafactory_escaped_defects_total{{product="{product}"}} 1.0' in text
 
 
-async def test_it_counts_against_the_objective_and_in_the_insights(
+async def test_defect_counts_in_the_insights(
     server: Server, admin: httpx.AsyncClient, worker: Worker, product: str
 ) -> None:
     first = await shipped(admin, worker, "first")
@@ -52,7 +52,7 @@ async def test_it_counts_against_the_objective_and_in_the_insights(
     assert (total["escaped"], total["shipped"]) == (1, 2)
 
 
-async def test_what_is_no_defect_is_refused_and_nothing_is_noted(
+async def test_invalid_defect_report_is_rejected_and_not_recorded(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     said = {"manifest": {"name": "open"}, "body": "Do it."}

@@ -25,7 +25,7 @@ def diff_at(commit: str) -> bytes:
     return json.dumps(DIFF | {"commit": commit}).encode()
 
 
-async def test_a_run_has_one_diff_the_newest_and_it_is_no_file(
+async def test_only_the_newest_diff_of_a_run_is_kept_and_not_as_an_artifact(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     job_id = await running(admin, worker)
@@ -52,7 +52,7 @@ async def test_a_run_has_one_diff_the_newest_and_it_is_no_file(
         (b"{}", {"purpose": "else"}, "purpose"),
     ],
 )
-async def test_what_is_no_diff_of_a_run_is_refused_and_nothing_stays(
+async def test_invalid_diff_is_rejected_and_nothing_is_stored(
     server: Server,
     admin: httpx.AsyncClient,
     worker: Worker,

@@ -31,7 +31,7 @@ async def taken(messages: AsyncIterator[StreamMessage], count: int) -> list[Stre
     return [await anext(messages) for _ in range(count)]
 
 
-async def test_a_job_s_stream_tells_its_story_and_goes_on(
+async def test_job_stream_replays_its_events_and_continues(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     job_id = await submit(admin)
@@ -45,7 +45,7 @@ async def test_a_job_s_stream_tells_its_story_and_goes_on(
     assert [m.data["seq"] for m in later] == [2, 3]
 
 
-async def test_a_reconnect_loses_and_repeats_nothing(
+async def test_reconnected_stream_neither_loses_nor_repeats_events(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     job_id = await submit(admin)
@@ -62,7 +62,7 @@ async def test_a_reconnect_loses_and_repeats_nothing(
         assert (await anext(messages)).id == "15"
 
 
-async def test_many_readers_of_a_busy_product_all_hear_the_same(
+async def test_concurrent_followers_receive_the_same_events(
     admin: httpx.AsyncClient, viewer: httpx.AsyncClient
 ) -> None:
     async def listen(messages: AsyncIterator[StreamMessage]) -> list[StreamMessage]:
@@ -83,7 +83,7 @@ async def test_many_readers_of_a_busy_product_all_hear_the_same(
     }
 
 
-async def test_a_product_s_stream_resumes_by_position(
+async def test_product_stream_resumes_by_position(
     admin: httpx.AsyncClient, viewer: httpx.AsyncClient
 ) -> None:
     for name in ("a", "b", "c"):
@@ -97,7 +97,7 @@ async def test_a_product_s_stream_resumes_by_position(
     assert (await admin.get("/jobs/c")).json()["id"] == third.data["jobId"]
 
 
-async def test_a_product_s_stream_begins_now_when_it_is_not_told_where(
+async def test_product_stream_without_a_position_starts_now(
     admin: httpx.AsyncClient, viewer: httpx.AsyncClient
 ) -> None:
     await submit(admin, "before")
@@ -106,7 +106,7 @@ async def test_a_product_s_stream_begins_now_when_it_is_not_told_where(
         assert (await anext(messages)).data["jobId"] == job_id
 
 
-async def test_a_stream_of_another_product_tells_nothing_of_mine(
+async def test_stream_shows_no_events_of_another_product(
     server: Server, admin: httpx.AsyncClient, product: str
 ) -> None:
     token = await server.token("eve", products=[f"{product}-other"])
@@ -140,7 +140,7 @@ async def test_a_revoked_token_ends_its_open_streams(
 
 
 @pytest.mark.parametrize("last", ["x", "-1", "9" * 30])
-async def test_an_id_that_is_none_of_ours_is_refused(admin: httpx.AsyncClient, last: str) -> None:
+async def test_invalid_last_event_id_is_rejected(admin: httpx.AsyncClient, last: str) -> None:
     answer = await admin.get("/events/stream", headers={"last-event-id": last})
     assert answer.status_code == 422
     assert answer.json()["faults"][0]["field"] == "Last-Event-ID"

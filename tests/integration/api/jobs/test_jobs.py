@@ -25,7 +25,7 @@ async def submitted(client: httpx.AsyncClient, name: str, **manifest: object) ->
     return job
 
 
-async def test_a_job_file_becomes_a_queued_job_of_the_chosen_product(
+async def test_job_file_becomes_a_queued_job_of_the_chosen_product(
     admin: httpx.AsyncClient, product: str
 ) -> None:
     text = "---\npriority: high\nrepo: notes\n---\n# Fix the login\n\nIt forgets.\n"
@@ -50,7 +50,7 @@ async def test_a_job_file_becomes_a_queued_job_of_the_chosen_product(
     assert len(job["createdAt"]) == len("2026-01-01T12:00:00.000Z")
 
 
-async def test_a_job_that_was_submitted_under_the_same_key_is_returned_as_it_is(
+async def test_resubmission_under_one_key_returns_the_existing_job(
     admin: httpx.AsyncClient,
 ) -> None:
     document = {"manifest": {"name": "once", "idempotencyKey": "ticket-7"}, "body": "Do."}
@@ -60,7 +60,7 @@ async def test_a_job_that_was_submitted_under_the_same_key_is_returned_as_it_is(
     assert first.json()["id"] == again.json()["id"]
 
 
-async def test_a_batch_is_taken_whole_and_its_jobs_may_wait_for_each_other(
+async def test_batch_jobs_may_depend_on_each_other_in_any_order(
     admin: httpx.AsyncClient,
 ) -> None:
     jobs = [
@@ -74,7 +74,7 @@ async def test_a_batch_is_taken_whole_and_its_jobs_may_wait_for_each_other(
     assert first["stage"] == "queued"
 
 
-async def test_several_jobs_are_asked_for_by_their_ids(server: Server, product: str) -> None:
+async def test_several_jobs_are_fetched_by_their_ids(server: Server, product: str) -> None:
     token = await server.factory_token(f"asks-{product}", [product])
     async with (
         server.client(product=product) as admin,
@@ -94,7 +94,7 @@ async def test_several_jobs_are_asked_for_by_their_ids(server: Server, product: 
         assert many.status_code == 422
 
 
-async def test_one_bad_job_in_a_batch_keeps_all_of_them_out(admin: httpx.AsyncClient) -> None:
+async def test_one_invalid_job_rejects_the_whole_batch(admin: httpx.AsyncClient) -> None:
     jobs = [{"manifest": {"name": "good"}}, {"manifest": {"name": "bad", "priority": "urgent"}}]
     answer = await admin.post("/jobs", json={"jobs": jobs})
     assert answer.status_code == 422
@@ -102,7 +102,7 @@ async def test_one_bad_job_in_a_batch_keeps_all_of_them_out(admin: httpx.AsyncCl
     assert (await admin.get("/jobs")).json()["jobs"] == []
 
 
-async def test_a_job_is_found_by_its_id_and_by_its_name_in_its_product(
+async def test_job_is_found_by_id_and_by_name_in_its_product(
     server: Server, admin: httpx.AsyncClient, product: str
 ) -> None:
     job = await submitted(admin, "fix-login")
@@ -112,7 +112,7 @@ async def test_a_job_is_found_by_its_id_and_by_its_name_in_its_product(
         assert (await elsewhere.get("/jobs/fix-login")).status_code == 404
 
 
-async def test_more_of_a_job_is_shown_when_asked_for(admin: httpx.AsyncClient) -> None:
+async def test_include_adds_manifest_body_and_events(admin: httpx.AsyncClient) -> None:
     text = "---\nname: a\ntimeout: 4h\nbudget: {usd: 2.50}\n---\n# A\r\n\nexactly as *written*\n"
     await admin.post("/jobs", content=text, headers=MARKDOWN)
     job = (await admin.get("/jobs/a?include=manifest,body,events")).json()
@@ -123,7 +123,7 @@ async def test_more_of_a_job_is_shown_when_asked_for(admin: httpx.AsyncClient) -
     assert "manifest" not in (await admin.get("/jobs/a")).json()
 
 
-async def test_pages_follow_each_other_newest_first_without_gap_or_repeat(
+async def test_pages_list_jobs_newest_first_without_gap_or_repeat(
     admin: httpx.AsyncClient,
 ) -> None:
     names = [(await submitted(admin, f"job-{number}"))["name"] for number in range(7)]
@@ -177,7 +177,7 @@ async def test_a_list_shows_only_the_chosen_product(
         assert len((await everywhere.get("/jobs")).json()["jobs"]) == 2
 
 
-async def test_people_cancel_and_requeue(admin: httpx.AsyncClient) -> None:
+async def test_users_cancel_and_requeue_a_job(admin: httpx.AsyncClient) -> None:
     await submitted(admin, "a")
     cancelled = await admin.post("/jobs/a/actions/cancel", json={"reason": "not needed"})
     assert (cancelled.status_code, cancelled.json()["stage"]) == (200, "cancelled")
@@ -185,7 +185,7 @@ async def test_people_cancel_and_requeue(admin: httpx.AsyncClient) -> None:
     assert (requeued.status_code, requeued.json()["stage"]) == (200, "queued")
 
 
-async def test_an_action_that_the_stage_does_not_allow_names_both_stages(
+async def test_illegal_action_names_both_stages(
     admin: httpx.AsyncClient,
 ) -> None:
     await submitted(admin, "a")
@@ -194,7 +194,7 @@ async def test_an_action_that_the_stage_does_not_allow_names_both_stages(
     assert "is queued and cannot become shipped" in answer.json()["detail"]
 
 
-async def test_an_action_that_there_is_not_lists_those_that_there_are(
+async def test_unknown_action_lists_the_known_ones(
     admin: httpx.AsyncClient,
 ) -> None:
     await submitted(admin, "a")

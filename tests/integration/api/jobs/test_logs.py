@@ -23,7 +23,7 @@ async def send(worker: Worker, job_id: str, offset: int, data: bytes) -> httpx.R
     )
 
 
-async def test_chunks_become_one_log(admin: httpx.AsyncClient, worker: Worker) -> None:
+async def test_chunks_are_appended_to_one_log(admin: httpx.AsyncClient, worker: Worker) -> None:
     job_id = await running(admin, worker)
     assert (await send(worker, job_id, 0, b"one\n")).json() == {"offset": 4}
     assert (await send(worker, job_id, 4, b"two\n")).json() == {"offset": 8}
@@ -40,7 +40,7 @@ async def test_a_repeated_chunk_is_harmless(admin: httpx.AsyncClient, worker: Wo
     assert (await admin.get(f"/jobs/{job_id}/logs")).text == "one\ntwo\n"
 
 
-async def test_a_gap_is_refused_with_the_offset_to_go_on_from(
+async def test_log_gap_is_rejected_with_the_expected_offset(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     job_id = await running(admin, worker)
@@ -64,7 +64,7 @@ async def test_a_log_grows_past_empty_chunks_that_a_power_cut_left(
     assert (await admin.get(f"/jobs/{job_id}/logs", params={"offset": 6})).text == "o\nthree\n"
 
 
-async def test_a_chunk_of_more_than_a_mebibyte_is_refused(
+async def test_chunk_above_one_mebibyte_is_rejected(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     job_id = await running(admin, worker)
@@ -74,7 +74,7 @@ async def test_a_chunk_of_more_than_a_mebibyte_is_refused(
 
 
 @pytest.mark.parametrize("query", ["leaseEpoch=1", "offset=0", "leaseEpoch=1&offset=-1"])
-async def test_a_chunk_without_its_place_is_refused(
+async def test_chunk_without_epoch_or_offset_is_rejected(
     admin: httpx.AsyncClient, worker: Worker, query: str
 ) -> None:
     job_id = await running(admin, worker)
@@ -93,7 +93,7 @@ async def test_a_chunk_without_its_place_is_refused(
         ("run=1", "one\ntwo\nthree\n"),
     ],
 )
-async def test_a_part_of_a_log_is_read(
+async def test_offset_limit_and_tail_select_a_part_of_a_log(
     admin: httpx.AsyncClient, worker: Worker, query: str, text: str
 ) -> None:
     job_id = await running(admin, worker)
@@ -130,7 +130,7 @@ async def test_a_range_of_a_log_is_read(admin: httpx.AsyncClient, worker: Worker
     ],
     ids=["several", "if-range", "a part already"],
 )
-async def test_a_range_that_does_not_apply_is_passed_over(
+async def test_inapplicable_range_is_ignored(
     admin: httpx.AsyncClient, worker: Worker, query: str, headers: dict[str, str], text: str
 ) -> None:
     job_id = await running(admin, worker)
@@ -139,7 +139,7 @@ async def test_a_range_that_does_not_apply_is_passed_over(
     assert (answer.status_code, answer.text) == (200, text)
 
 
-async def test_a_run_that_is_still_to_come_is_waited_for(
+async def test_follow_waits_for_the_first_run_of_a_job(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     job = (await admin.post("/jobs", json={"manifest": {"name": "a"}, "body": "Do it."})).json()
@@ -153,7 +153,7 @@ async def test_a_run_that_is_still_to_come_is_waited_for(
         assert (await anext(messages)).event == "end"
 
 
-async def test_waiting_for_a_run_ends_with_the_job(admin: httpx.AsyncClient) -> None:
+async def test_follow_without_a_run_ends_with_the_job(admin: httpx.AsyncClient) -> None:
     await admin.post("/jobs", json={"manifest": {"name": "a"}, "body": "Do it."})
     async with open_stream(admin, "/jobs/a/logs?follow=true") as messages:
         await admin.post("/jobs/a/actions/cancel", json={"reason": "not needed"})
@@ -181,7 +181,7 @@ async def test_a_log_is_followed_until_its_run_ends(
         assert [m.data.get("text") async for m in messages] == ["üß ", None]
 
 
-async def test_a_run_that_there_is_not_has_no_log(admin: httpx.AsyncClient, worker: Worker) -> None:
+async def test_log_of_a_missing_run_is_not_found(admin: httpx.AsyncClient, worker: Worker) -> None:
     await admin.post("/jobs", json={"manifest": {"name": "idle"}})
     assert (await admin.get("/jobs/idle/logs")).status_code == 404
     job_id = await running(admin, worker)

@@ -48,7 +48,7 @@ async def plans(worker: Worker, plan: bytes | str | None, **said: object) -> dic
     return told
 
 
-async def test_the_goal_goes_to_a_planner_whose_plan_a_person_approves(
+async def test_goal_gets_a_planner_whose_plan_a_person_approves(
     admin: httpx.AsyncClient, product: str, worker: Worker
 ) -> None:
     await submit_job(admin, a_goal(title="The goal"))
@@ -107,7 +107,7 @@ FAULTY = {
 
 
 @pytest.mark.parametrize("case", FAULTY)
-async def test_a_plan_that_does_not_hold_fails_its_planner_with_the_reason(
+async def test_invalid_plan_fails_its_planner_with_the_reason(
     admin: httpx.AsyncClient, product: str, worker: Worker, case: str
 ) -> None:
     plan, why = FAULTY[case]
@@ -120,7 +120,7 @@ async def test_a_plan_that_does_not_hold_fails_its_planner_with_the_reason(
     assert (matter["kind"], matter["reason"]) == ("failed", planner["reason"])
 
 
-async def test_a_plan_of_an_earlier_run_does_not_count(
+async def test_plan_of_an_earlier_run_does_not_count(
     admin: httpx.AsyncClient, product: str, worker: Worker
 ) -> None:
     await submit_job(admin, a_goal(retry={"max": 1, "backoff": "0s"}))
@@ -134,7 +134,7 @@ async def test_a_plan_of_an_earlier_run_does_not_count(
     assert "uploaded no" in told["reason"]
 
 
-async def test_the_approval_of_an_outdated_plan_is_refused(
+async def test_approval_of_an_outdated_plan_is_rejected(
     admin: httpx.AsyncClient, product: str, worker: Worker
 ) -> None:
     await submit_job(admin, a_goal())
@@ -157,7 +157,7 @@ async def test_a_plan_needs_no_approval_if_the_policy_requires_none(
     assert {"schema", "page"} <= set(await stages(admin))
 
 
-async def test_work_without_review_is_shipped_by_people_unless_the_goal_says_so(
+async def test_planned_auto_ship_requires_an_auto_ship_goal(
     admin: httpx.AsyncClient, product: str, worker: Worker
 ) -> None:
     plan = "- {name: one, body: x, ship-policy: auto, verify: 'true'}\n"
@@ -169,7 +169,7 @@ async def test_work_without_review_is_shipped_by_people_unless_the_goal_says_so(
     assert (await plans(worker, plan, stage="testing"))["stage"] == "shipped"
 
 
-async def test_a_planner_of_many_reports_is_judged_like_any_other(
+async def test_planner_reported_in_a_batch_is_validated_too(
     admin: httpx.AsyncClient, product: str, worker: Worker
 ) -> None:
     await submit_job(admin, a_goal())
@@ -182,7 +182,7 @@ async def test_a_planner_of_many_reports_is_judged_like_any_other(
     assert (await admin.get(f"/jobs/{job_id}")).json()["stage"] == "failed"
 
 
-async def test_planning_again_makes_a_revision_and_leaves_alone_what_is_there(
+async def test_second_planning_is_a_revision_that_keeps_shipped_children(
     admin: httpx.AsyncClient, product: str, worker: Worker
 ) -> None:
     await submit_job(admin, a_goal(reviewPolicy="auto"))
@@ -209,7 +209,7 @@ async def test_planning_again_makes_a_revision_and_leaves_alone_what_is_there(
     assert "guide" in {name for name, _ in named}
 
 
-async def test_a_goal_that_is_run_again_is_planned_again_and_keeps_what_was_shipped(
+async def test_resubmitted_goal_is_planned_again_and_keeps_shipped_children(
     admin: httpx.AsyncClient, product: str, worker: Worker
 ) -> None:
     one = "- {name: one, body: x, ship: none}\n"
@@ -226,7 +226,7 @@ async def test_a_goal_that_is_run_again_is_planned_again_and_keeps_what_was_ship
     assert (await stages(admin))["two"] == "queued"
 
 
-async def test_a_goal_with_children_of_its_own_or_alone_has_no_planner(
+async def test_planner_is_added_only_to_a_composite_without_children(
     admin: httpx.AsyncClient, product: str, worker: Worker
 ) -> None:
     await submit_job(admin, a_goal(children=[{"name": "given"}]))

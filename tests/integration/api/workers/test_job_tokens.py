@@ -52,7 +52,7 @@ async def test_an_agent_adds_children_to_its_own_composite(
         assert (await agent.get(f"/jobs/{child['id']}")).status_code == 200
 
 
-async def test_what_an_agent_adds_is_not_shipped_without_a_person(
+async def test_agent_cannot_add_a_child_that_ships_automatically(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     roadmap = await submit_job(admin, a_roadmap(a_child("first")))
@@ -65,7 +65,7 @@ async def test_what_an_agent_adds_is_not_shipped_without_a_person(
         assert "shipped by people" in fault["message"]
 
 
-async def test_where_the_composite_ships_by_itself_so_may_what_its_agents_add(
+async def test_agent_may_add_auto_shipping_children_to_an_auto_shipping_composite(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     roadmap = await submit_job(admin, a_roadmap(a_child("first"), shipPolicy="auto"))
@@ -75,7 +75,7 @@ async def test_where_the_composite_ships_by_itself_so_may_what_its_agents_add(
         assert taken.status_code == 201, taken.text
 
 
-async def test_an_agent_sees_and_changes_nothing_outside_of_its_composite(
+async def test_agent_has_no_access_outside_its_composite(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     roadmap = await submit_job(admin, a_roadmap(a_child("first")))
@@ -97,7 +97,7 @@ async def test_an_agent_sees_and_changes_nothing_outside_of_its_composite(
     assert (await admin.get(f"/jobs/{kept['id']}")).json()["stage"] == "blocked"
 
 
-async def test_children_below_a_composite_of_its_composite_are_seen_and_not_added_to(
+async def test_agent_can_read_but_not_extend_a_nested_composite(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     inner = {"name": "inner", "kind": "composite", "children": [a_child("deep", deps=["first"])]}
@@ -130,7 +130,7 @@ async def test_children_below_a_composite_of_its_composite_are_seen_and_not_adde
         ("POST", "/jobs/first/token"),
     ],
 )
-async def test_the_token_of_a_job_opens_nothing_else(
+async def test_job_token_is_forbidden_on_other_routes(
     server: Server, admin: httpx.AsyncClient, worker: Worker, method: str, path: str
 ) -> None:
     await submit_job(admin, a_roadmap(a_child("first")))
@@ -140,7 +140,7 @@ async def test_the_token_of_a_job_opens_nothing_else(
     assert "has a job token" in answer.json()["detail"]
 
 
-async def test_a_job_that_is_part_of_no_composite_has_nothing_to_add_to(
+async def test_agent_of_a_job_without_a_composite_cannot_add_children(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     job = await submit_job(admin, {"manifest": {"name": "alone"}, "body": "x"})
@@ -151,7 +151,7 @@ async def test_a_job_that_is_part_of_no_composite_has_nothing_to_add_to(
     assert "part of no composite" in answer.json()["detail"]
 
 
-async def test_the_token_ends_with_the_run(
+async def test_job_token_ends_with_its_run(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     await submit_job(admin, a_roadmap(a_child("first")))
@@ -166,7 +166,7 @@ async def test_the_token_ends_with_the_run(
         assert "which has ended" in answer.json()["detail"]
 
 
-async def test_only_the_worker_with_the_lease_gets_a_token(
+async def test_only_the_lease_holder_gets_a_job_token(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     await submit_job(admin, a_roadmap(a_child("first")))
@@ -178,7 +178,7 @@ async def test_only_the_worker_with_the_lease_gets_a_token(
     assert (stale.status_code, stale.json()["code"]) == (409, "fenced")
 
 
-async def test_the_token_of_a_job_is_listed_nowhere(
+async def test_job_token_is_never_listed(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     await submit_job(admin, a_roadmap(a_child("first")))

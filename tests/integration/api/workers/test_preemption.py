@@ -40,7 +40,7 @@ async def running_alone(admin: httpx.AsyncClient, worker: Worker, priority: str)
     return grant
 
 
-async def test_a_critical_job_gets_the_seat_of_a_low_one_which_goes_on_elsewhere(
+async def test_critical_job_takes_the_seat_of_a_low_one_which_resumes_elsewhere(
     tmp_path: Path,
 ) -> None:
     async with a_server(tmp_path) as server, server.client() as admin, a_worker(server) as worker:
@@ -71,7 +71,7 @@ async def test_a_critical_job_gets_the_seat_of_a_low_one_which_goes_on_elsewhere
             assert again["job"]["attempts"] == 0
 
 
-async def test_no_job_is_preempted_for_one_that_is_not_more_urgent_or_has_a_seat(
+async def test_no_job_is_preempted_for_an_equally_urgent_or_seated_job(
     tmp_path: Path,
 ) -> None:
     async with a_server(tmp_path) as server, server.client() as admin, a_worker(server) as worker:
@@ -88,7 +88,7 @@ async def test_no_job_is_preempted_for_one_that_is_not_more_urgent_or_has_a_seat
         assert (await admin.get(f"/jobs/{high}")).json()["stage"] == "queued"
 
 
-async def test_two_urgent_jobs_have_two_make_way_and_not_one_more(tmp_path: Path) -> None:
+async def test_two_urgent_jobs_preempt_exactly_two_jobs(tmp_path: Path) -> None:
     async with a_server(tmp_path) as server, server.client() as admin, a_worker(server) as worker:
         for number in range(4):
             await submit(admin, f"low-{number}", "low")

@@ -22,7 +22,7 @@ async def submit(client: httpx.AsyncClient, name: str = "a", **manifest: object)
     return job_id
 
 
-async def test_a_machine_joins_with_a_one_time_secret(
+async def test_factory_joins_with_a_one_time_secret(
     server: Server, admin: httpx.AsyncClient, product: str
 ) -> None:
     made = await admin.post("/enrollments", json={"products": [product], "expiresIn": 60})
@@ -42,14 +42,14 @@ async def test_a_machine_joins_with_a_one_time_secret(
     assert (listed["online"], listed["engines"]["claude"]["seats"]) == (True, 2)
 
 
-async def test_a_heartbeat_is_answered_with_time_settings_and_commands(worker: Worker) -> None:
+async def test_heartbeat_response_has_time_settings_and_commands(worker: Worker) -> None:
     told = (await worker.beat()).json()
     assert told["serverTime"].endswith("Z")
     assert told["settings"] == {"leaseTtlSec": 90, "renewSec": 20, "heartbeatSec": 15}
     assert told["commands"] == []
 
 
-async def test_a_worker_takes_a_job_from_claim_to_shipped(
+async def test_worker_carries_a_job_from_claim_to_shipped(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     job_id = await submit(admin, repo="notes", reviewPolicy="manual")
@@ -97,7 +97,7 @@ async def test_a_worker_takes_a_job_from_claim_to_shipped(
     assert used["data"]["costUsd"] == "0.0125"
 
 
-async def test_there_is_nothing_to_claim_when_nothing_is_queued(worker: Worker) -> None:
+async def test_claim_on_an_empty_queue_returns_no_content(worker: Worker) -> None:
     answer = await worker.claim()
     assert (answer.status_code, answer.content) == (204, b"")
 
@@ -138,7 +138,7 @@ async def test_a_repeated_renewal_gets_the_same_answer(
     assert (await renew("another")).status_code == 409
 
 
-async def test_a_waiting_claim_gets_the_job_that_comes(
+async def test_waiting_claim_gets_the_next_submitted_job(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     waiting = asyncio.create_task(worker.claim(wait=20))
@@ -146,7 +146,7 @@ async def test_a_waiting_claim_gets_the_job_that_comes(
     assert (await waiting).json()["job"]["id"] == job_id
 
 
-async def test_a_worker_that_left_while_it_waited_is_leased_nothing(
+async def test_disconnected_waiting_claim_gets_no_lease(
     server: Server, admin: httpx.AsyncClient, worker: Worker, product: str
 ) -> None:
     async with a_worker(server, f"gone-{product}", products=[product]) as gone:
@@ -156,7 +156,7 @@ async def test_a_worker_that_left_while_it_waited_is_leased_nothing(
     assert (await worker.granted())["leaseEpoch"] == 1
 
 
-async def test_many_jobs_are_claimed_and_reported_at_once(
+async def test_batch_claim_and_batch_report_cover_many_jobs(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     await admin.post(
@@ -177,7 +177,7 @@ async def test_many_jobs_are_claimed_and_reported_at_once(
     assert results[4]["problem"]["code"] == "fenced"
 
 
-async def test_a_worker_with_a_stale_epoch_is_fenced_and_told_both_epochs(
+async def test_stale_epoch_is_fenced_and_both_epochs_are_named(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     job_id = await submit(admin)
@@ -199,14 +199,14 @@ async def test_a_worker_with_a_stale_epoch_is_fenced_and_told_both_epochs(
     assert [event["type"] for event in events].count("fenced") == 1
 
 
-async def test_a_guessed_epoch_opens_nothing(admin: httpx.AsyncClient, worker: Worker) -> None:
+async def test_guessed_epoch_is_fenced(admin: httpx.AsyncClient, worker: Worker) -> None:
     await submit(admin)
     grant = await worker.granted()
     answer = await worker.report(grant | {"leaseEpoch": 2}, stage="building")
     assert (answer.status_code, answer.json()["code"]) == (409, "fenced")
 
 
-async def test_one_factory_cannot_speak_for_another(
+async def test_factory_cannot_act_for_another_factory(
     server: Server, admin: httpx.AsyncClient, worker: Worker, product: str
 ) -> None:
     job_id = await submit(admin)
@@ -239,7 +239,9 @@ async def test_a_failed_run_frees_its_lease_at_once(
     )
 
 
-async def test_a_job_is_given_back_unharmed(admin: httpx.AsyncClient, worker: Worker) -> None:
+async def test_released_job_is_queued_without_a_counted_attempt(
+    admin: httpx.AsyncClient, worker: Worker
+) -> None:
     job_id = await submit(admin)
     await worker.granted()
     answer = await worker.http.post(
@@ -248,7 +250,7 @@ async def test_a_job_is_given_back_unharmed(admin: httpx.AsyncClient, worker: Wo
     assert (answer.json()["stage"], answer.json()["attempts"]) == ("queued", 0)
 
 
-async def test_a_cancel_becomes_a_command_of_the_next_heartbeat(
+async def test_cancel_is_a_command_in_the_next_heartbeat(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     job_id = await submit(admin)
@@ -263,7 +265,7 @@ async def test_a_cancel_becomes_a_command_of_the_next_heartbeat(
     assert (await worker.beat()).json()["commands"] == []
 
 
-async def test_a_draining_factory_is_told_so_and_gets_nothing(
+async def test_draining_factory_gets_a_drain_command_and_no_grants(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     drained = await admin.post(f"/factories/{worker.id}/drain")
@@ -275,22 +277,22 @@ async def test_a_draining_factory_is_told_so_and_gets_nothing(
     assert (await worker.granted())["job"]["name"] == "a"
 
 
-async def test_a_rotated_token_opens_nothing_and_the_new_one_does(
-    server: Server, worker: Worker
-) -> None:
+async def test_rotated_token_is_replaced_by_the_new_one(server: Server, worker: Worker) -> None:
     rotated = await worker.http.post(f"/factories/{worker.id}/token/rotate")
     assert (await worker.beat()).status_code == 401
     async with server.client(rotated.json()["token"], product=None) as client:
         assert (await Worker(worker.id, client).beat()).status_code == 200
 
 
-async def test_a_deregistered_factory_is_gone(admin: httpx.AsyncClient, worker: Worker) -> None:
+async def test_deregistered_factory_is_not_found(admin: httpx.AsyncClient, worker: Worker) -> None:
     assert (await admin.delete(f"/factories/{worker.id}")).status_code == 204
     assert (await admin.get(f"/factories/{worker.id}")).status_code == 404
     assert (await worker.beat()).status_code == 401
 
 
-async def test_a_withdrawn_invitation_is_no_good(server: Server, admin: httpx.AsyncClient) -> None:
+async def test_withdrawn_invitation_cannot_be_used(
+    server: Server, admin: httpx.AsyncClient
+) -> None:
     made = (await admin.post("/enrollments", json={"products": ["*"]})).json()
     listed = (await admin.get("/enrollments")).json()["enrollments"]
     shown = next(each for each in listed if each["id"] == made["id"])
@@ -301,7 +303,7 @@ async def test_a_withdrawn_invitation_is_no_good(server: Server, admin: httpx.As
         assert (await anonymous.post("/factories/enroll", json=asked)).status_code == 401
 
 
-async def test_an_offer_comes_over_the_stream_and_is_accepted_once(
+async def test_offer_arrives_on_the_stream_and_is_accepted_once(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     async with open_stream(worker.http, f"/factories/{worker.id}/offers") as messages:
@@ -323,7 +325,7 @@ async def test_an_offer_comes_over_the_stream_and_is_accepted_once(
         assert (command.event, command.data) == ("command", {"type": "preempt", "jobId": job_id})
 
 
-async def test_a_declined_offer_is_gone(
+async def test_declined_offer_cannot_be_accepted(
     server: Server, admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     async with open_stream(worker.http, f"/factories/{worker.id}/offers") as messages:

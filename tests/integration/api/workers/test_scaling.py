@@ -29,7 +29,7 @@ async def looked(admin: httpx.AsyncClient, **query: object) -> dict[str, Any]:
     return told
 
 
-async def test_with_nothing_to_do_nothing_is_wanted(admin: httpx.AsyncClient) -> None:
+async def test_empty_queue_wants_only_warm_factories(admin: httpx.AsyncClient) -> None:
     assert await looked(admin) | {"at": ""} == {"at": "", "classes": [], "shapes": []}
     told = await looked(admin, **MAC, warm=1, name="mac")
     assert told["wanted"] == 1
@@ -45,7 +45,7 @@ async def test_with_nothing_to_do_nothing_is_wanted(admin: httpx.AsyncClient) ->
     }
 
 
-async def test_what_waits_is_told_by_what_it_asks_for(
+async def test_waiting_jobs_are_grouped_by_their_requirements(
     admin: httpx.AsyncClient, product: str
 ) -> None:
     await admin.put(f"/products/{product}", json={"targetWait": {"high": "1h"}})
@@ -73,7 +73,9 @@ async def test_what_waits_is_told_by_what_it_asks_for(
     }
 
 
-async def test_what_runs_and_who_runs_it_is_told(admin: httpx.AsyncClient, worker: Worker) -> None:
+async def test_running_jobs_and_their_factories_are_reported(
+    admin: httpx.AsyncClient, worker: Worker
+) -> None:
     await submitted(admin)
     told = await looked(admin, **MAC)
     assert (told["wanted"], told["classes"][0]["free"]) == (0, 4)
@@ -85,7 +87,9 @@ async def test_what_runs_and_who_runs_it_is_told(admin: httpx.AsyncClient, worke
     assert sight["lacks"] == []
 
 
-async def test_several_shapes_share_what_waits(server: Server, admin: httpx.AsyncClient) -> None:
+async def test_several_shapes_share_the_waiting_jobs(
+    server: Server, admin: httpx.AsyncClient
+) -> None:
     await submitted(admin, 3)
     shapes = [
         Shape(name="first", capabilities=("os:mac",), engines={"claude": 1}, maximum=2),
@@ -97,7 +101,7 @@ async def test_several_shapes_share_what_waits(server: Server, admin: httpx.Asyn
     assert answer.json()["wanted"] == 3
 
 
-async def test_a_halted_product_wants_nothing(admin: httpx.AsyncClient, product: str) -> None:
+async def test_halted_product_wants_no_factories(admin: httpx.AsyncClient, product: str) -> None:
     await submitted(admin)
     await admin.post("/halt", json={"product": product, "reason": "bad release"})
 
@@ -123,7 +127,7 @@ async def test_a_halted_product_wants_nothing(admin: httpx.AsyncClient, product:
         ({"factories": "no/way"}, "factories"),
     ],
 )
-async def test_a_query_that_is_wrong_is_refused_with_its_place(
+async def test_invalid_scaling_query_names_its_parameter(
     admin: httpx.AsyncClient, query: dict[str, str], place: str
 ) -> None:
     answer = await admin.get("/scaling", params=query)
@@ -132,12 +136,12 @@ async def test_a_query_that_is_wrong_is_refused_with_its_place(
     assert place in [fault["field"] for fault in answer.json()["faults"]]
 
 
-async def test_what_is_not_json_is_malformed(admin: httpx.AsyncClient) -> None:
+async def test_invalid_json_in_shapes_is_malformed(admin: httpx.AsyncClient) -> None:
     answer = await admin.get("/scaling", params={"shapes": "[nothing"})
     assert (answer.status_code, answer.json()["code"]) == (400, "malformed")
 
 
-async def test_everybody_sees_what_the_token_covers_and_no_more(
+async def test_scaling_covers_only_the_products_of_the_token(
     server: Server, admin: httpx.AsyncClient, product: str, worker: Worker
 ) -> None:
     await submitted(admin, 6)

@@ -21,7 +21,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
         yield made
 
 
-async def test_a_job_goes_from_its_words_into_the_repo(harness: FactoryHarness) -> None:
+async def test_job_runs_from_submission_to_shipped_commit(harness: FactoryHarness) -> None:
     async with harness.factory():
         job_id = await harness.submit("echo hello > hello.txt", verify="grep -q hello hello.txt")
         done = await harness.wait_until_idle(job_id)
@@ -40,7 +40,7 @@ async def test_a_job_goes_from_its_words_into_the_repo(harness: FactoryHarness) 
     assert list(harness.data_dir().worktrees.iterdir()) == []
 
 
-async def test_what_it_prints_is_its_log(harness: FactoryHarness) -> None:
+async def test_engine_stdout_and_stderr_are_in_the_job_log(harness: FactoryHarness) -> None:
     async with harness.factory():
         job_id = await harness.submit("echo to stdout; echo to stderr >&2; touch x")
         await harness.wait_until_idle(job_id)
@@ -64,7 +64,7 @@ async def test_what_it_prints_is_its_log(harness: FactoryHarness) -> None:
         ("echo x > x", {"base": "no-such-branch"}, "setup_failed"),
     ],
 )
-async def test_a_run_that_fails_ends_in_one_class_with_a_reason(
+async def test_failed_run_has_one_result_class_and_a_reason(
     harness: FactoryHarness, body: str, manifest: dict[str, object], result: str
 ) -> None:
     async with harness.factory():
@@ -75,20 +75,20 @@ async def test_a_run_that_fails_ends_in_one_class_with_a_reason(
     assert harness.remote.commit_of(f"aq/job/{job_id}") is None
 
 
-async def test_a_job_without_a_repo_has_a_folder_of_its_own(harness: FactoryHarness) -> None:
+async def test_job_without_a_repo_runs_in_its_own_folder(harness: FactoryHarness) -> None:
     async with harness.factory():
         job_id = await harness.submit("pwd; ls -A; touch here", repo=None, ship="none")
         done = await harness.wait_until_idle(job_id)
         assert (done["stage"], done["checkpoint"]) == ("testing", None), done["reason"]
 
 
-async def test_a_run_has_ports_to_itself(harness: FactoryHarness) -> None:
+async def test_run_gets_its_own_port_range(harness: FactoryHarness) -> None:
     async with harness.factory():
         job_id = await harness.submit('test "$AQ_PORT_BASE" -ge 20000', repo=None, ship="none")
         assert (await harness.wait_until_idle(job_id))["result"] == "ok"
 
 
-async def test_jobs_of_one_repo_run_side_by_side(harness: FactoryHarness) -> None:
+async def test_jobs_of_one_repo_run_concurrently(harness: FactoryHarness) -> None:
     async with harness.factory(seats={"command": 2}):
         meet = harness.folder / "meet"
         meet.mkdir()
@@ -109,7 +109,7 @@ async def test_a_cancelled_run_stops_and_pushes_no_result(harness: FactoryHarnes
     assert harness.remote.commit_of(f"aq/job/{job_id}") is None
 
 
-async def test_work_that_is_handed_back_goes_on_from_its_checkpoint_elsewhere(
+async def test_released_job_resumes_from_its_checkpoint_on_another_factory(
     harness: FactoryHarness,
 ) -> None:
     body = "if [ -e half ]; then echo done > whole; else echo x > half; echo half; sleep 600; fi"
@@ -130,7 +130,7 @@ async def test_work_that_is_handed_back_goes_on_from_its_checkpoint_elsewhere(
     assert harness.remote.text(commit, "whole") == "done"
 
 
-async def test_a_factory_ends_after_the_jobs_that_it_was_to_take(harness: FactoryHarness) -> None:
+async def test_factory_stops_after_its_maximum_number_of_jobs(harness: FactoryHarness) -> None:
     async with harness.factory(ends=ExitCondition(jobs_max=1)) as agent:
         first = await harness.submit("touch one", lock="a")
         second = await harness.submit("touch two", lock="a")
@@ -140,20 +140,22 @@ async def test_a_factory_ends_after_the_jobs_that_it_was_to_take(harness: Factor
 
 
 @pytest.mark.parametrize("source", ["gate", "poll"])
-async def test_work_is_also_asked_for(harness: FactoryHarness, source: str) -> None:
+async def test_factory_in_gate_or_poll_mode_claims_jobs(
+    harness: FactoryHarness, source: str
+) -> None:
     job_id = await harness.submit("touch x")
     async with harness.factory(source=source):
         assert (await harness.wait_until_idle(job_id))["result"] == "ok"
 
 
-async def test_a_protected_path_asks_for_a_person(harness: FactoryHarness) -> None:
+async def test_change_to_a_protected_path_requires_review(harness: FactoryHarness) -> None:
     await harness.api.put("/products/notes", json={"protectedPaths": ["ci/**"]})
     async with harness.factory():
         job_id = await harness.submit("mkdir ci; touch ci/deploy", verify="true")
         assert (await harness.wait_until_idle(job_id))["stage"] == "review"
 
 
-async def test_a_conflict_leaves_the_base_alone(harness: FactoryHarness) -> None:
+async def test_merge_conflict_leaves_the_base_unchanged(harness: FactoryHarness) -> None:
     async with harness.factory():
         job_id = await harness.submit("echo ours > README.md")
         await harness.wait_until_idle(job_id)
@@ -170,7 +172,7 @@ async def test_a_conflict_leaves_the_base_alone(harness: FactoryHarness) -> None
     assert harness.remote.commit_of("main") == theirs
 
 
-async def test_a_secret_of_the_factory_is_not_pushed(harness: FactoryHarness) -> None:
+async def test_factory_secret_in_the_work_is_not_pushed(harness: FactoryHarness) -> None:
     environ = {"PATH": search_path(), "DEPLOY_TOKEN": "correct-horse-battery"}
     async with harness.factory(environ=environ, env=("DEPLOY_TOKEN",)):
         job_id = await harness.submit(
@@ -186,7 +188,7 @@ async def test_a_secret_of_the_factory_is_not_pushed(harness: FactoryHarness) ->
         assert harness.remote.commit_of(branch) == harness.start
 
 
-async def test_the_next_job_follows_at_once_on_a_factory_with_one_slot(
+async def test_factory_with_one_slot_takes_the_next_job_without_declining_offers(
     harness: FactoryHarness,
 ) -> None:
     async with harness.factory(slots=1):
@@ -199,7 +201,7 @@ async def test_the_next_job_follows_at_once_on_a_factory_with_one_slot(
             assert "fenced" not in story
 
 
-async def test_a_factory_at_work_takes_up_a_rotated_token(harness: FactoryHarness) -> None:
+async def test_running_factory_switches_to_a_rotated_token(harness: FactoryHarness) -> None:
     async with harness.factory() as agent:
         token = await harness.token("mac-1")
         headers = {"authorization": f"Bearer {token}"}
@@ -213,7 +215,7 @@ async def test_a_factory_at_work_takes_up_a_rotated_token(harness: FactoryHarnes
         assert not agent.draining
 
 
-async def test_the_wall_budget_is_one_for_all_runs_of_a_job(tmp_path: Path) -> None:
+async def test_wall_budget_covers_all_runs_of_a_job(tmp_path: Path) -> None:
     async with a_local_harness(tmp_path) as harness, harness.factory():
         go = tmp_path / "go"
         job_id = await harness.submit(

@@ -20,7 +20,7 @@ def a_child(harness: FactoryHarness, name: str, body: str, **manifest: object) -
     return {"name": name, "body": body, "shipPolicy": "auto", **usual, **manifest}
 
 
-async def test_a_roadmap_is_accepted_on_what_its_children_have_shipped(
+async def test_roadmap_is_accepted_on_the_shipped_work_of_its_children(
     harness: FactoryHarness,
 ) -> None:
     children = [
@@ -45,7 +45,7 @@ async def test_a_roadmap_is_accepted_on_what_its_children_have_shipped(
     assert "checkpoint" not in await harness.event_types(job_id)
 
 
-async def test_an_acceptance_that_fails_leaves_the_roadmap_to_a_person(
+async def test_failed_acceptance_leaves_the_roadmap_in_testing(
     harness: FactoryHarness,
 ) -> None:
     child = a_child(harness, "one", "echo one > one.txt")

@@ -39,7 +39,7 @@ async def factories(harness: FactoryHarness) -> dict[str, dict[str, Any]]:
     return {each["id"]: each for each in told["factories"]}
 
 
-async def test_what_is_typed_counts_and_a_factory_without_work_ends(
+async def test_command_line_options_apply_and_an_idle_factory_exits(
     harness: FactoryHarness,
 ) -> None:
     stranger = await harness.submit("touch x")
@@ -65,14 +65,14 @@ async def test_what_is_typed_counts_and_a_factory_without_work_ends(
     assert "it serves garden-*" in job["reason"]
 
 
-async def test_once_is_one_job(harness: FactoryHarness) -> None:
+async def test_once_option_runs_exactly_one_job(harness: FactoryHarness) -> None:
     first, second = [await harness.submit("touch x", lock="one") for _ in range(2)]
     ran = await typed(harness, "--once", "--repos", str(harness.folder))
     assert ran.code == 0, ran.err
     assert [(await harness.job(each))["stage"] for each in (first, second)] == ["testing", "queued"]
 
 
-async def test_a_factory_with_a_disk_below_its_floor_takes_nothing_new_and_says_so(
+async def test_factory_below_its_disk_floor_offers_no_slots_and_logs_why(
     harness: FactoryHarness,
 ) -> None:
     with capture_logs() as said:

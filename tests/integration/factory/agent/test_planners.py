@@ -40,7 +40,7 @@ async def nodes(harness: FactoryHarness, job_id: str) -> list[dict[str, Any]]:
     return below
 
 
-async def test_a_roadmap_is_planned_by_a_real_job_and_then_done(harness: FactoryHarness) -> None:
+async def test_planner_job_creates_the_children_of_a_roadmap(harness: FactoryHarness) -> None:
     plan = an_entry(harness, "one", "echo one > one.txt", "phase: 1")
     plan += an_entry(harness, "two", "cat one.txt > two.txt", "phase: 2", "deps: [one]")
     async with harness.factory():
@@ -69,7 +69,7 @@ async def test_a_roadmap_is_planned_by_a_real_job_and_then_done(harness: Factory
     assert not any("Plan" in line for line in harness.remote.log("main"))
 
 
-async def test_a_plan_waits_for_a_person_who_sees_it_first(harness: FactoryHarness) -> None:
+async def test_plan_waits_for_review_before_children_are_created(harness: FactoryHarness) -> None:
     async with harness.factory():
         job_id = await harness.submit(
             writes(an_entry(harness, "one", "echo one > one.txt")),
@@ -91,7 +91,7 @@ async def test_a_plan_waits_for_a_person_who_sees_it_first(harness: FactoryHarne
         await harness.wait_until_idle(job_id, at="shipped")
 
 
-async def test_a_plan_with_faults_fails_its_planner_and_nothing_of_it_is_stored(
+async def test_invalid_plan_fails_its_planner_and_creates_no_children(
     harness: FactoryHarness,
 ) -> None:
     plan = an_entry(harness, "one", "echo one > one.txt", "deps: [missing]", "colour: red")
@@ -107,7 +107,7 @@ async def test_a_plan_with_faults_fails_its_planner_and_nothing_of_it_is_stored(
     assert (await harness.job(job_id))["stage"] == "building"
 
 
-async def test_a_planner_that_is_tried_again_is_told_what_was_wrong(
+async def test_retried_planner_receives_the_faults_of_its_first_plan(
     harness: FactoryHarness,
 ) -> None:
     good = an_entry(harness, "one", "echo one > one.txt")

@@ -13,7 +13,7 @@ exec sleep 600
 """
 
 
-async def test_a_critical_job_takes_the_only_slot_and_the_other_goes_on_from_its_checkpoint(
+async def test_critical_job_preempts_the_only_slot_and_the_other_resumes(
     tmp_path: Path,
 ) -> None:
     async with a_local_harness(tmp_path) as harness, harness.factory(slots=1):

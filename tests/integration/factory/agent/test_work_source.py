@@ -107,7 +107,7 @@ async def taking(
             await asyncio.wait([work])
 
 
-async def test_what_becomes_due_by_time_alone_is_asked_for(harness: LocalHarness) -> None:
+async def test_factory_in_gate_mode_claims_a_job_that_becomes_due(harness: LocalHarness) -> None:
     with capture_logs() as said:
         async with taking(harness, DeliveryMode.GATE) as taker:
             job_id = await harness.submit("true", repo=None, notBefore="1h")
@@ -119,7 +119,7 @@ async def test_what_becomes_due_by_time_alone_is_asked_for(harness: LocalHarness
             await until(lambda: taker.taken == [job_id])
 
 
-async def test_a_factory_whose_offers_do_not_come_asks_and_goes_back_to_them_by_itself(
+async def test_factory_claims_while_its_offer_stream_fails_and_then_reconnects(
     harness: LocalHarness,
 ) -> None:
     box = Middlebox(harness.server.url)
@@ -136,7 +136,7 @@ async def test_a_factory_whose_offers_do_not_come_asks_and_goes_back_to_them_by_
     assert any(line["event"].startswith("offer stream failed") for line in said)
 
 
-async def test_a_factory_asks_beside_its_stream_for_what_is_not_offered(
+async def test_factory_with_an_offer_stream_also_claims_jobs_in_pull_mode(
     harness: LocalHarness,
 ) -> None:
     async with taking(harness, DeliveryMode.STREAM) as taker:

@@ -27,7 +27,7 @@ def waits_for(sign: Path) -> str:
     return f"until [ -e {sign} ]; do sleep 0.05; done"
 
 
-async def test_a_run_goes_on_without_its_coordinator_and_tells_it_afterwards(
+async def test_run_continues_without_its_coordinator_and_reports_later(
     forks: ForkServer, tmp_path: Path
 ) -> None:
     sign = tmp_path / "sign"
@@ -56,7 +56,7 @@ async def test_a_run_goes_on_without_its_coordinator_and_tells_it_afterwards(
 
 
 @asynccontextmanager
-async def raised_again(harness: ProcessHarness) -> AsyncIterator[None]:
+async def restarting_when_killed(harness: ProcessHarness) -> AsyncIterator[None]:
     """While the block lasts, a coordinator that dies is started again."""
 
     async def watch() -> None:
@@ -77,14 +77,14 @@ REPORTS = {"begun": 1, "saved": 2, "ended": 3}
 
 @pytest.mark.parametrize("told", REPORTS)
 @pytest.mark.parametrize("moment", ["asked", "answered"])
-async def test_a_report_whose_answer_was_lost_counts_once(
+async def test_report_with_a_lost_response_counts_once(
     forks: ForkServer, tmp_path: Path, moment: str, told: str
 ) -> None:
     doom = f"{moment}:report:{REPORTS[told]}"
     async with (
         a_process_harness(forks, tmp_path, settings={}, kill_points=[doom]) as harness,
         harness.factory(),
-        raised_again(harness),
+        restarting_when_killed(harness),
     ):
         first = harness.coordinator.process
         job_id = await harness.submit("echo hello > hello.txt")

@@ -38,7 +38,7 @@ async def harness(forks: ForkServer, tmp_path: Path) -> AsyncIterator[ProcessHar
 
 
 @pytest.mark.parametrize("point", POINTS)
-async def test_another_factory_ends_the_job_exactly_once(
+async def test_another_factory_completes_the_job_exactly_once(
     harness: ProcessHarness, point: str
 ) -> None:
     first = await harness.start_factory("mac-1", at=point)
@@ -81,7 +81,7 @@ async def test_another_factory_ships_the_job_exactly_once(
     assert len(harness.branch_history("main")) == 1, "pushed once"
 
 
-async def test_it_goes_on_from_the_last_checkpoint(harness: ProcessHarness) -> None:
+async def test_another_factory_resumes_from_the_last_checkpoint(harness: ProcessHarness) -> None:
     body = "if [ -e half ]; then echo done > whole; else echo x > half; sleep 600; fi"
     first = await harness.start_factory("mac-1", at="during:engine")
     job_id = await harness.submit(body)
@@ -96,9 +96,7 @@ async def test_it_goes_on_from_the_last_checkpoint(harness: ProcessHarness) -> N
 
 
 @pytest.mark.parametrize("point", ["before:clean-up", "after:clean-up"])
-async def test_a_job_that_was_reported_is_not_run_again(
-    harness: ProcessHarness, point: str
-) -> None:
+async def test_reported_job_does_not_run_again(harness: ProcessHarness, point: str) -> None:
     first = await harness.start_factory("mac-1", at=point)
     job_id = await harness.submit("echo hello > hello.txt")
     assert await harness.wait_for_exit(first) == KILLED, harness.process_log("mac-1")
@@ -109,7 +107,7 @@ async def test_a_job_that_was_reported_is_not_run_again(
         assert list(harness.data_dir("mac-1").run_registry.iterdir()) == []
 
 
-async def test_a_result_that_comes_too_late_is_kept_where_it_was_made(
+async def test_late_result_is_quarantined_on_the_factory_that_made_it(
     harness: ProcessHarness,
 ) -> None:
     first = await harness.start_factory("mac-1", at="after:report")
@@ -127,7 +125,7 @@ async def test_a_result_that_comes_too_late_is_kept_where_it_was_made(
     assert (now["stage"], now["checkpoint"]) == ("testing", done["checkpoint"])
 
 
-async def test_a_result_that_was_not_delivered_is_told_by_the_next_start(
+async def test_undelivered_result_is_reported_after_a_restart(
     harness: ProcessHarness,
 ) -> None:
     first = await harness.start_factory("mac-1", at="after:report")

@@ -24,7 +24,7 @@ async def harness(forks: ForkServer, tmp_path: Path) -> AsyncIterator[ProcessHar
         yield made
 
 
-async def test_what_a_killed_factory_left_running_is_ended_and_its_job_goes_on(
+async def test_restart_ends_orphaned_processes_and_resumes_the_job(
     harness: ProcessHarness,
 ) -> None:
     data_dir = harness.data_dir("mac-1")
@@ -45,7 +45,9 @@ async def test_what_a_killed_factory_left_running_is_ended_and_its_job_goes_on(
     assert run_registry.load_runs(data_dir) == []
 
 
-async def test_what_a_job_without_a_repo_left_is_put_aside(harness: ProcessHarness) -> None:
+async def test_restart_quarantines_the_folder_of_a_job_without_a_repo(
+    harness: ProcessHarness,
+) -> None:
     data_dir = harness.data_dir("mac-1")
     first = await harness.start_factory("mac-1", at="after:engine")
     job_id = await harness.submit("echo x > half", repo=None, ship="none")
@@ -56,7 +58,7 @@ async def test_what_a_job_without_a_repo_left_is_put_aside(harness: ProcessHarne
     assert list(data_dir.worktrees.iterdir()) == []
 
 
-async def test_two_factories_do_not_work_in_one_place(harness: ProcessHarness) -> None:
+async def test_second_factory_in_one_data_dir_is_rejected(harness: ProcessHarness) -> None:
     async with harness.factory("mac-1"):
         with pytest.raises(Conflict, match="another factory works in"):
             async with harness.factory("mac-1"):

@@ -30,13 +30,13 @@ async def stopped(pid: int) -> None:
     await until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
 
 
-async def gone_home(harness: ProcessHarness, pid: int) -> None:
+async def terminate(harness: ProcessHarness, pid: int) -> None:
     """Have a factory end in an orderly way."""
     os.kill(pid, signal.SIGTERM)
     assert await harness.wait_for_exit(pid) == 0, harness.process_log("mac-1")
 
 
-async def test_it_changes_no_ref_when_it_wakes_up_and_keeps_its_work_to_itself(
+async def test_resumed_factory_changes_no_ref_and_quarantines_its_work(
     harness: ProcessHarness,
 ) -> None:
     sleepy = await harness.start_factory("mac-1", at=BEFORE_ITS_PUSH, source="poll")
@@ -49,7 +49,7 @@ async def test_it_changes_no_ref_when_it_wakes_up_and_keeps_its_work_to_itself(
         os.kill(sleepy, signal.SIGCONT)
         aside = harness.data_dir("mac-1").quarantine_folder(job_id, 1) / "work.patch"
         await until(aside.exists)
-        await gone_home(harness, sleepy)
+        await terminate(harness, sleepy)
     assert harness.refs() == before
     assert harness.branch_history(f"aq/job/{job_id}") == [done["checkpoint"]["commit"]]
     assert f"+by {job_id}.1" in aside.read_text()
@@ -59,7 +59,7 @@ async def test_it_changes_no_ref_when_it_wakes_up_and_keeps_its_work_to_itself(
 
 
 @pytest.mark.parametrize("moment", [BEFORE_ITS_PUSH, AT_ITS_PUSH])
-async def test_it_changes_no_ref_that_anyone_reads_when_its_successor_is_at_work(
+async def test_resumed_factory_changes_no_public_ref_while_its_successor_runs(
     harness: ProcessHarness, moment: str
 ) -> None:
     sign = harness.folder / "sign"
@@ -74,7 +74,7 @@ async def test_it_changes_no_ref_that_anyone_reads_when_its_successor_is_at_work
         before = harness.refs()
         os.kill(sleepy, signal.SIGCONT)
         await until(lambda: "run ended" in harness.process_log("mac-1"))
-        await gone_home(harness, sleepy)
+        await terminate(harness, sleepy)
         assert harness.refs() == before
         sign.touch()
         done = await harness.wait_until_idle(job_id)
@@ -85,7 +85,9 @@ async def test_it_changes_no_ref_that_anyone_reads_when_its_successor_is_at_work
     assert (await harness.event_types(job_id)).count("tested") == 1
 
 
-async def test_it_changes_no_ref_when_it_has_no_successor_yet(harness: ProcessHarness) -> None:
+async def test_resumed_factory_changes_no_ref_while_its_job_is_queued(
+    harness: ProcessHarness,
+) -> None:
     sleepy = await harness.start_factory("mac-1", at=BEFORE_ITS_PUSH)
     job_id = await harness.submit('echo "by $AQ_RUN_ID" > hello.txt')
     await stopped(sleepy)
@@ -94,7 +96,7 @@ async def test_it_changes_no_ref_when_it_has_no_successor_yet(harness: ProcessHa
     before = harness.refs()
     os.kill(sleepy, signal.SIGCONT)
     await until((harness.data_dir("mac-1").quarantine_folder(job_id, 1) / "work.patch").exists)
-    await gone_home(harness, sleepy)
+    await terminate(harness, sleepy)
     assert harness.refs() == before
     assert (await harness.job(job_id))["stage"] == "queued"
 
@@ -108,7 +110,7 @@ def successor_run(job: dict[str, Any]) -> str:
     return f"{job['id']}.{job['leaseEpoch']}"
 
 
-async def test_it_can_be_its_own_successor(harness: ProcessHarness) -> None:
+async def test_resumed_factory_can_run_its_lost_job_again(harness: ProcessHarness) -> None:
     sleepy = await harness.start_factory("mac-1", at=BEFORE_ITS_PUSH)
     job_id = await harness.submit('echo "by $AQ_RUN_ID" > hello.txt')
     await stopped(sleepy)
@@ -120,4 +122,4 @@ async def test_it_can_be_its_own_successor(harness: ProcessHarness) -> None:
     commit = done["checkpoint"]["commit"]
     assert harness.branch_history(f"aq/job/{job_id}") == [commit]
     assert harness.remote.text(commit, "hello.txt") == f"by {successor_run(done)}"
-    await gone_home(harness, sleepy)
+    await terminate(harness, sleepy)

@@ -117,7 +117,7 @@ async def submitted(harness: FactoryHarness, engine: str, **manifest: object) ->
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_the_work_of_a_real_engine_is_verified_pushed_and_counted(
+async def test_real_engine_result_is_verified_pushed_and_metered(
     harness: FactoryHarness, model: FakeModel, engine: str
 ) -> None:
     environ = furnished(harness, engine, model.url("create_file"))
@@ -143,7 +143,7 @@ async def test_the_work_of_a_real_engine_is_verified_pushed_and_counted(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_a_real_engine_that_is_kept_strictly_reaches_its_model_and_nothing_else(
+async def test_real_engine_in_a_strict_sandbox_reaches_only_its_model(
     harness: FactoryHarness, model: FakeModel, engine: str, folder: Path
 ) -> None:
     await a_sandbox(folder, minimum="strict")
@@ -172,7 +172,7 @@ async def test_a_real_engine_that_is_kept_strictly_reaches_its_model_and_nothing
         ("codex", {}),
     ],
 )
-async def test_an_engine_whose_limit_is_reached_cools_down_until_its_reset(
+async def test_engine_at_its_usage_limit_cools_down_until_its_reset(
     harness: FactoryHarness, model: FakeModel, engine: str, credentials: Mapping[str, str]
 ) -> None:
     environ = furnished(harness, engine, model.url("usage_limit"), **credentials)
@@ -192,7 +192,7 @@ async def test_an_engine_whose_limit_is_reached_cools_down_until_its_reset(
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_an_engine_that_is_not_let_in_is_unavailable_and_the_job_unharmed(
+async def test_engine_with_rejected_credentials_is_unavailable_and_job_requeued(
     harness: FactoryHarness, model: FakeModel, engine: str
 ) -> None:
     environ = furnished(harness, engine, model.url("auth"))
@@ -208,20 +208,20 @@ async def test_an_engine_that_is_not_let_in_is_unavailable_and_the_job_unharmed(
         assert seen["unavailable"]
 
 
-async def in_the_middle(harness: FactoryHarness, job_id: str) -> None:
+async def wait_until_midway(harness: FactoryHarness, job_id: str) -> None:
     """Come back when the shell tool of the second step is under way."""
     sign = harness.data_dir(FACTORY).worktree(job_id) / "step2.txt"
     await until(sign.exists)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_nothing_of_a_cancelled_engine_is_alive_afterwards(
+async def test_cancelled_engine_leaves_no_process_alive(
     harness: FactoryHarness, model: FakeModel, engine: str
 ) -> None:
     environ = furnished(harness, engine, model.url("three_steps"))
     async with harness.factory(FACTORY, environ=environ, yolo_without_sandbox=True) as agent:
         job_id = await submitted(harness, engine)
-        await in_the_middle(harness, job_id)
+        await wait_until_midway(harness, job_id)
         [live] = run_registry.load_runs(harness.data_dir(FACTORY))
         # It says that it begins before it does.
         await until(lambda: any("sleep 60" in stray.command for stray in find_orphans(live.mark)))
@@ -233,13 +233,13 @@ async def test_nothing_of_a_cancelled_engine_is_alive_afterwards(
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_an_interrupted_engine_goes_on_in_its_own_session(
+async def test_interrupted_engine_resumes_its_session(
     harness: LocalHarness, model: FakeModel, engine: str
 ) -> None:
     environ = furnished(harness, engine, model.url("three_steps"))
     async with harness.factory(FACTORY, environ=environ, yolo_without_sandbox=True) as agent:
         job_id = await submitted(harness, engine)
-        await in_the_middle(harness, job_id)
+        await wait_until_midway(harness, job_id)
         agent.drain()
         agent.drain()
         await until(lambda: not agent.running_jobs)
@@ -263,7 +263,7 @@ async def test_an_interrupted_engine_goes_on_in_its_own_session(
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-async def test_an_engine_hears_in_its_own_session_what_a_reviewer_wants(
+async def test_requested_change_reaches_the_engine_in_its_session(
     harness: FactoryHarness, model: FakeModel, engine: str
 ) -> None:
     environ = furnished(harness, engine, model.url("reviewed"))
@@ -287,7 +287,7 @@ async def test_an_engine_hears_in_its_own_session_what_a_reviewer_wants(
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("yolo", [True, False])
-async def test_a_real_engine_asks_the_fleet_for_a_child_of_its_composite(
+async def test_real_engine_submits_a_child_of_its_composite(
     harness: FactoryHarness, model: FakeModel, engine: str, *, yolo: bool
 ) -> None:
     environ = furnished(harness, engine, model.url("hands_in"))

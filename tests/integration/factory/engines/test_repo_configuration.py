@@ -63,7 +63,7 @@ def brought(program: os.PathLike[str]) -> dict[str, str]:
 
 @pytest.mark.parametrize("yolo", [True, False])
 @pytest.mark.parametrize("engine", list(GUIDES))
-async def test_a_repo_can_tell_an_agent_how_to_work_and_have_nothing_run(
+async def test_repo_guide_is_read_but_no_repo_configuration_is_executed(
     harness: FactoryHarness, model: FakeModel, *, engine: str, yolo: bool
 ) -> None:
     program, trace = planted_program(harness.folder, "planted")

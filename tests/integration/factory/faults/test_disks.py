@@ -25,7 +25,7 @@ async def output(*argv: str) -> tuple[int, str, str]:
     return process.returncode, out.decode(), err.decode()
 
 
-async def told_on_a_small_disk(disk: Path, remote: Path) -> list[dict[str, Any]]:
+async def run_jobs_on_a_small_disk(disk: Path, remote: Path) -> list[dict[str, Any]]:
     """How the runs of a factory came out that has 16 MB."""
     if shutil.which("unshare") is None or (await output(*ALONE, SMALL, str(disk)))[0]:
         pytest.skip("a small disk takes a mount namespace of one's own")
@@ -35,14 +35,14 @@ async def told_on_a_small_disk(disk: Path, remote: Path) -> list[dict[str, Any]]
     return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
 
 
-async def test_a_full_disk_hands_the_job_back_or_is_waited_out_and_the_work_is_kept(
+async def test_full_disk_releases_the_job_or_is_waited_out_without_losing_work(
     tmp_path: Path,
 ) -> None:
     remote = Remote(tmp_path / "repos" / "notes.git")
     remote.commit({"README.md": "Notes.\n"})
     disk = tmp_path / "disk"
     disk.mkdir()
-    start, end, again, middle = await told_on_a_small_disk(disk, remote.path)
+    start, end, again, middle = await run_jobs_on_a_small_disk(disk, remote.path)
     for run in (start, end):
         assert run["result"] == "released", run
         assert "the disk of this factory is full; free some space" in run["told"]

@@ -49,7 +49,7 @@ async def engine(harness: FactoryHarness, name: str) -> dict[str, Any]:
     return found
 
 
-async def test_an_engine_that_has_changed_its_flags_is_told_at_the_start(
+async def test_engine_with_changed_flags_is_unavailable_at_startup(
     harness: FactoryHarness,
 ) -> None:
     async with harness.factory(environ=with_claude(harness.folder / "bin", "--nothing-we-know")):
@@ -57,7 +57,7 @@ async def test_an_engine_that_has_changed_its_flags_is_told_at_the_start(
     assert "--print" in found["unavailable"]
 
 
-async def test_an_engine_that_is_gone_when_it_is_needed_hands_the_job_back(
+async def test_engine_removed_before_its_run_releases_the_job(
     harness: FactoryHarness,
 ) -> None:
     environ = with_claude(harness.folder / "bin", " ".join(load_engines()["claude"].flags))
@@ -75,7 +75,7 @@ async def test_an_engine_that_is_gone_when_it_is_needed_hands_the_job_back(
     assert "claude" in job["reason"]
 
 
-async def test_garbage_is_kept_as_it_was_printed(harness: FactoryHarness) -> None:
+async def test_unprintable_engine_output_is_logged_unchanged(harness: FactoryHarness) -> None:
     garbage = r"printf '\377\376\001\033]52;c;eA==\007 <\n{usage: [1, {\n'; touch x"
     async with harness.factory():
         job = await harness.wait_until_idle(await harness.submit(garbage))
@@ -85,7 +85,7 @@ async def test_garbage_is_kept_as_it_was_printed(harness: FactoryHarness) -> Non
     assert "{usage: [1, {\n" in log
 
 
-def test_a_log_that_grows_without_end_is_cut_off_with_a_word(tmp_path: Path) -> None:
+def test_log_beyond_its_limit_is_cut_off_with_a_notice(tmp_path: Path) -> None:
     file = tmp_path / "log"
     log = RunLog(file, 1000)
     for _ in range(1000):
@@ -95,14 +95,14 @@ def test_a_log_that_grows_without_end_is_cut_off_with_a_word(tmp_path: Path) -> 
     assert file.read_bytes() == kept + b"\n[the log ends here: it has 1000 bytes]\n"
 
 
-async def test_a_run_that_prints_one_endless_line_goes_on(harness: FactoryHarness) -> None:
+async def test_run_that_prints_one_very_long_line_succeeds(harness: FactoryHarness) -> None:
     async with harness.factory():
         flood = "head -c 30000000 /dev/zero | tr '\\0' x; echo; touch x"
         job = await harness.wait_until_idle(await harness.submit(flood))
         assert job["result"] == "ok", job["reason"]
 
 
-async def test_what_an_engine_leaves_behind_is_ended_with_it(harness: FactoryHarness) -> None:
+async def test_background_processes_of_an_engine_end_with_its_run(harness: FactoryHarness) -> None:
     word = uuid.uuid4().hex
     async with harness.factory():
         job = await harness.wait_until_idle(
@@ -112,7 +112,7 @@ async def test_what_an_engine_leaves_behind_is_ended_with_it(harness: FactoryHar
         assert not alive(word)
 
 
-async def test_nothing_that_a_cancelled_run_has_started_survives(harness: FactoryHarness) -> None:
+async def test_cancelled_run_leaves_no_process_alive(harness: FactoryHarness) -> None:
     word = uuid.uuid4().hex
     async with harness.factory() as factory:
         job_id = await harness.submit(LEAVES_BEHIND.format(word) + " echo begun; sleep 600")
@@ -123,7 +123,7 @@ async def test_nothing_that_a_cancelled_run_has_started_survives(harness: Factor
         assert not alive(word)
 
 
-async def test_a_setup_that_fails_is_quoted(harness: FactoryHarness) -> None:
+async def test_failed_setup_quotes_its_output_in_the_reason(harness: FactoryHarness) -> None:
     async with harness.factory():
         job = await harness.wait_until_idle(
             await harness.submit("touch x", setup="echo no such package; exit 4")
@@ -132,14 +132,14 @@ async def test_a_setup_that_fails_is_quoted(harness: FactoryHarness) -> None:
     assert "exited with 4: no such package" in job["reason"]
 
 
-async def test_a_setup_that_hangs_is_named(harness: FactoryHarness) -> None:
+async def test_setup_timeout_names_the_command_and_the_setting(harness: FactoryHarness) -> None:
     async with harness.factory(setup_timeout=1.0):
         job = await harness.wait_until_idle(await harness.submit("touch x", setup="sleep 600"))
     assert (job["stage"], job["result"]) == ("failed", "timeout")
     assert job["reason"] == "setup took longer than 1 s (factory.setup-timeout): `sleep 600`"
 
 
-async def test_a_verify_that_hangs_is_named_and_the_work_is_kept(harness: FactoryHarness) -> None:
+async def test_verify_timeout_names_the_command_and_keeps_the_work(harness: FactoryHarness) -> None:
     async with harness.factory(verify_timeout=1.0):
         job = await harness.wait_until_idle(
             await harness.submit("echo kept > x", verify="sleep 600")

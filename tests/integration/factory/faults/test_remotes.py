@@ -33,7 +33,7 @@ async def handed_back(harness: LocalHarness, job_id: str) -> str:
     return reason
 
 
-async def test_a_host_that_is_not_there_hands_the_job_back(harness: LocalHarness) -> None:
+async def test_unknown_host_releases_the_job(harness: LocalHarness) -> None:
     async with harness.factory():
         job_id = await harness.submit("touch x", repo="https://no-such-host.invalid/me/notes.git")
         reason = await handed_back(harness, job_id)
@@ -41,7 +41,7 @@ async def test_a_host_that_is_not_there_hands_the_job_back(harness: LocalHarness
     assert "no-such-host.invalid" in reason
 
 
-async def test_a_remote_that_dies_before_the_work_begins_hands_the_job_back(
+async def test_remote_unreachable_at_checkout_releases_the_job(
     harness: LocalHarness,
 ) -> None:
     harness.remote.on_push(DROP_CONNECTION)
@@ -56,7 +56,9 @@ async def test_a_remote_that_dies_before_the_work_begins_hands_the_job_back(
         assert (await harness.wait_until_idle(job_id))["result"] == "ok"
 
 
-async def test_a_remote_that_dies_under_the_result_costs_no_work(harness: LocalHarness) -> None:
+async def test_remote_unreachable_at_the_result_push_keeps_the_checkpoint(
+    harness: LocalHarness,
+) -> None:
     harness.remote.on_push(DROP_CONNECTION, to="refs/heads/aq/job/*")
     async with harness.factory():
         job_id = await harness.submit("[ -e one ] && touch two; touch one")
@@ -70,7 +72,7 @@ async def test_a_remote_that_dies_under_the_result_costs_no_work(harness: LocalH
     assert harness.remote.text(done["checkpoint"]["commit"], "two") == ""
 
 
-async def test_a_remote_that_stays_away_leaves_the_work_here_until_the_next_run(
+async def test_unpushed_worktree_is_kept_and_resumed_by_the_next_run(
     harness: LocalHarness,
 ) -> None:
     away = harness.folder / "away"
@@ -94,7 +96,7 @@ async def test_a_remote_that_stays_away_leaves_the_work_here_until_the_next_run(
 
 
 @pytest.mark.parametrize("refs", ["refs/heads/aq/wip/*", "refs/heads/aq/job/*"])
-async def test_a_remote_that_refuses_a_push_is_quoted(harness: LocalHarness, refs: str) -> None:
+async def test_rejected_push_quotes_the_remote(harness: LocalHarness, refs: str) -> None:
     harness.remote.on_push(REJECT_PUSH, to=refs)
     async with harness.factory():
         job = await harness.wait_until_idle(await harness.submit("echo precious > work"))
@@ -105,7 +107,7 @@ async def test_a_remote_that_refuses_a_push_is_quoted(harness: LocalHarness, ref
         assert harness.remote.text(job["checkpoint"]["commit"], "work") == "precious"
 
 
-async def test_a_protected_base_leaves_the_job_where_it_can_be_shipped_again(
+async def test_protected_base_fails_the_ship_which_can_be_repeated(
     harness: LocalHarness,
 ) -> None:
     async with harness.factory():

@@ -38,23 +38,23 @@ def refused(job: dict[str, Any], *words: str) -> None:
         assert word in job["reason"]
 
 
-async def test_a_repo_that_is_not_there_is_named(harness: FactoryHarness) -> None:
+async def test_missing_repo_is_named_in_the_reason(harness: FactoryHarness) -> None:
     gone = harness.folder / "gone.git"
     refused(await ended(harness, repo=str(gone)), str(gone), "correct the job's `repo`")
 
 
-async def test_a_folder_that_is_no_repo_is_named(harness: FactoryHarness) -> None:
+async def test_folder_without_a_repo_is_named_in_the_reason(harness: FactoryHarness) -> None:
     plain = harness.folder / "plain"
     plain.mkdir()
     refused(await ended(harness, repo=str(plain)), str(plain), "correct the job's `repo`")
 
 
-async def test_a_name_that_this_factory_does_not_know_is_named(harness: FactoryHarness) -> None:
+async def test_unknown_repo_name_is_named_in_the_reason(harness: FactoryHarness) -> None:
     refused(await ended(harness, repo="no-such-repo"), "no-such-repo", "factory.addresses")
 
 
 @pytest.mark.parametrize("base", [None, "main"])
-async def test_a_repo_without_a_commit_asks_for_a_first_one(
+async def test_repo_without_commits_fails_with_advice_to_push_one(
     harness: FactoryHarness, base: str | None
 ) -> None:
     empty = harness.folder / "empty.git"
@@ -63,7 +63,7 @@ async def test_a_repo_without_a_commit_asks_for_a_first_one(
     refused(await ended(harness, repo=str(empty), base=base), "empty", "push a first one")
 
 
-async def test_a_detached_head_without_an_obvious_branch_asks_for_a_base(
+async def test_detached_head_without_a_default_branch_requires_a_base(
     harness: FactoryHarness,
 ) -> None:
     for name in ("one", "two"):
@@ -76,13 +76,13 @@ async def test_a_detached_head_without_an_obvious_branch_asks_for_a_base(
     assert harness.remote.text(done["checkpoint"]["commit"], "a.txt") == "two"
 
 
-async def test_a_base_that_is_not_there_is_named(harness: FactoryHarness) -> None:
+async def test_missing_base_is_named_in_the_reason(harness: FactoryHarness) -> None:
     refused(
         await ended(harness, base="no-such-branch"), "'no-such-branch'", "another one as `base`"
     )
 
 
-async def test_large_files_that_are_kept_elsewhere_stay_pointers(harness: FactoryHarness) -> None:
+async def test_git_lfs_files_stay_pointers(harness: FactoryHarness) -> None:
     harness.remote.commit({"film.bin": POINTER, ".gitattributes": "*.bin filter=lfs -text\n"})
     for key, value in (("process", "git-lfs filter-process"), ("required", "true")):
         plain_git(harness.remote.path, "config", f"filter.lfs.{key}", value)
@@ -94,7 +94,7 @@ async def test_large_files_that_are_kept_elsewhere_stay_pointers(harness: Factor
     assert harness.remote.text(commit, "other.bin") == "new"
 
 
-async def test_a_submodule_is_an_empty_folder_and_nothing_of_it_is_fetched(
+async def test_submodule_is_an_empty_folder_and_is_never_fetched(
     harness: FactoryHarness,
 ) -> None:
     program, trace = planted_program(harness.folder, "submodule")
@@ -113,7 +113,7 @@ async def test_a_submodule_is_an_empty_folder_and_nothing_of_it_is_fetched(
     assert not trace.exists()
 
 
-async def test_what_the_settings_of_a_repo_would_run_is_not_run(harness: FactoryHarness) -> None:
+async def test_commands_in_repo_git_config_are_never_run(harness: FactoryHarness) -> None:
     program, trace = planted_program(harness.folder, "settings")
     for key in (
         *("core.fsmonitor", "core.sshCommand", "core.pager", "diff.external", "gpg.program"),

@@ -49,7 +49,7 @@ async def placed(run: ActiveRun, worktree: Worktree) -> None:
     )
 
 
-async def test_the_words_of_the_agent_are_the_pull_requests_and_are_never_committed(
+async def test_agent_text_becomes_the_pull_request_and_is_never_committed(
     hub: GitHubRepo, desk: ShippingRuns, tmp_path: Path
 ) -> None:
     world, wire = GitHarness(tmp_path), RecordingTransport()
@@ -74,7 +74,7 @@ async def test_the_words_of_the_agent_are_the_pull_requests_and_are_never_commit
     assert reporter.intents == ["opens"]
 
 
-async def test_a_forge_that_refuses_does_not_cost_the_work(
+async def test_failing_forge_does_not_lose_the_pushed_result(
     hub: GitHubRepo, desk: ShippingRuns, tmp_path: Path
 ) -> None:
     world, wire = GitHarness(tmp_path), RecordingTransport()
@@ -89,7 +89,7 @@ async def test_a_forge_that_refuses_does_not_cost_the_work(
     assert "no pull request yet" in run.log.read(0).decode()
 
 
-async def test_the_words_of_the_agent_are_kept_for_the_ship_while_the_forge_is_away(
+async def test_agent_text_is_kept_for_the_ship_while_the_forge_is_unreachable(
     hub: GitHubRepo, desk: ShippingRuns, tmp_path: Path, work: str
 ) -> None:
     worktree = await GitHarness(tmp_path).worktree()
@@ -105,7 +105,7 @@ async def test_the_words_of_the_agent_are_kept_for_the_ship_while_the_forge_is_a
     assert (pull["title"], pull["body"].split("\n")[0]) == ("Greets people", "It does.")
 
 
-async def test_work_that_is_not_to_be_shipped_gets_no_pull_request(
+async def test_job_with_ship_none_gets_no_pull_request(
     hub: GitHubRepo, desk: ShippingRuns, tmp_path: Path
 ) -> None:
     world, wire = GitHarness(tmp_path), RecordingTransport()
@@ -117,7 +117,7 @@ async def test_work_that_is_not_to_be_shipped_gets_no_pull_request(
     assert (wire.requests, await hub.pulls()) == ([], [])
 
 
-async def test_a_delivery_that_is_cut_off_is_repeated_without_a_second_pull_request(
+async def test_repeated_delivery_after_a_cut_opens_no_second_pull_request(
     hub: GitHubRepo, desk: ShippingRuns, tmp_path: Path
 ) -> None:
     world, cut, wire = (

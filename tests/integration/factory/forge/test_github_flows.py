@@ -56,7 +56,7 @@ async def test_a_pull_request_is_opened_once_and_merged_once(
 
 
 @pytest.mark.parametrize("effect", [1, 2])
-async def test_a_ship_that_is_cut_off_after_an_effect_is_finished_without_repeating_it(
+async def test_interrupted_ship_is_finished_without_repeating_an_effect(
     hub: GitHubRepo, work: str, desk: ShippingRuns, effect: int
 ) -> None:
     cut = RecordingTransport(breaks_after=effect)
@@ -72,7 +72,7 @@ async def test_a_ship_that_is_cut_off_after_an_effect_is_finished_without_repeat
 
 
 @pytest.mark.parametrize("style", ["squash", "merge"])
-async def test_the_style_of_the_merge_is_the_jobs(
+async def test_merge_style_of_the_job_decides_the_merge_commit(
     hub: GitHubRepo, work: str, desk: ShippingRuns, style: str
 ) -> None:
     before = await hub.commit_of("main")
@@ -84,7 +84,7 @@ async def test_the_style_of_the_merge_is_the_jobs(
     assert landed["message"] == "Say hello (#1)\n\nAq-Job: job-1"
 
 
-async def test_a_fast_forward_moves_the_base_to_the_very_commit(
+async def test_fast_forward_moves_the_base_to_the_exact_commit(
     hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     run, _ = desk.run(forges(hub), commit=work, merge_style="ff")
@@ -92,7 +92,7 @@ async def test_a_fast_forward_moves_the_base_to_the_very_commit(
     assert await hub.commit_of("main") == work
 
 
-async def test_a_base_that_has_moved_on_cannot_be_fast_forwarded(
+async def test_fast_forward_of_a_diverged_base_is_a_merge_conflict(
     hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     moved = await hub.push("main")
@@ -103,7 +103,7 @@ async def test_a_base_that_has_moved_on_cannot_be_fast_forwarded(
     assert await hub.commit_of("main") == moved
 
 
-async def test_what_is_in_the_base_already_is_shipped_without_a_pull_request(
+async def test_commit_already_in_the_base_ships_without_a_pull_request(
     hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     await hub.ask("PATCH", f"{hub.url}/git/refs/heads/main", {"sha": work})
@@ -113,7 +113,7 @@ async def test_what_is_in_the_base_already_is_shipped_without_a_pull_request(
     assert (wire.changes, await hub.pulls()) == ([], [])
 
 
-async def test_pending_checks_are_waited_for_and_then_it_is_merged(
+async def test_merge_waits_until_pending_checks_pass(
     hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     await hub.require("build", "lint")
@@ -140,7 +140,7 @@ async def test_pending_checks_are_waited_for_and_then_it_is_merged(
     assert wire.looks == ["build", "lint"]
 
 
-async def test_checks_that_stay_pending_end_the_wait_with_their_names(
+async def test_checks_that_stay_pending_time_out_and_are_named(
     hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     await hub.require("build")
@@ -153,7 +153,7 @@ async def test_checks_that_stay_pending_end_the_wait_with_their_names(
 
 
 @pytest.mark.parametrize("conclusion", ["failure", "cancelled", "timed_out", "action_required"])
-async def test_a_red_check_ends_the_ship_and_nothing_is_merged(
+async def test_failed_check_ends_the_ship_without_a_merge(
     hub: GitHubRepo, work: str, desk: ShippingRuns, conclusion: str
 ) -> None:
     before = await hub.commit_of("main")
@@ -166,7 +166,7 @@ async def test_a_red_check_ends_the_ship_and_nothing_is_merged(
     assert await hub.commit_of("main") == before
 
 
-async def test_ship_pr_is_done_when_the_pull_request_is_open(
+async def test_ship_pr_completes_when_the_pull_request_is_open(
     hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     wire = RecordingTransport()
@@ -178,7 +178,7 @@ async def test_ship_pr_is_done_when_the_pull_request_is_open(
     assert wire.changes == [OPEN]
 
 
-async def test_ship_pr_with_wait_merge_waits_for_people_and_is_handed_on_meanwhile(
+async def test_ship_pr_with_wait_merge_is_released_until_people_merge(
     hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     hurried = forges(hub, pace=NO_POLLING)
@@ -191,7 +191,7 @@ async def test_ship_pr_with_wait_merge_waits_for_people_and_is_handed_on_meanwhi
     assert await ship(successor) is None
 
 
-async def test_a_pull_request_that_people_closed_is_not_opened_again(
+async def test_pull_request_closed_by_people_is_not_reopened(
     hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     run, _ = desk.run(forges(hub), commit=work, ship="pr")
@@ -205,7 +205,7 @@ async def test_a_pull_request_that_people_closed_is_not_opened_again(
     assert wire.changes == []
 
 
-async def test_a_branch_that_is_not_what_was_decided_on_is_not_merged(
+async def test_branch_with_a_different_commit_than_approved_is_not_merged(
     hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     newer = await hub.push(BRANCH)
@@ -225,7 +225,7 @@ async def test_a_branch_that_is_not_what_was_decided_on_is_not_merged(
     assert successor.findings.edited_lines is None, "what was not counted is not made up"
 
 
-async def test_what_people_merged_with_more_than_was_decided_on_is_shipped(
+async def test_pull_request_merged_by_people_with_later_commits_is_shipped(
     hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     newer = await hub.push(BRANCH)
@@ -241,7 +241,7 @@ async def test_what_people_merged_with_more_than_was_decided_on_is_shipped(
     assert successor.findings.edited_lines is None
 
 
-async def test_a_later_run_says_once_below_the_pull_request_what_is_new(
+async def test_later_run_comments_once_on_the_open_pull_request(
     hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     wire = RecordingTransport()
@@ -260,7 +260,7 @@ async def test_a_later_run_says_once_below_the_pull_request_what_is_new(
     ]
 
 
-async def test_a_comment_whose_answer_was_lost_is_not_said_again(
+async def test_comment_with_a_lost_response_is_not_repeated(
     hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     known = forges(hub)
@@ -274,7 +274,7 @@ async def test_a_comment_whose_answer_was_lost_is_not_said_again(
     assert (cut.changes, wire.changes) == ([COMMENT], [])
 
 
-async def test_a_wait_ends_when_the_factory_is_drained(
+async def test_drained_factory_stops_waiting_for_checks(
     hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     await hub.require("build")
@@ -285,7 +285,7 @@ async def test_a_wait_ends_when_the_factory_is_drained(
     assert outcome.result is Result.RELEASED
 
 
-async def test_a_token_that_may_not_see_the_repo_ends_with_a_sentence_and_is_never_shown(
+async def test_token_without_access_fails_with_a_reason_and_is_never_shown(
     hub: GitHubRepo, work: str, desk: ShippingRuns, capfd: pytest.CaptureFixture[str]
 ) -> None:
     await hub.ask("PATCH", hub.url, {"private": True})
@@ -299,7 +299,7 @@ async def test_a_token_that_may_not_see_the_repo_ends_with_a_sentence_and_is_nev
     assert STRANGER not in told
 
 
-async def test_a_forge_that_cannot_be_reached_hands_the_job_back(
+async def test_unreachable_forge_releases_the_job(
     hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     class Cut(RecordingTransport):
@@ -314,7 +314,7 @@ async def test_a_forge_that_cannot_be_reached_hands_the_job_back(
     assert (outcome.result, "cannot be reached" in outcome.reason) == (Result.OVERLOADED, True)
 
 
-async def test_an_answer_that_was_lost_is_looked_for_before_anything_is_repeated(
+async def test_change_with_a_lost_response_is_looked_up_before_a_retry(
     hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     class Lossy(RecordingTransport):
@@ -347,7 +347,7 @@ class Unsure(RecordingTransport):
         return httpx.Response(200, json=told | {"mergeable": self._found.pop(0)})
 
 
-async def test_what_the_forge_has_not_found_out_yet_is_looked_at_again(
+async def test_unknown_mergeability_is_polled_until_known(
     hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     opening, _ = desk.run(forges(hub), commit=work, ship="pr")
@@ -359,7 +359,7 @@ async def test_what_the_forge_has_not_found_out_yet_is_looked_at_again(
     assert (len(looks), wire.changes) == (3, [MERGE])
 
 
-async def test_a_conflict_is_told_and_nothing_is_tried(
+async def test_unmergeable_pull_request_is_a_conflict_and_is_not_merged(
     hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     opening, _ = desk.run(forges(hub), commit=work, ship="pr")

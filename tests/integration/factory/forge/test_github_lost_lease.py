@@ -14,7 +14,7 @@ pytestmark = pytest.mark.service
 OPEN, MERGE, TAKE_BACK = "POST pulls", "PUT merge", "PATCH 2"
 
 
-async def test_a_run_that_lost_its_lease_changes_nothing(
+async def test_run_with_a_lost_lease_changes_nothing_on_the_forge(
     hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     wire = RecordingTransport()
@@ -27,7 +27,7 @@ async def test_a_run_that_lost_its_lease_changes_nothing(
 
 
 @pytest.mark.parametrize("late_with", [OPEN, MERGE])
-async def test_what_was_on_its_way_when_the_lease_was_lost_is_not_done_twice(
+async def test_change_in_flight_when_the_lease_is_lost_is_not_done_twice(
     hub: GitHubRepo, work: str, desk: ShippingRuns, late_with: str
 ) -> None:
     late, wire = (
@@ -57,7 +57,7 @@ async def test_what_was_on_its_way_when_the_lease_was_lost_is_not_done_twice(
         assert outcome is None
 
 
-async def test_a_late_pull_request_is_left_to_the_next_run(
+async def test_pull_request_opened_late_is_used_by_the_next_run(
     hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     late, wire = RecordingTransport(sleeps_before=1), RecordingTransport()

@@ -57,7 +57,7 @@ async def forge(prism: str) -> AsyncIterator[Forge]:
         yield found
 
 
-async def test_every_call_is_one_that_github_describes(forge: Forge) -> None:
+async def test_every_call_matches_the_github_api_description(forge: Forge) -> None:
     assert await forge.default_branch() == "master"
     assert await forge.contains_commit(BASE, COMMIT)
     found = await forge.find_pull_request(HEAD, BASE)
@@ -79,7 +79,7 @@ async def test_every_call_is_one_that_github_describes(forge: Forge) -> None:
         (422, "the forge refuses to merge it ("),
     ],
 )
-async def test_a_merge_that_is_refused_says_why(prism: str, code: int, words: str) -> None:
+async def test_refused_merge_returns_the_reason(prism: str, code: int, words: str) -> None:
     async with open_github(prism, "a-token", "me/notes", transport=Demand("PUT", code)) as forge:
         done = await forge.merge(PULL, BASE, COMMIT, "merge", WORDS)
     assert isinstance(done, UnmergedPull)
@@ -88,7 +88,7 @@ async def test_a_merge_that_is_refused_says_why(prism: str, code: int, words: st
 
 
 @pytest.mark.parametrize("code", [409, 422])
-async def test_a_base_that_cannot_be_moved_on_is_left_as_it_is(prism: str, code: int) -> None:
+async def test_refused_fast_forward_is_an_unmerged_pull(prism: str, code: int) -> None:
     async with open_github(prism, "a-token", "me/notes", transport=Demand("PATCH", code)) as forge:
         done = await forge.merge(PULL, BASE, COMMIT, "ff", WORDS)
     assert isinstance(done, UnmergedPull)
@@ -96,7 +96,7 @@ async def test_a_base_that_cannot_be_moved_on_is_left_as_it_is(prism: str, code:
 
 
 @pytest.mark.parametrize(("code", "trouble"), [(403, ForgeForbidden), (404, ForgeRefused)])
-async def test_a_merge_without_the_right_to_it_is_refused(
+async def test_merge_without_permission_raises_a_forge_error(
     prism: str, code: int, trouble: type[ForgeRefused]
 ) -> None:
     async with open_github(prism, "a-token", "me/notes", transport=Demand("PUT", code)) as forge:
@@ -104,12 +104,12 @@ async def test_a_merge_without_the_right_to_it_is_refused(
             await forge.merge(PULL, BASE, COMMIT, "merge", WORDS)
 
 
-async def test_a_pull_request_that_is_there_already_is_the_one(prism: str) -> None:
+async def test_open_returns_the_existing_pull_request(prism: str) -> None:
     async with open_github(prism, "a-token", "me/notes", transport=Demand("POST", 422)) as forge:
         assert (await forge.open(HEAD, BASE, WORDS)).number == 1347
 
 
-async def test_a_forge_in_trouble_is_away(prism: str) -> None:
+async def test_server_error_is_forge_unavailable(prism: str) -> None:
     async with open_github(prism, "a-token", "me/notes", transport=Demand("GET", 503)) as forge:
         with pytest.raises(ForgeUnavailable, match="503"):
             await forge.contains_commit(BASE, COMMIT)
@@ -124,7 +124,7 @@ async def test_a_forge_in_trouble_is_away(prism: str) -> None:
         (404, Result.SETUP_FAILED, "the token has no access to it"),
     ],
 )
-async def test_a_refused_merge_ends_the_ship_with_its_reason_and_leaves_the_base(
+async def test_refused_merge_ends_the_ship_and_leaves_the_base_unchanged(
     hub: GitHubRepo,
     work: str,
     desk: ShippingRuns,

@@ -16,7 +16,7 @@ def jobs(tmp_path: Path) -> GcHarness:
     return GcHarness(tmp_path)
 
 
-async def test_all_branches_of_a_shipped_job_go(jobs: GcHarness) -> None:
+async def test_all_branches_of_a_shipped_job_are_removed(jobs: GcHarness) -> None:
     jobs.job_states.set_state("a", Stage.SHIPPED, head=jobs.deliver("a"))
     jobs.merge("a")
     await jobs.one.mirror()
@@ -30,9 +30,7 @@ async def test_all_branches_of_a_shipped_job_go(jobs: GcHarness) -> None:
 
 
 @pytest.mark.parametrize("told", [True, False])
-async def test_a_squashed_result_goes_although_it_is_no_ancestor(
-    jobs: GcHarness, *, told: bool
-) -> None:
+async def test_squash_merged_result_branch_is_removed(jobs: GcHarness, *, told: bool) -> None:
     jobs.job_states.set_state("a", Stage.SHIPPED, head=jobs.deliver("a"))
     jobs.squash("a", with_trailers_of_job=told)
     await jobs.one.mirror()
@@ -42,7 +40,7 @@ async def test_a_squashed_result_goes_although_it_is_no_ancestor(
     assert jobs.job_branches() == []
 
 
-async def test_a_result_that_may_be_in_an_open_pull_request_stays(jobs: GcHarness) -> None:
+async def test_result_branch_of_an_open_pull_request_is_kept(jobs: GcHarness) -> None:
     jobs.job_states.set_state("a", Stage.SHIPPED, head=jobs.deliver("a"))
     jobs.job_states.unmerged.add("a")
     await jobs.one.mirror()
@@ -55,7 +53,7 @@ async def test_a_result_that_may_be_in_an_open_pull_request_stays(jobs: GcHarnes
     ]
 
 
-async def test_a_result_with_later_commits_stays(jobs: GcHarness) -> None:
+async def test_result_branch_with_later_commits_is_kept(jobs: GcHarness) -> None:
     jobs.job_states.set_state("a", Stage.SHIPPED, head=jobs.deliver("a"))
     jobs.merge("a")
     jobs.remote.commit({"more.txt": "of mine"}, branch="aq/job/a")
@@ -66,9 +64,7 @@ async def test_a_result_with_later_commits_stays(jobs: GcHarness) -> None:
 
 
 @pytest.mark.parametrize("stage", [stage for stage in Stage if stage not in FINAL])
-async def test_nothing_of_a_job_that_has_not_ended_is_touched(
-    jobs: GcHarness, stage: Stage
-) -> None:
+async def test_branches_of_an_unfinished_job_are_kept(jobs: GcHarness, stage: Stage) -> None:
     jobs.job_states.set_state("a", stage, head=jobs.deliver("a"), since=LONG_AGO)
     jobs.merge("a")
     mirror = await jobs.one.mirror()
@@ -82,7 +78,7 @@ async def test_nothing_of_a_job_that_has_not_ended_is_touched(
 
 
 @pytest.mark.parametrize("stage", [Stage.FAILED, Stage.CANCELLED, Stage.DEAD_LETTER])
-async def test_a_job_that_ended_otherwise_can_be_requeued_for_a_while(
+async def test_branches_of_an_unshipped_job_are_kept_for_two_weeks(
     jobs: GcHarness, stage: Stage
 ) -> None:
     jobs.job_states.set_state("a", stage, head=jobs.deliver("a"), since=NOW - timedelta(days=13))
@@ -95,7 +91,7 @@ async def test_a_job_that_ended_otherwise_can_be_requeued_for_a_while(
     assert jobs.job_branches() == ["aq/job/a"]
 
 
-async def test_a_rejected_result_that_was_merged_by_hand_goes(jobs: GcHarness) -> None:
+async def test_failed_result_merged_by_hand_is_removed(jobs: GcHarness) -> None:
     jobs.job_states.set_state("a", Stage.FAILED, head=jobs.deliver("a"))
     jobs.merge("a")
     await jobs.one.mirror()
@@ -105,7 +101,7 @@ async def test_a_rejected_result_that_was_merged_by_hand_goes(jobs: GcHarness) -
     assert jobs.job_branches() == ["aq/wip/a/1"]
 
 
-async def test_branches_of_unknown_jobs_and_of_others_stay(jobs: GcHarness) -> None:
+async def test_branches_of_unknown_jobs_and_foreign_branches_are_kept(jobs: GcHarness) -> None:
     jobs.deliver("theirs")
     jobs.remote.commit({"x": "y"}, branch="aq/other")
     jobs.remote.commit({"x": "y"}, branch="aq/job/deep/er")
@@ -116,7 +112,7 @@ async def test_branches_of_unknown_jobs_and_of_others_stay(jobs: GcHarness) -> N
     assert len(jobs.job_branches()) == 4
 
 
-async def test_twice_is_the_same_as_once_and_two_machines_agree(jobs: GcHarness) -> None:
+async def test_repeated_sweeps_on_two_machines_reach_the_same_state(jobs: GcHarness) -> None:
     jobs.job_states.set_state("a", Stage.SHIPPED, head=jobs.deliver("a"))
     jobs.job_states.set_state("b", Stage.TESTING, head=jobs.deliver("b"))
     jobs.merge("a")
@@ -132,7 +128,7 @@ async def test_twice_is_the_same_as_once_and_two_machines_agree(jobs: GcHarness)
     assert jobs.job_branches() == ["aq/job/b", "aq/wip/b/1"]
 
 
-async def test_a_branch_that_moved_since_it_was_judged_is_kept(jobs: GcHarness) -> None:
+async def test_branch_that_moved_after_the_decision_is_kept(jobs: GcHarness) -> None:
     judged = jobs.deliver("a")
     mirror = await jobs.one.mirror()
     moved = jobs.remote.commit({"new.txt": "work"}, branch="aq/job/a")
@@ -145,7 +141,7 @@ async def test_a_branch_that_moved_since_it_was_judged_is_kept(jobs: GcHarness) 
     assert jobs.job_branches() == ["aq/job/a"]
 
 
-async def test_a_job_that_is_reopened_while_its_branches_are_judged_keeps_them(
+async def test_job_requeued_during_a_sweep_keeps_its_branches(
     jobs: GcHarness,
 ) -> None:
     jobs.job_states.set_state("a", Stage.FAILED, head=jobs.deliver("a"), since=LONG_AGO)
@@ -155,7 +151,7 @@ async def test_a_job_that_is_reopened_while_its_branches_are_judged_keeps_them(
     assert jobs.job_branches() == ["aq/job/a", "aq/wip/a/1"]
 
 
-async def test_a_dry_run_says_what_would_go_and_touches_nothing(jobs: GcHarness) -> None:
+async def test_dry_run_reports_branches_and_changes_nothing(jobs: GcHarness) -> None:
     jobs.job_states.set_state("a", Stage.SHIPPED, head=jobs.deliver("a"))
     mirror = await jobs.one.mirror()
     await mirror.fetch_branch("aq/wip/a/1")
@@ -171,7 +167,7 @@ async def test_a_dry_run_says_what_would_go_and_touches_nothing(jobs: GcHarness)
     assert jobs.job_branches() == ["aq/job/a", "aq/wip/a/1"]
 
 
-async def test_without_a_coordinator_no_branch_is_touched(jobs: GcHarness) -> None:
+async def test_sweep_without_a_coordinator_removes_no_branch(jobs: GcHarness) -> None:
     jobs.job_states.set_state("a", Stage.SHIPPED, head=jobs.deliver("a"))
     await jobs.one.mirror()
     jobs.job_states.unavailable = True
@@ -181,7 +177,7 @@ async def test_without_a_coordinator_no_branch_is_touched(jobs: GcHarness) -> No
     assert jobs.job_branches() == ["aq/job/a", "aq/wip/a/1"]
 
 
-async def test_a_remote_that_is_away_is_told_and_the_rest_goes_on(jobs: GcHarness) -> None:
+async def test_unreachable_remote_is_noted_and_the_sweep_continues(jobs: GcHarness) -> None:
     jobs.job_states.set_state("a", Stage.SHIPPED, head=jobs.deliver("a"))
     await jobs.one.mirror()
     jobs.remote.path.rename(jobs.remote.path.with_suffix(".away"))

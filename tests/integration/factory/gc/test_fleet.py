@@ -41,7 +41,7 @@ def ours(harness: LocalHarness) -> list[str]:
     return [name for name in harness.remote.branches() if name.startswith("aq/")]
 
 
-async def test_after_a_ship_nothing_of_the_job_is_left_and_all_of_others_is(
+async def test_gc_removes_everything_of_a_shipped_job_and_nothing_of_others(
     harness: LocalHarness,
 ) -> None:
     async with harness.factory(seats={"command": 2}):
@@ -71,7 +71,7 @@ async def test_after_a_ship_nothing_of_the_job_is_left_and_all_of_others_is(
         assert (await harness.job(runs))["stage"] == "building"
 
 
-async def test_a_failed_job_goes_on_from_its_branch_until_that_is_old(
+async def test_failed_job_keeps_its_branch_for_a_requeue(
     harness: LocalHarness,
 ) -> None:
     body = "if [ -e half ]; then echo y > whole; else echo x > half; exit 1; fi"
@@ -84,7 +84,7 @@ async def test_a_failed_job_goes_on_from_its_branch_until_that_is_old(
         assert harness.remote.text(done["checkpoint"]["commit"], "whole") == "y"
 
 
-async def test_it_happens_by_itself(harness: LocalHarness) -> None:
+async def test_running_factory_collects_garbage_periodically(harness: LocalHarness) -> None:
     async with harness.factory(gc_every=0.2):
         job_id = await harness.submit("echo hello > hello.txt")
         waits = await harness.submit("echo other > other.txt")
@@ -105,7 +105,7 @@ async def test_continuous_gc_does_not_disturb_runs(harness: LocalHarness) -> Non
             assert (done["stage"], done["result"]) == ("testing", "ok"), done["reason"]
 
 
-async def test_without_its_coordinator_it_does_what_is_safe_and_says_so(
+async def test_gc_without_a_coordinator_removes_only_logs_and_notes_the_rest(
     harness: LocalHarness,
 ) -> None:
     async with harness.factory() as agent:
@@ -126,7 +126,7 @@ async def test_without_its_coordinator_it_does_what_is_safe_and_says_so(
     assert "removed 2 branches" in (await gc(harness)).out
 
 
-async def test_what_a_factory_knows_nothing_of_stays(harness: LocalHarness) -> None:
+async def test_gc_keeps_branches_of_another_fleet(harness: LocalHarness) -> None:
     harness.remote.commit({"x": "y"}, branch="aq/job/of-another-fleet")
     async with harness.factory() as agent:
         job_id = await harness.submit("echo hello > hello.txt")
@@ -138,7 +138,7 @@ async def test_what_a_factory_knows_nothing_of_stays(harness: LocalHarness) -> N
     assert answer["notes"] == ["remote: branches of a job that are unknown stay: of-another-fleet"]
 
 
-async def test_a_stopped_factory_s_worktree_goes_when_its_work_is_elsewhere(
+async def test_gc_removes_a_saved_worktree_and_keeps_an_unsaved_one(
     harness: LocalHarness,
 ) -> None:
     async with harness.factory() as agent:
@@ -157,7 +157,7 @@ async def test_a_stopped_factory_s_worktree_goes_when_its_work_is_elsewhere(
     assert told.out.splitlines()[-1].startswith("removed 1 worktree")
 
 
-def test_a_machine_that_belongs_to_no_fleet_has_nothing_to_remove(tmp_path: Path) -> None:
+def test_gc_outside_a_fleet_removes_nothing(tmp_path: Path) -> None:
     told = Shell(tmp_path, {"AQ_DATA": str(tmp_path / "data")}).aq("gc")
     assert (told.code, told.out, told.err) == (0, "", "nothing to remove\n")
     assert list(tmp_path.iterdir()) == []

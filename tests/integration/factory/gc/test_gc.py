@@ -109,20 +109,20 @@ async def sweep(
     return (await round_of(data_dir, live=live, finished=finished)).swept
 
 
-async def test_a_worktree_without_a_run_is_removed_and_told(data_dir: DataDir) -> None:
+async def test_worktree_without_a_run_is_removed_and_reported(data_dir: DataDir) -> None:
     put(data_dir.worktree("done") / "file")
     (swept,) = await sweep(data_dir)
     assert str(swept) == "removed worktree done: its job has no run here"
     assert not data_dir.worktree("done").exists()
 
 
-async def test_a_worktree_with_a_live_run_is_never_touched(data_dir: DataDir) -> None:
+async def test_worktree_with_a_live_run_is_kept(data_dir: DataDir) -> None:
     put(data_dir.worktree("busy") / "file", at=OLD)
     assert await sweep(data_dir, live=frozenset({"busy"}), finished=frozenset({"busy"})) == ()
     assert (data_dir.worktree("busy") / "file").exists()
 
 
-async def test_unsaved_work_is_never_removed_and_is_told(data_dir: DataDir) -> None:
+async def test_unsaved_work_is_kept_and_reported(data_dir: DataDir) -> None:
     put(data_dir.worktree("job") / "unsaved", at=OLD)
     (swept,) = await sweep(data_dir, finished=frozenset({"job"}))
     assert swept.did == "kept"
@@ -130,20 +130,20 @@ async def test_unsaved_work_is_never_removed_and_is_told(data_dir: DataDir) -> N
     assert (data_dir.worktree("job") / "unsaved").exists()
 
 
-async def test_a_worktree_in_which_another_process_works_stays(data_dir: DataDir) -> None:
+async def test_worktree_used_by_another_process_is_kept(data_dir: DataDir) -> None:
     put(data_dir.worktree("job") / "taken", at=OLD)
     (swept,) = await sweep(data_dir)
     assert str(swept) == "kept worktree job: it cannot be removed: a run is working in it"
 
 
-async def test_a_folder_that_is_no_job_s_is_left_alone(data_dir: DataDir) -> None:
+async def test_folder_without_a_job_name_is_kept(data_dir: DataDir) -> None:
     put(data_dir.worktrees / "two words" / "file", at=OLD)
     put(data_dir.homes / "two words" / "file", at=OLD)
     (swept,) = await sweep(data_dir)
     assert (swept.did, swept.reason) == ("kept", "its name is not that of a job")
 
 
-async def test_a_home_goes_when_its_job_is_finished_and_it_is_old(data_dir: DataDir) -> None:
+async def test_old_home_of_a_finished_job_is_removed(data_dir: DataDir) -> None:
     for job_id in ("finished", "waiting", "running"):
         put(data_dir.home(job_id) / ".agent" / "session.jsonl", at=OLD)
     put(data_dir.home("recent") / ".agent" / "session.jsonl")
@@ -157,7 +157,7 @@ async def test_a_home_goes_when_its_job_is_finished_and_it_is_old(data_dir: Data
     ]
 
 
-async def test_a_home_is_as_young_as_the_newest_file_deep_inside(data_dir: DataDir) -> None:
+async def test_home_age_is_that_of_its_newest_nested_file(data_dir: DataDir) -> None:
     put(data_dir.home("job") / "a" / "old", at=OLD)
     young = data_dir.home("job") / "a" / "young"
     young.write_text("x")
@@ -165,7 +165,7 @@ async def test_a_home_is_as_young_as_the_newest_file_deep_inside(data_dir: DataD
     assert await sweep(data_dir, finished=frozenset({"job"})) == ()
 
 
-async def test_old_logs_and_quarantined_results_go_and_young_ones_stay(data_dir: DataDir) -> None:
+async def test_old_logs_and_quarantined_results_are_removed(data_dir: DataDir) -> None:
     put(data_dir.log_file("run-1"), at=OLD)
     put(data_dir.log_file("run-2"))
     put(data_dir.quarantine_folder("job-1", 3) / "patch", at=OLD)
@@ -179,7 +179,7 @@ async def test_old_logs_and_quarantined_results_go_and_young_ones_stay(data_dir:
     assert data_dir.quarantine_folder("job-2", 1).exists()
 
 
-async def test_other_chores_are_done_in_the_same_round(data_dir: DataDir) -> None:
+async def test_other_chores_run_in_the_same_round(data_dir: DataDir) -> None:
     chore = ListedChore(
         removed_item("branch", "aq/wip/a/1", "done"), kept_item("branch", "aq/job/b", "new")
     )
@@ -190,7 +190,7 @@ async def test_other_chores_are_done_in_the_same_round(data_dir: DataDir) -> Non
     assert told.swept[0].describe(dry=True) == "would remove branch aq/wip/a/1: done"
 
 
-async def test_without_a_coordinator_homes_stay_and_the_rest_goes(data_dir: DataDir) -> None:
+async def test_sweep_without_a_coordinator_keeps_homes_and_removes_logs(data_dir: DataDir) -> None:
     put(data_dir.home("done") / "a" / "file", at=OLD)
     put(data_dir.log_file("run-1"), at=OLD)
     told = await round_of(data_dir, finished=frozenset({"done"}), away=True)
@@ -199,7 +199,7 @@ async def test_without_a_coordinator_homes_stay_and_the_rest_goes(data_dir: Data
     assert data_dir.home("done").exists()
 
 
-async def test_the_home_of_an_unknown_job_stays_and_is_reported_when_it_is_old(
+async def test_old_home_of_an_unknown_job_is_kept_and_reported(
     data_dir: DataDir,
 ) -> None:
     put(data_dir.home("unknown-1") / "a" / "file", at=OLD)
@@ -208,7 +208,7 @@ async def test_the_home_of_an_unknown_job_stays_and_is_reported_when_it_is_old(
     assert (swept.did, swept.name) == ("kept", "unknown-1")
 
 
-async def test_a_dry_run_says_the_same_and_touches_nothing(data_dir: DataDir) -> None:
+async def test_dry_run_reports_the_same_and_changes_nothing(data_dir: DataDir) -> None:
     put(data_dir.worktree("done") / "file")
     put(data_dir.home("done") / "a" / "file", at=OLD)
     put(data_dir.log_file("run-1"), at=OLD)
@@ -224,7 +224,7 @@ async def test_a_dry_run_says_the_same_and_touches_nothing(data_dir: DataDir) ->
     assert done.swept == told.swept
 
 
-async def test_with_a_worktree_goes_what_was_noted_of_its_dead_runs(data_dir: DataDir) -> None:
+async def test_worktree_removal_also_removes_its_run_registry_entries(data_dir: DataDir) -> None:
     for job_id in ("done", "busy"):
         put(data_dir.worktree(job_id) / "file")
         run_registry.register(data_dir, a_run(job_id))
@@ -236,7 +236,7 @@ def a_run(job_id: str) -> RegisteredRun:
     return RegisteredRun(run_id=f"{job_id}.1", job_id=job_id, epoch=1, mark="m", repo=None)
 
 
-async def test_sweeping_twice_is_the_same_as_once(data_dir: DataDir) -> None:
+async def test_second_sweep_finds_nothing(data_dir: DataDir) -> None:
     put(data_dir.worktree("done") / "file")
     put(data_dir.home("done") / "a" / "file", at=OLD)
     put(data_dir.log_file("run-1"), at=OLD)
@@ -244,12 +244,12 @@ async def test_sweeping_twice_is_the_same_as_once(data_dir: DataDir) -> None:
     assert await sweep(data_dir, finished=frozenset({"done"})) == ()
 
 
-async def test_a_factory_that_has_never_run_has_nothing_to_sweep(tmp_path: Path) -> None:
+async def test_data_dir_of_an_unused_factory_has_nothing_to_sweep(tmp_path: Path) -> None:
     assert await sweep(DataDir.under(tmp_path)) == ()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")
-def test_what_was_made_read_only_is_removed_and_links_are_not_followed(tmp_path: Path) -> None:
+def test_remove_tree_removes_read_only_folders_and_follows_no_links(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "precious").write_text("x")

@@ -35,7 +35,9 @@ async def unreferenced(mirror: Mirror, base: str) -> str:
     return made.text
 
 
-async def test_what_nothing_refers_to_is_pruned_when_nothing_borrows(jobs: GcHarness) -> None:
+async def test_unreferenced_objects_are_pruned_when_no_worktree_borrows_them(
+    jobs: GcHarness,
+) -> None:
     mirror = await jobs.one.mirror()
     loose = await unreferenced(mirror, jobs.base)
     assert (await jobs.one.collect()).swept == (), "it was made just now"
@@ -45,7 +47,7 @@ async def test_what_nothing_refers_to_is_pruned_when_nothing_borrows(jobs: GcHar
     assert (mirror.folder / "pruned").exists()
 
 
-async def test_nothing_that_a_worktree_needs_is_ever_pruned(jobs: GcHarness) -> None:
+async def test_objects_needed_by_a_worktree_are_never_pruned(jobs: GcHarness) -> None:
     """The base was forced away, and no ref of the mirror names what the agent works on."""
     side = jobs.remote.commit({"side.txt": "x\n"}, branch="side")
     busy = await jobs.one.worktree("a", side)
@@ -64,7 +66,7 @@ async def test_nothing_that_a_worktree_needs_is_ever_pruned(jobs: GcHarness) -> 
     assert (await busy.snapshot(side)).commit is not None
 
 
-async def test_nothing_is_pruned_while_a_run_may_be_about_to_begin(jobs: GcHarness) -> None:
+async def test_nothing_is_pruned_while_a_run_is_registered(jobs: GcHarness) -> None:
     mirror = await jobs.one.mirror()
     loose = await unreferenced(mirror, jobs.base)
     jobs.one.register_run("a", str(jobs.remote.path))
@@ -82,7 +84,7 @@ async def test_nothing_is_pruned_during_a_fetch(jobs: GcHarness) -> None:
     assert has(mirror, loose)
 
 
-async def test_a_scattered_mirror_is_packed_under_a_worktree_and_loses_nothing(
+async def test_fragmented_mirror_in_use_is_packed_without_losing_objects(
     jobs: GcHarness,
 ) -> None:
     busy = await jobs.one.worktree("a", jobs.base)
@@ -102,7 +104,7 @@ async def test_a_scattered_mirror_is_packed_under_a_worktree_and_loses_nothing(
     assert (await jobs.one.collect()).swept == ()
 
 
-async def test_an_unused_mirror_is_removed_and_can_be_created_again(
+async def test_unused_mirror_is_removed_and_can_be_fetched_again(
     jobs: GcHarness,
 ) -> None:
     mirror = await jobs.one.mirror()
@@ -119,7 +121,7 @@ async def test_an_unused_mirror_is_removed_and_can_be_created_again(
     assert await (await jobs.one.mirror()).resolve("main") == jobs.base
 
 
-async def test_a_mirror_with_a_worktree_or_a_run_is_never_removed(jobs: GcHarness) -> None:
+async def test_mirror_with_a_worktree_or_a_run_is_kept(jobs: GcHarness) -> None:
     left = await jobs.one.worktree("a", jobs.base)
     write(left.path, {"new.txt": "unsaved"})
     left.close()
@@ -131,7 +133,7 @@ async def test_a_mirror_with_a_worktree_or_a_run_is_never_removed(jobs: GcHarnes
     assert mirror.folder.exists()
 
 
-async def test_a_mirror_that_is_opened_again_is_in_use(jobs: GcHarness) -> None:
+async def test_reopened_mirror_counts_as_used(jobs: GcHarness) -> None:
     mirror = await jobs.one.mirror()
     note = mirror_notes.metadata_file(mirror.folder)
     old = (NOW - timedelta(days=60)).timestamp()
@@ -143,7 +145,7 @@ async def test_a_mirror_that_is_opened_again_is_in_use(jobs: GcHarness) -> None:
     assert (await jobs.one.collect()).swept == ()
 
 
-async def test_a_round_that_was_cut_short_is_finished(jobs: GcHarness) -> None:
+async def test_interrupted_mirror_removal_is_finished(jobs: GcHarness) -> None:
     mirror = await jobs.one.mirror()
     mirror.folder.rename(mirror.folder.with_suffix(".old"))
     await jobs.one.collect()

@@ -19,7 +19,7 @@ def jobs(tmp_path: Path) -> GcHarness:
     return GcHarness(tmp_path)
 
 
-async def test_a_worktree_without_changes_goes_with_all_that_was_its(jobs: GcHarness) -> None:
+async def test_unchanged_worktree_is_removed_from_disk_and_mirror(jobs: GcHarness) -> None:
     left = await jobs.one.worktree("a", jobs.base)
     left.close()
     swept = await jobs.one.collect()
@@ -30,7 +30,7 @@ async def test_a_worktree_without_changes_goes_with_all_that_was_its(jobs: GcHar
     assert (await jobs.one.collect()).swept == ()
 
 
-async def test_a_worktree_in_use_is_not_touched(jobs: GcHarness) -> None:
+async def test_worktree_in_use_is_kept(jobs: GcHarness) -> None:
     busy = await jobs.one.worktree("a", jobs.base)
     told = lines_of_kind(await jobs.one.collect(), "worktree")
     assert "kept worktree a: it cannot be removed: " in told[0]
@@ -40,7 +40,7 @@ async def test_a_worktree_in_use_is_not_touched(jobs: GcHarness) -> None:
     assert plain_git(busy.path, "status", "--porcelain") == ""
 
 
-async def test_unsaved_work_stays_and_is_named(jobs: GcHarness) -> None:
+async def test_unsaved_work_is_kept_and_named(jobs: GcHarness) -> None:
     left = await jobs.one.worktree("a", jobs.base)
     write(left.path, {"new.txt": "of hours", "README.md": "Changed.\n"})
     left.close()
@@ -51,7 +51,7 @@ async def test_unsaved_work_stays_and_is_named(jobs: GcHarness) -> None:
     assert (left.path / "new.txt").read_text() == "of hours"
 
 
-async def test_what_is_committed_by_the_agent_alone_is_unsaved_too(jobs: GcHarness) -> None:
+async def test_agent_commit_without_a_push_counts_as_unsaved(jobs: GcHarness) -> None:
     left = await jobs.one.worktree("a", jobs.base)
     write(left.path, {"new.txt": "of hours"})
     plain_git(left.path, "add", "-A")
@@ -61,7 +61,7 @@ async def test_what_is_committed_by_the_agent_alone_is_unsaved_too(jobs: GcHarne
     assert left.path.exists()
 
 
-async def test_work_that_is_on_a_branch_of_the_job_is_saved(jobs: GcHarness) -> None:
+async def test_worktree_with_work_pushed_to_a_job_branch_is_removed(jobs: GcHarness) -> None:
     left = await jobs.one.worktree("a", jobs.base)
     write(left.path, {"new.txt": "of hours", "ignored.log": "x", ".gitignore": "*.log\n"})
     taken = await left.snapshot(left.commit)
@@ -74,7 +74,7 @@ async def test_work_that_is_on_a_branch_of_the_job_is_saved(jobs: GcHarness) -> 
     assert jobs.job_branches() == ["aq/wip/a/3"]
 
 
-async def test_work_that_was_saved_before_the_last_changes_stays(jobs: GcHarness) -> None:
+async def test_worktree_changed_after_its_last_push_is_kept(jobs: GcHarness) -> None:
     left = await jobs.one.worktree("a", jobs.base)
     write(left.path, {"new.txt": "half"})
     taken = await left.snapshot(left.commit)
@@ -85,7 +85,7 @@ async def test_work_that_was_saved_before_the_last_changes_stays(jobs: GcHarness
     assert lines_of_kind(await jobs.one.collect(), "worktree")[0].startswith("kept worktree a")
 
 
-async def test_work_stays_when_the_remote_cannot_say_whether_it_is_saved(
+async def test_worktree_is_kept_when_the_remote_is_unreachable(
     jobs: GcHarness,
 ) -> None:
     left = await jobs.one.worktree("a", jobs.base)
@@ -98,7 +98,7 @@ async def test_work_stays_when_the_remote_cannot_say_whether_it_is_saved(
     assert left.path.exists()
 
 
-async def test_what_no_snapshot_takes_is_unsaved(jobs: GcHarness) -> None:
+async def test_nested_repo_counts_as_unsaved_work(jobs: GcHarness) -> None:
     left = await jobs.one.worktree("a", jobs.base)
     nested = left.path / "other"
     nested.mkdir()
@@ -108,7 +108,7 @@ async def test_what_no_snapshot_takes_is_unsaved(jobs: GcHarness) -> None:
     assert "other/ (nested repo)" in lines_of_kind(await jobs.one.collect(), "worktree")[0]
 
 
-async def test_a_dry_run_judges_and_writes_nothing(jobs: GcHarness) -> None:
+async def test_dry_run_reports_worktrees_and_changes_nothing(jobs: GcHarness) -> None:
     clean = await jobs.one.worktree("clean", jobs.base)
     dirty = await jobs.one.worktree("dirty", jobs.base)
     write(dirty.path, {"new.txt": "of hours"})
@@ -124,7 +124,7 @@ async def test_a_dry_run_judges_and_writes_nothing(jobs: GcHarness) -> None:
     assert {path: path.lstat().st_mtime_ns for path in root.rglob("*")} == before
 
 
-async def test_a_worktree_whose_record_is_lost_is_kept_with_its_files(jobs: GcHarness) -> None:
+async def test_worktree_with_a_broken_record_is_kept_with_its_files(jobs: GcHarness) -> None:
     left = await jobs.one.worktree("a", jobs.base)
     left.close()
     (left.git_dir.parent / "record.json").write_text("{")
@@ -133,7 +133,7 @@ async def test_a_worktree_whose_record_is_lost_is_kept_with_its_files(jobs: GcHa
     assert (left.path / "README.md").exists()
 
 
-async def test_a_worktree_whose_index_is_broken_is_judged_by_its_files(
+async def test_worktree_with_a_broken_index_is_compared_by_its_files(
     jobs: GcHarness,
 ) -> None:
     clean = await jobs.one.worktree("clean", jobs.base)
@@ -149,7 +149,7 @@ async def test_a_worktree_whose_index_is_broken_is_judged_by_its_files(
     ]
 
 
-async def test_files_that_were_removed_by_others_are_forgotten(jobs: GcHarness) -> None:
+async def test_registration_of_a_deleted_worktree_is_removed(jobs: GcHarness) -> None:
     left = await jobs.one.worktree("a", jobs.base)
     left.close()
     left.path.rename(jobs.git_harness.folder / "elsewhere")
@@ -159,7 +159,7 @@ async def test_files_that_were_removed_by_others_are_forgotten(jobs: GcHarness) 
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")
-def test_folders_that_are_closed_to_a_factory_that_is_not_root(tmp_path: Path) -> None:
+def test_unprivileged_gc_removes_read_only_and_keeps_unreadable_folders(tmp_path: Path) -> None:
     told = closed_folders.gc_unprivileged(tmp_path)
     assert told["read-only"].startswith("removed worktree read-only")
     assert told["closed"].endswith("saved nowhere else: closed, which cannot be read")
@@ -167,7 +167,7 @@ def test_folders_that_are_closed_to_a_factory_that_is_not_root(tmp_path: Path) -
     assert not told["tree"], "what was made read-only is no hindrance"
 
 
-async def test_a_plain_folder_is_removed_when_it_is_empty_and_unused(jobs: GcHarness) -> None:
+async def test_empty_unused_plain_folder_is_removed(jobs: GcHarness) -> None:
     held = PlainFolder(jobs.one.data_dir.worktree("held"))
     PlainFolder(jobs.one.data_dir.worktree("empty")).close()
     full = PlainFolder(jobs.one.data_dir.worktree("full"))
@@ -180,7 +180,7 @@ async def test_a_plain_folder_is_removed_when_it_is_empty_and_unused(jobs: GcHar
     assert [path.name for path in jobs.one.data_dir.worktrees.iterdir()] == ["full"]
 
 
-def test_a_plain_folder_that_is_looked_at_is_not_begun_with(tmp_path: Path) -> None:
+def test_plain_folder_locked_by_gc_cannot_be_opened(tmp_path: Path) -> None:
     path = tmp_path / "job"
     lock = FileLock.try_acquire(folder_lock(path))
     assert lock is not None

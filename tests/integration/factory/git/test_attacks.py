@@ -17,7 +17,7 @@ from tests.support.factory.git_repo import GitHarness, blob, plain_git, planted_
 SECRET = "the host's secret\n"
 
 
-async def all_that_the_factory_does(worktree: Worktree, name: str) -> str:
+async def run_every_git_operation(worktree: Worktree, name: str) -> str:
     """Every step of a run that git takes part in; gives the commit that was pushed."""
     mirror = worktree.mirror
     write(worktree.path, {"by-the-agent.txt": f"{name}\n"})
@@ -51,11 +51,11 @@ async def test_hooks_do_not_run(tmp_path: Path) -> None:
     plain_git(worktree.path, "checkout", "-q", "-b", "mine")
     assert trace.exists(), "a git that trusts runs it"
     trace.unlink()
-    await all_that_the_factory_does(worktree, "hooks")
+    await run_every_git_operation(worktree, "hooks")
     assert not trace.exists()
 
 
-async def test_a_file_system_monitor_does_not_run(tmp_path: Path) -> None:
+async def test_fsmonitor_does_not_run(tmp_path: Path) -> None:
     worktree = await GitHarness(tmp_path).worktree()
     program, trace = planted_program(tmp_path, "monitor")
     for repo in (worktree.path, worktree.mirror.folder):
@@ -63,7 +63,7 @@ async def test_a_file_system_monitor_does_not_run(tmp_path: Path) -> None:
     plain_git(worktree.path, "status", check=False)
     assert trace.exists(), "a git that trusts runs it"
     trace.unlink()
-    await all_that_the_factory_does(worktree, "monitor")
+    await run_every_git_operation(worktree, "monitor")
     assert not trace.exists()
 
 
@@ -80,12 +80,12 @@ async def test_filters_do_not_run(tmp_path: Path) -> None:
     plain_git(worktree.path, "add", "a.txt", check=False)
     assert trace.exists(), "a git that trusts runs it"
     trace.unlink()
-    commit = await all_that_the_factory_does(worktree, "filter")
+    commit = await run_every_git_operation(worktree, "filter")
     assert not trace.exists()
     assert blob(worktree.mirror, commit, "a.txt") == "2"
 
 
-async def test_settings_that_are_included_from_the_worktree_are_not_read(tmp_path: Path) -> None:
+async def test_git_config_included_from_the_worktree_is_not_read(tmp_path: Path) -> None:
     worktree = await GitHarness(tmp_path).worktree()
     program, trace = planted_program(tmp_path, "included")
     elsewhere = tmp_path / "server" / "stolen.git"
@@ -104,13 +104,13 @@ async def test_settings_that_are_included_from_the_worktree_are_not_read(tmp_pat
     plain_git(worktree.path, "status", check=False)
     assert trace.exists(), "a git that trusts runs it"
     trace.unlink()
-    commit = await all_that_the_factory_does(worktree, "included")
+    commit = await run_every_git_operation(worktree, "included")
     assert not trace.exists()
     assert await remote_commit(worktree.mirror, "aq/wip/included/1") == commit
     assert plain_git(elsewhere, "for-each-ref") == ""
 
 
-async def test_a_git_folder_planted_instead_of_the_link_is_not_read(tmp_path: Path) -> None:
+async def test_git_folder_planted_instead_of_the_gitdir_link_is_not_read(tmp_path: Path) -> None:
     worktree = await GitHarness(tmp_path).worktree()
     program, trace = planted_program(tmp_path, "planted")
     (worktree.path / ".git").unlink()
@@ -119,12 +119,12 @@ async def test_a_git_folder_planted_instead_of_the_link_is_not_read(tmp_path: Pa
     plain_git(worktree.path, "status", check=False)
     assert trace.exists(), "a git that trusts runs it"
     trace.unlink()
-    await all_that_the_factory_does(worktree, "planted")
+    await run_every_git_operation(worktree, "planted")
     assert not trace.exists()
 
 
 @pytest.mark.parametrize("url", ["ext::sh -c 'touch {trace}'", "fd::7", "--upload-pack={trace}"])
-async def test_addresses_that_run_commands_are_refused_even_unchecked(
+async def test_command_running_urls_are_rejected_even_when_trusted(
     tmp_path: Path, url: str
 ) -> None:
     trace = tmp_path / "trace"
@@ -134,7 +134,7 @@ async def test_addresses_that_run_commands_are_refused_even_unchecked(
     assert not trace.exists()
 
 
-async def test_refs_that_are_options_are_no_refs(tmp_path: Path) -> None:
+async def test_option_like_ref_names_are_rejected(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     commit = world.remote.commit({"a.txt": "1\n"})
     mirror = await world.mirror()
@@ -149,7 +149,7 @@ async def test_refs_that_are_options_are_no_refs(tmp_path: Path) -> None:
     assert not trace.exists()
 
 
-async def test_a_link_to_a_file_of_the_host_is_committed_as_a_link(tmp_path: Path) -> None:
+async def test_symlink_to_a_host_file_is_committed_as_a_symlink(tmp_path: Path) -> None:
     worktree = await GitHarness(tmp_path).worktree()
     write(tmp_path, {"secret": SECRET})
     (worktree.path / "link").symlink_to(tmp_path / "secret")
@@ -165,7 +165,7 @@ async def test_a_link_to_a_file_of_the_host_is_committed_as_a_link(tmp_path: Pat
     assert blob(worktree.mirror, commit, "a.txt") == str(tmp_path / "secret")
 
 
-async def test_a_folder_of_the_host_is_not_read_through_a_link(tmp_path: Path) -> None:
+async def test_host_folder_is_not_read_through_a_symlink(tmp_path: Path) -> None:
     worktree = await GitHarness(tmp_path).worktree()
     write(tmp_path, {"host/b.txt": SECRET, "host/c.txt": SECRET})
     write(worktree.path, {"src/b.txt": None})
@@ -178,7 +178,7 @@ async def test_a_folder_of_the_host_is_not_read_through_a_link(tmp_path: Path) -
     assert tree(worktree.mirror, commit) == modes
 
 
-def test_a_folder_that_became_a_link_after_it_was_listed_is_not_followed(tmp_path: Path) -> None:
+def test_folder_replaced_by_a_symlink_after_listing_is_not_followed(tmp_path: Path) -> None:
     worktree, staging = tmp_path / "worktree", tmp_path / "staging"
     for folder in (worktree, staging):
         folder.mkdir()
@@ -210,7 +210,7 @@ async def test_a_nested_repo_is_left_out_and_runs_nothing(tmp_path: Path) -> Non
     write(tmp_path, {"host/secret": SECRET})
     _trap(tmp_path / "host", program)
     write(worktree.path, {"pointer/.git": f"gitdir: {tmp_path}/host/.git\n", "pointer/f": "x\n"})
-    commit = await all_that_the_factory_does(worktree, "nested")
+    commit = await run_every_git_operation(worktree, "nested")
     assert not trace.exists()
     assert sorted(tree(worktree.mirror, commit)) == ["a.txt", "by-the-agent.txt", "src/b.txt"]
     snapshot = await worktree.snapshot(worktree.commit)
@@ -236,7 +236,7 @@ async def _with_submodule(world: GitHarness, tmp_path: Path) -> tuple[Mirror, st
     return await world.mirror(), made, link
 
 
-async def test_a_submodule_keeps_its_commit_whatever_is_in_it_and_runs_nothing(
+async def test_submodule_keeps_its_commit_and_runs_nothing(
     tmp_path: Path,
 ) -> None:
     world = GitHarness(tmp_path)
@@ -249,7 +249,7 @@ async def test_a_submodule_keeps_its_commit_whatever_is_in_it_and_runs_nothing(
     plain_git(worktree.path, "status", check=False)
     assert trace.exists(), "a git that trusts runs it"
     trace.unlink()
-    pushed = await all_that_the_factory_does(worktree, "submodule")
+    pushed = await run_every_git_operation(worktree, "submodule")
     assert not trace.exists()
     modes = {"a.txt": "100644", "by-the-agent.txt": "100644", "sub": "160000"}
     assert tree(mirror, pushed) == modes
@@ -257,7 +257,7 @@ async def test_a_submodule_keeps_its_commit_whatever_is_in_it_and_runs_nothing(
     assert [(left.path, left.why) for left in snapshot.left_out] == [("sub", SkipReason.SUBMODULE)]
 
 
-async def test_a_submodule_that_the_agent_removed_is_removed(tmp_path: Path) -> None:
+async def test_submodule_removed_by_the_agent_is_removed(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     mirror, commit, _ = await _with_submodule(world, tmp_path)
     worktree = await Worktree.add(mirror, tmp_path / "job", commit)
@@ -267,7 +267,7 @@ async def test_a_submodule_that_the_agent_removed_is_removed(tmp_path: Path) -> 
     assert tree(mirror, removed) == {"a.txt": "100644"}
 
 
-async def test_replaced_objects_are_not_believed(tmp_path: Path) -> None:
+async def test_replaced_objects_are_ignored(tmp_path: Path) -> None:
     worktree = await GitHarness(tmp_path).worktree()
     mirror = worktree.mirror
     write(worktree.path, {"a.txt": "2\n"})

@@ -47,7 +47,7 @@ async def delivering(world: GitHarness) -> tuple[RepoWorkspace, str]:
     return place, commit
 
 
-async def test_a_result_and_its_work_in_progress_move_together(tmp_path: Path) -> None:
+async def test_result_and_wip_branch_move_together(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     place, commit = await delivering(world)
     await place.publish(commit, before=None)
@@ -58,7 +58,7 @@ async def test_a_result_and_its_work_in_progress_move_together(tmp_path: Path) -
     assert world.remote.text(EARLIER, "more.txt") == "more", "it can still save its work"
 
 
-async def test_a_result_that_comes_after_its_successor_has_begun_changes_nothing(
+async def test_late_result_of_a_sealed_run_changes_nothing(
     tmp_path: Path,
 ) -> None:
     world = GitHarness(tmp_path)
@@ -86,7 +86,7 @@ async def test_only_earlier_runs_of_the_same_job_are_sealed(tmp_path: Path) -> N
     assert {world.remote.commit_of(branch) for branch in others} == {worktree.commit}
 
 
-async def test_a_run_on_another_machine_seals_what_it_has_never_seen(tmp_path: Path) -> None:
+async def test_run_on_another_machine_seals_branches_it_never_fetched(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     place, commit = await delivering(world)
     await seal_earlier_branches(
@@ -96,7 +96,7 @@ async def test_a_run_on_another_machine_seals_what_it_has_never_seen(tmp_path: P
         await place.publish(commit, before=None)
 
 
-async def test_of_several_branches_all_move_or_none(tmp_path: Path) -> None:
+async def test_atomic_push_moves_all_branches_or_none(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     place, commit = await delivering(world)
     mirror = place.mirror
@@ -109,7 +109,7 @@ async def test_of_several_branches_all_move_or_none(tmp_path: Path) -> None:
     assert world.remote.commit_of("aq/job/j") is None
 
 
-async def test_a_remote_that_moves_refs_one_by_one_gets_the_result_alone(tmp_path: Path) -> None:
+async def test_remote_without_atomic_push_gets_only_the_result(tmp_path: Path) -> None:
     world = GitHarness(tmp_path, served=True)
     place, commit = await delivering(world)
     plain_git(world.remote.path, "config", "receive.advertiseAtomic", "false")

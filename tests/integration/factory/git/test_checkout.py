@@ -17,7 +17,7 @@ from gigafactory.factory.git.worktree import Worktree
 from tests.support.factory.git_repo import GitHarness, plain_git, write
 
 
-async def test_a_checkout_of_a_person_follows_and_is_left_alone_when_it_was_changed(
+async def test_clean_checkout_follows_a_ship_and_a_changed_one_blocks_it(
     tmp_path: Path,
 ) -> None:
     world = GitHarness(tmp_path)
@@ -41,7 +41,7 @@ async def test_a_checkout_of_a_person_follows_and_is_left_alone_when_it_was_chan
     assert plain_git(theirs, "status", "--porcelain") == " M README.md"
 
 
-async def test_several_who_ship_into_one_checkout_wait_for_each_other(tmp_path: Path) -> None:
+async def test_concurrent_ships_into_one_checkout_wait_for_each_other(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     world.remote.commit({"README.md": "Notes.\n"})
     theirs = tmp_path / "theirs"

@@ -24,7 +24,7 @@ LOOPBACK = AllowedRemotes(hosts=("127.0.0.1",), plain=True)
 UNAUTHORIZED = b"HTTP/1.1 401 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
-async def test_no_setting_of_the_user_or_the_system_is_read(tmp_path: Path) -> None:
+async def test_user_and_system_git_config_is_not_read(tmp_path: Path) -> None:
     (tmp_path / ".gitconfig").write_text("[user]\n\tname = somebody\n[core]\n\teditor = vi\n")
     environ = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "GIT_CONFIG_COUNT": "0"}
     listed = (await Git(environ=environ).run("config", "--list", "--show-origin")).text
@@ -32,7 +32,7 @@ async def test_no_setting_of_the_user_or_the_system_is_read(tmp_path: Path) -> N
     assert "somebody" not in listed
 
 
-async def test_the_environment_of_the_factory_is_not_passed_on(tmp_path: Path) -> None:
+async def test_factory_environment_is_not_passed_to_git(tmp_path: Path) -> None:
     environ = {
         "PATH": f".:bin:{os.environ['PATH']}",
         "AQ_TOKEN": "secret",
@@ -48,12 +48,12 @@ async def test_the_environment_of_the_factory_is_not_passed_on(tmp_path: Path) -
     assert (seen["GIT_SSL_CAINFO"], seen["HTTPS_PROXY"]) == ("/ca.pem", "http://proxy:3128")
 
 
-async def test_a_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+async def test_git_command_beyond_its_timeout_is_ended(tmp_path: Path) -> None:
     with pytest.raises(GitTimeout, match="did not end in time"):
         await Git().run("-c", "alias.wait=!sleep 1000", "wait", timeout_s=0.1)
 
 
-async def test_a_command_that_is_cancelled_ends_with_all_that_it_started(tmp_path: Path) -> None:
+async def test_cancelled_git_command_ends_with_its_children(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     script = f"!trap '' TERM; sleep 1000 & echo $$ $! > {pids}.new; mv {pids}.new {pids}; wait"
     running = asyncio.create_task(Git().run("-c", f"alias.wait={script}", "wait"))
@@ -74,12 +74,12 @@ def _lives(pid: int) -> bool:
         return False
 
 
-async def test_a_command_that_says_too_much_is_ended(tmp_path: Path) -> None:
+async def test_git_command_with_too_much_output_is_ended(tmp_path: Path) -> None:
     with pytest.raises(GitFailed, match="more than 1000 bytes"):
         await Git().run("-c", "alias.flood=!yes", "flood", output_bytes_max=1000)
 
 
-async def test_a_failure_names_the_command_the_code_and_the_last_words(tmp_path: Path) -> None:
+async def test_git_failure_has_the_command_exit_code_and_last_output(tmp_path: Path) -> None:
     with pytest.raises(GitFailed) as caught:
         await Git().run("no-such-command", "x")
     assert caught.value.command == ("no-such-command", "x")
@@ -87,7 +87,7 @@ async def test_a_failure_names_the_command_the_code_and_the_last_words(tmp_path:
     assert "is not a git command" in caught.value.detail
 
 
-async def test_unread_input_does_no_harm() -> None:
+async def test_unread_stdin_does_not_fail_a_git_command() -> None:
     assert (await Git().run("version", stdin=b"x" * 10_000_000)).text.startswith("git version")
 
 
@@ -107,7 +107,7 @@ async def a_web_server(answer: bytes) -> AsyncIterator[tuple[int, list[bytes]]]:
         yield server.sockets[0].getsockname()[1], asked
 
 
-async def test_a_token_goes_to_its_own_repos_only_and_into_no_error(tmp_path: Path) -> None:
+async def test_token_is_sent_only_to_its_own_repos_and_is_in_no_error(tmp_path: Path) -> None:
     async with a_web_server(UNAUTHORIZED) as (port, asked):
         here = f"http://127.0.0.1:{port}"
         tokens = {f"{here}/acme": "general", f"{here}/acme/notes.git": "s3cr3t-token"}
@@ -126,7 +126,7 @@ def _basic(token: str) -> bytes:
     return b"Authorization: Basic " + base64.b64encode(f"x-access-token:{token}".encode())
 
 
-async def test_what_git_says_is_told_without_the_secrets() -> None:
+async def test_secrets_are_redacted_from_git_error_output() -> None:
     git = Git(credentials={"https://example.com": "user:s3cr3t"})
     encoded = base64.b64encode(b"user:s3cr3t").decode()
     with pytest.raises(GitFailed) as caught:
@@ -135,7 +135,7 @@ async def test_what_git_says_is_told_without_the_secrets() -> None:
     assert encoded not in caught.value.detail
 
 
-async def test_a_remote_that_sends_us_elsewhere_is_not_followed(tmp_path: Path) -> None:
+async def test_http_redirect_of_a_remote_is_not_followed(tmp_path: Path) -> None:
     async with a_web_server(UNAUTHORIZED) as (inner, never_asked):
         moved = f"HTTP/1.1 301 Moved\r\nLocation: http://127.0.0.1:{inner}/x/info/refs\r\n"
         answer = f"{moved}Content-Length: 0\r\nConnection: close\r\n\r\n".encode()
@@ -148,7 +148,7 @@ async def test_a_remote_that_sends_us_elsewhere_is_not_followed(tmp_path: Path) 
     assert never_asked == []
 
 
-async def test_a_name_that_leads_to_this_machine_is_refused_when_it_is_looked_up(
+async def test_host_name_that_resolves_to_loopback_is_rejected(
     tmp_path: Path,
 ) -> None:
     address = RemoteAddress(

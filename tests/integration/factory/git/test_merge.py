@@ -34,7 +34,7 @@ def parents(world: GitHarness, commit: str) -> list[str]:
     return plain_git(world.remote.path, "log", "-1", "--format=%P", commit).split()
 
 
-async def test_a_merge_keeps_both_histories(tmp_path: Path) -> None:
+async def test_merge_commit_keeps_both_histories(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "1\n"})
     mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
@@ -47,7 +47,7 @@ async def test_a_merge_keeps_both_histories(tmp_path: Path) -> None:
     assert world.remote.text("main", "c.txt") == "3"
 
 
-async def test_a_squash_is_one_commit_that_says_which_run_it_is_from(tmp_path: Path) -> None:
+async def test_squash_is_one_commit_with_job_and_run_trailers(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "1\n"})
     mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
@@ -59,7 +59,7 @@ async def test_a_squash_is_one_commit_that_says_which_run_it_is_from(tmp_path: P
     assert message.startswith("Add b\n\nAq-Job: job\nAq-Run: job.1\n")
 
 
-async def test_ff_moves_the_base_to_the_commit_itself_or_not_at_all(tmp_path: Path) -> None:
+async def test_fast_forward_moves_the_base_to_the_exact_commit_or_conflicts(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "1\n"})
     mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
@@ -73,7 +73,7 @@ async def test_ff_moves_the_base_to_the_commit_itself_or_not_at_all(tmp_path: Pa
 
 
 @pytest.mark.parametrize("style", STYLES)
-async def test_a_conflict_names_the_files_and_changes_nothing(
+async def test_merge_conflict_names_the_files_and_changes_nothing(
     tmp_path: Path, style: MergeStyle
 ) -> None:
     world = GitHarness(tmp_path)
@@ -89,7 +89,9 @@ async def test_a_conflict_names_the_files_and_changes_nothing(
 
 
 @pytest.mark.parametrize("style", STYLES)
-async def test_asked_again_it_looks_and_pushes_nothing(tmp_path: Path, style: MergeStyle) -> None:
+async def test_repeated_merge_finds_the_first_one_and_pushes_nothing(
+    tmp_path: Path, style: MergeStyle
+) -> None:
     world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "1\n"})
     mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
@@ -105,7 +107,7 @@ async def test_asked_again_it_looks_and_pushes_nothing(tmp_path: Path, style: Me
     assert world.remote.commit_of("main") == moved
 
 
-async def test_a_message_that_names_another_run_does_not_count_as_shipped(tmp_path: Path) -> None:
+async def test_forged_run_trailer_does_not_count_as_shipped(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "1\n"})
     mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
@@ -118,7 +120,7 @@ async def test_a_message_that_names_another_run_does_not_count_as_shipped(tmp_pa
     assert world.remote.text("main", "b.txt") == "2"
 
 
-async def test_what_the_base_has_already_is_not_squashed_into_an_empty_commit(
+async def test_changes_already_in_the_base_make_no_empty_squash_commit(
     tmp_path: Path,
 ) -> None:
     world = GitHarness(tmp_path)
@@ -128,7 +130,7 @@ async def test_what_the_base_has_already_is_not_squashed_into_an_empty_commit(
     assert await merge(mirror, "main", commit, "squash", "x") == Merged(same, before=True)
 
 
-async def test_all_who_ship_at_once_come_in(tmp_path: Path) -> None:
+async def test_concurrent_merges_of_different_results_all_succeed(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "1\n"})
     results = [await a_result(world, f"job-{n}", {f"{n}.txt": "x\n"}) for n in range(4)]
@@ -140,7 +142,7 @@ async def test_all_who_ship_at_once_come_in(tmp_path: Path) -> None:
     assert sorted(world.remote.log("main")) == ["by a person", *(f"job {n}" for n in range(4))]
 
 
-async def test_the_same_work_shipped_by_two_at_once_comes_in_once(tmp_path: Path) -> None:
+async def test_concurrent_merges_of_one_result_ship_it_once(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "1\n"})
     mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
@@ -151,7 +153,7 @@ async def test_the_same_work_shipped_by_two_at_once_comes_in_once(tmp_path: Path
     assert len(world.remote.log("main")) == 2
 
 
-async def test_a_base_that_always_moves_ends_in_a_refusal(tmp_path: Path) -> None:
+async def test_merge_gives_up_when_the_base_moves_on_every_try(tmp_path: Path) -> None:
     world = GitHarness(tmp_path, served=True)
     world.remote.commit({"a.txt": "1\n"})
     mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
@@ -169,7 +171,7 @@ async def test_a_base_that_always_moves_ends_in_a_refusal(tmp_path: Path) -> Non
     assert world.remote.log("main").count("x") == 0
 
 
-async def test_a_protected_base_is_told_as_such(tmp_path: Path) -> None:
+async def test_push_rejected_by_a_protected_base_raises_push_denied(tmp_path: Path) -> None:
     world = GitHarness(tmp_path, served=True)
     before = world.remote.commit({"a.txt": "1\n"})
     mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})

@@ -19,7 +19,7 @@ from gigafactory.factory.git.remote_url import AllowedRemotes, parse_address
 from tests.support.factory.git_repo import GitHarness, plain_git
 
 
-async def test_a_mirror_is_made_on_first_use_and_fetched_on_the_next(tmp_path: Path) -> None:
+async def test_mirror_is_created_on_first_open_and_fetched_on_the_next(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     first = world.remote.commit({"a.txt": "one"})
     mirror = await world.mirror()
@@ -52,7 +52,7 @@ async def test_tags_branches_and_commits_are_resolved(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["nothing", "0" * 40, "--upload-pack=x", "a..b", "HEAD^", "-x"])
-async def test_what_is_no_ref_is_missing_and_never_an_option(tmp_path: Path, name: str) -> None:
+async def test_invalid_or_unknown_ref_raises_not_found(tmp_path: Path, name: str) -> None:
     world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "one"})
     mirror = await world.mirror()
@@ -63,7 +63,7 @@ async def test_what_is_no_ref_is_missing_and_never_an_option(tmp_path: Path, nam
     assert not await mirror.has_commit(name)
 
 
-async def test_a_branch_that_is_gone_at_the_remote_is_gone_here(tmp_path: Path) -> None:
+async def test_branch_deleted_at_the_remote_is_deleted_by_a_fetch(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "one"})
     world.remote.commit({"b.txt": "two"}, branch="old")
@@ -85,7 +85,7 @@ async def test_work_in_progress_is_fetched_by_name_only(tmp_path: Path) -> None:
     assert await mirror.resolve("aq/wip/job/3") == commit
 
 
-async def test_a_new_branch_may_stand_where_a_stale_one_is_in_the_way(tmp_path: Path) -> None:
+async def test_new_branch_replaces_a_stale_one_with_a_conflicting_name(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "one"})
     world.remote.commit({"b.txt": "two"}, branch="topic")
@@ -95,14 +95,14 @@ async def test_a_new_branch_may_stand_where_a_stale_one_is_in_the_way(tmp_path: 
     assert await mirror.fetch_branch("topic/next") == commit
 
 
-async def test_an_empty_repo_says_so(tmp_path: Path) -> None:
+async def test_empty_repo_raises_an_error_that_asks_for_a_first_commit(tmp_path: Path) -> None:
     mirror = await GitHarness(tmp_path).mirror()
     for asked in (mirror.default_branch(), mirror.resolve("main")):
         with pytest.raises(EmptyRepo, match="notes has no commit yet; push a first one"):
             await asked
 
 
-async def test_the_default_branch_is_the_one_of_the_remotes_head(tmp_path: Path) -> None:
+async def test_default_branch_follows_the_head_of_the_remote(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "one"})
     world.remote.commit({"a.txt": "two"}, branch="develop")
@@ -112,7 +112,7 @@ async def test_the_default_branch_is_the_one_of_the_remotes_head(tmp_path: Path)
     assert await mirror.default_branch() == "develop"
 
 
-async def test_a_detached_head_leaves_the_obvious_branch(tmp_path: Path) -> None:
+async def test_detached_head_falls_back_to_main_or_raises(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     commit = world.remote.commit({"a.txt": "one"})
     plain_git(world.remote.path, "update-ref", "--no-deref", "HEAD", commit)
@@ -126,7 +126,7 @@ async def test_a_detached_head_leaves_the_obvious_branch(tmp_path: Path) -> None
         await mirror.default_branch()
 
 
-async def test_with_a_head_on_an_unpushed_branch_the_only_branch_is_used(tmp_path: Path) -> None:
+async def test_only_branch_is_the_default_when_head_is_unborn(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "one"})
     plain_git(world.remote.path, "branch", "-m", "main", "work")
@@ -134,7 +134,7 @@ async def test_with_a_head_on_an_unpushed_branch_the_only_branch_is_used(tmp_pat
     assert await (await world.mirror()).default_branch() == "work"
 
 
-async def test_many_open_one_mirror_at_once(tmp_path: Path) -> None:
+async def test_concurrent_opens_share_one_mirror(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     commit = world.remote.commit({"a.txt": "one"})
     # Another process is another `Mirrors`: they share the folder and nothing else.
@@ -144,7 +144,7 @@ async def test_many_open_one_mirror_at_once(tmp_path: Path) -> None:
     assert [await mirror.resolve("main") for mirror in mirrors] == [commit] * 4
 
 
-async def test_a_fetch_waits_for_the_lock_of_the_mirror(tmp_path: Path) -> None:
+async def test_fetch_waits_for_the_mirror_lock(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "one"})
     mirror = await world.mirror()
@@ -158,7 +158,7 @@ async def test_a_fetch_waits_for_the_lock_of_the_mirror(tmp_path: Path) -> None:
     await mirror.fetch()
 
 
-async def test_a_repo_that_is_not_there_is_missing_and_a_host_that_is_not_there_is_away(
+async def test_missing_repo_is_not_found_and_unreachable_host_is_unavailable(
     tmp_path: Path,
 ) -> None:
     world = GitHarness(tmp_path)
@@ -174,7 +174,7 @@ async def test_a_repo_that_is_not_there_is_missing_and_a_host_that_is_not_there_
         await mirrors.open(parse_address("http://127.0.0.1:9/x/notes.git", allowed))
 
 
-async def test_local_repos_are_opened_only_by_a_git_that_may(tmp_path: Path) -> None:
+async def test_local_repo_requires_a_git_that_allows_the_file_transport(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "one"})
     mirrors = Mirrors(tmp_path / "strict", Git())

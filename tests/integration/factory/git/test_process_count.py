@@ -21,7 +21,7 @@ def world(tmp_path: Path) -> GitHarness:
     return world
 
 
-async def test_git_is_started_a_few_times_however_many_files_there_are(world: GitHarness) -> None:
+async def test_git_process_count_does_not_depend_on_the_number_of_files(world: GitHarness) -> None:
     mirror = await world.mirror()
     commit = await mirror.resolve("main")
 

@@ -26,7 +26,7 @@ async def snapshots(worktree: Worktree, *contents: str) -> list[str]:
     return taken[1:]
 
 
-async def test_a_branch_is_made_moved_and_dropped(tmp_path: Path) -> None:
+async def test_branch_is_created_moved_and_deleted(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     worktree = await world.worktree()
     one, two = await snapshots(worktree, "1", "2")
@@ -41,7 +41,7 @@ async def test_a_branch_is_made_moved_and_dropped(tmp_path: Path) -> None:
     assert world.remote.branches() == ["main"]
 
 
-async def test_another_machine_goes_on_from_what_was_pushed(tmp_path: Path) -> None:
+async def test_another_machine_resumes_from_a_pushed_commit(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     worktree = await world.worktree()
     [commit] = await snapshots(worktree, "half done")
@@ -53,7 +53,7 @@ async def test_another_machine_goes_on_from_what_was_pushed(tmp_path: Path) -> N
     assert (resumed.path / "work.txt").read_text() == "half done"
 
 
-async def test_a_worker_that_expects_the_wrong_commit_changes_nothing(tmp_path: Path) -> None:
+async def test_push_with_a_wrong_expected_commit_changes_nothing(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     worktree = await world.worktree()
     one, two, three = await snapshots(worktree, "1", "2", "3")
@@ -70,7 +70,7 @@ async def test_a_worker_that_expects_the_wrong_commit_changes_nothing(tmp_path: 
     assert world.remote.commit_of("aq/job/j") == two
 
 
-async def test_what_was_pushed_already_is_not_pushed_twice(tmp_path: Path) -> None:
+async def test_repeated_push_of_the_same_commit_succeeds(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     worktree = await world.worktree()
     one, two = await snapshots(worktree, "1", "2")
@@ -81,7 +81,7 @@ async def test_what_was_pushed_already_is_not_pushed_twice(tmp_path: Path) -> No
     assert world.remote.commit_of("aq/job/j") == two
 
 
-async def test_of_two_who_push_at_once_one_wins(tmp_path: Path) -> None:
+async def test_one_of_several_concurrent_pushes_wins(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     worktree = await world.worktree()
     commits = await snapshots(worktree, "1", "2", "3")
@@ -92,7 +92,7 @@ async def test_of_two_who_push_at_once_one_wins(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("branch", ["main", "release/1", "aq/other/x", "aq/wip", "aq/jobs/x"])
-async def test_no_other_branch_is_pushed_to(tmp_path: Path, branch: str) -> None:
+async def test_push_outside_job_branches_is_denied(tmp_path: Path, branch: str) -> None:
     world = GitHarness(tmp_path)
     worktree = await world.worktree()
     [commit] = await snapshots(worktree, "1")
@@ -106,13 +106,15 @@ async def test_no_other_branch_is_pushed_to(tmp_path: Path, branch: str) -> None
 
 
 @pytest.mark.parametrize("commit", ["HEAD", "", "--force", ":main"])
-async def test_only_whole_commits_are_pushed(tmp_path: Path, commit: str) -> None:
+async def test_push_of_an_abbreviated_or_symbolic_commit_is_denied(
+    tmp_path: Path, commit: str
+) -> None:
     worktree = await GitHarness(tmp_path).worktree()
     with pytest.raises(PushDenied, match="is not a commit"):
         await push(worktree.mirror, commit, "aq/job/j", expect=None)
 
 
-async def test_a_hook_of_the_remote_that_refuses_is_told_as_such(tmp_path: Path) -> None:
+async def test_push_rejected_by_a_remote_hook_quotes_the_hook(tmp_path: Path) -> None:
     world = GitHarness(tmp_path, served=True)
     worktree = await world.worktree()
     [commit] = await snapshots(worktree, "1")
@@ -124,7 +126,7 @@ async def test_a_hook_of_the_remote_that_refuses_is_told_as_such(tmp_path: Path)
         await push(worktree.mirror, commit, "aq/job/j", expect=None)
 
 
-async def test_a_remote_that_is_gone_is_missing(tmp_path: Path) -> None:
+async def test_push_to_a_missing_remote_raises_not_found(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     worktree = await world.worktree()
     [commit] = await snapshots(worktree, "1")
@@ -133,7 +135,7 @@ async def test_a_remote_that_is_gone_is_missing(tmp_path: Path) -> None:
         await push(worktree.mirror, commit, "aq/job/j", expect=None)
 
 
-async def test_a_result_is_one_commit_on_the_base_with_its_trailers(tmp_path: Path) -> None:
+async def test_result_is_one_commit_on_the_base_with_its_trailers(tmp_path: Path) -> None:
     worktree = await GitHarness(tmp_path).worktree()
     mirror = worktree.mirror
     *_, last = await snapshots(worktree, "1", "2")

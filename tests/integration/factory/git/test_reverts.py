@@ -23,7 +23,7 @@ async def shipped(harness: FactoryHarness, body: str, **manifest: object) -> str
     return job_id
 
 
-async def test_a_revert_of_shipped_work_is_a_defect_of_its_job_once(
+async def test_revert_of_shipped_work_is_reported_once_as_a_defect(
     harness: FactoryHarness,
 ) -> None:
     async with harness.factory():
@@ -42,7 +42,9 @@ async def test_a_revert_of_shipped_work_is_a_defect_of_its_job_once(
             assert told[0]["actor"] == "factory:mac-1"
 
 
-async def test_work_that_people_went_on_with_is_still_its_jobs(harness: FactoryHarness) -> None:
+async def test_revert_of_work_extended_by_people_is_a_defect_of_its_job(
+    harness: FactoryHarness,
+) -> None:
     async with harness.factory():
         job_id = await harness.submit("echo hello > hello.txt")
         branch = (await harness.wait_until_idle(job_id, at="testing"))["checkpoint"]["branch"]
@@ -60,7 +62,7 @@ async def test_work_that_people_went_on_with_is_still_its_jobs(harness: FactoryH
         assert "defect_reported" in await harness.event_types(job_id)
 
 
-async def test_a_revert_of_work_without_a_job_is_no_defect(tmp_path: Path) -> None:
+async def test_revert_of_a_commit_without_a_job_is_ignored(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "1\n"})
     world.remote.commit({"a.txt": "2\n"})

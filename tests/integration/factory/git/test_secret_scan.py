@@ -20,7 +20,7 @@ SECRET = "correct-horse-battery-staple"
         f"\0binary {SECRET}",
     ],
 )
-async def test_a_secret_in_a_file_is_found(tmp_path: Path, content: str) -> None:
+async def test_secret_in_a_file_is_found(tmp_path: Path, content: str) -> None:
     worktree = await GitHarness(tmp_path).worktree()
     write(worktree.path, {"notes/config.txt": content, "innocent.txt": "hello\n"})
     taken = await worktree.snapshot(worktree.commit)
@@ -31,7 +31,7 @@ async def test_a_secret_in_a_file_is_found(tmp_path: Path, content: str) -> None
     assert SECRET not in str(refused.value)
 
 
-async def test_a_secret_in_a_name_is_found(tmp_path: Path) -> None:
+async def test_secret_in_a_file_name_is_found(tmp_path: Path) -> None:
     worktree = await GitHarness(tmp_path).worktree()
     write(worktree.path, {f"{SECRET}.txt": "x"})
     taken = await worktree.snapshot(worktree.commit)
@@ -40,7 +40,7 @@ async def test_a_secret_in_a_name_is_found(tmp_path: Path) -> None:
         await refuse_secrets(worktree.mirror, worktree.commit, taken.commit, [SECRET])
 
 
-async def test_work_without_a_secret_may_go(tmp_path: Path) -> None:
+async def test_work_without_a_secret_passes_the_scan(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     world.remote.commit({"old.txt": f"{SECRET}\n"})
     worktree = await world.worktree()

@@ -14,7 +14,7 @@ from gigafactory.factory.git.worktree import Worktree
 from tests.support.factory.git_repo import GitHarness, blob, plain_git, tree, write
 
 
-async def test_new_changed_and_deleted_files_are_in_it(tmp_path: Path) -> None:
+async def test_snapshot_contains_new_changed_and_deleted_files(tmp_path: Path) -> None:
     worktree = await GitHarness(tmp_path).worktree(
         {"a.txt": "1\n", "gone": "", "keep": "", "x": ""}
     )
@@ -29,7 +29,7 @@ async def test_new_changed_and_deleted_files_are_in_it(tmp_path: Path) -> None:
     assert shown == f"{worktree.commit}|Gigafactory|so far\n\nAq-Job: j\n"
 
 
-async def test_nothing_new_is_no_commit(tmp_path: Path) -> None:
+async def test_unchanged_worktree_makes_no_commit(tmp_path: Path) -> None:
     worktree = await GitHarness(tmp_path).worktree()
     assert (await worktree.snapshot(worktree.commit)).commit is None
     write(worktree.path, {"a.txt": "changed\n"})
@@ -43,7 +43,7 @@ async def test_nothing_new_is_no_commit(tmp_path: Path) -> None:
     assert (await worktree.snapshot(worktree.commit)).commit is None
 
 
-async def test_ignored_files_stay_out_and_tracked_ones_stay_in(tmp_path: Path) -> None:
+async def test_snapshot_skips_ignored_files_and_keeps_tracked_ones(tmp_path: Path) -> None:
     worktree = await GitHarness(tmp_path).worktree({".gitignore": "*.log\n", "kept.log": "1\n"})
     write(worktree.path, {"kept.log": "2\n", "new.log": "3\n", "new.txt": "4\n"})
     commit = (await worktree.snapshot(worktree.commit)).commit
@@ -52,7 +52,7 @@ async def test_ignored_files_stay_out_and_tracked_ones_stay_in(tmp_path: Path) -
     assert blob(worktree.mirror, commit, "kept.log") == "2"
 
 
-async def test_the_files_of_a_run_are_never_committed(tmp_path: Path) -> None:
+async def test_run_files_in_the_aq_folder_are_never_committed(tmp_path: Path) -> None:
     worktree = await GitHarness(tmp_path).worktree({"a.txt": "1\n", ".aq/setup": "true\n"})
     write(worktree.path, {".aq/pr.md": "# Done\n", ".aq/state": "x\n"})
     assert (await worktree.snapshot(worktree.commit)).commit is None
@@ -63,7 +63,7 @@ async def test_the_files_of_a_run_are_never_committed(tmp_path: Path) -> None:
     assert plain_git(worktree.path, "status", "--porcelain", ".aq/pr.md") == ""
 
 
-async def test_too_large_files_are_left_out_and_told(tmp_path: Path) -> None:
+async def test_too_large_files_are_skipped_and_reported(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     commit = world.remote.commit({"a.txt": "small\n"})
     worktree = await Worktree.add(await world.mirror(), tmp_path / "job", commit, file_bytes_max=10)
@@ -124,7 +124,7 @@ def _stashes(path: Path) -> None:
     "agent",
     [_commits, _switches, _resets, _unlinks, _starts_over, _hides, _breaks, _stashes],
 )
-async def test_whatever_the_agent_does_with_git_its_files_are_what_counts(
+async def test_snapshot_matches_the_files_after_any_git_command_of_the_agent(
     tmp_path: Path, agent: Callable[[Path], None]
 ) -> None:
     worktree = await GitHarness(tmp_path).worktree()
@@ -139,7 +139,7 @@ async def test_whatever_the_agent_does_with_git_its_files_are_what_counts(
     assert blob(worktree.mirror, commit, "a.txt") == "changed"
 
 
-async def test_the_agents_own_index_and_head_are_not_touched(tmp_path: Path) -> None:
+async def test_snapshot_leaves_the_agents_index_and_head_unchanged(tmp_path: Path) -> None:
     worktree = await GitHarness(tmp_path).worktree()
     write(worktree.path, {"a.txt": "staged\n"})
     plain_git(worktree.path, "add", "a.txt")
@@ -150,7 +150,7 @@ async def test_the_agents_own_index_and_head_are_not_touched(tmp_path: Path) -> 
     assert plain_git(worktree.path, "rev-parse", "HEAD") == worktree.commit
 
 
-async def test_a_file_a_folder_and_a_link_may_take_each_others_place(tmp_path: Path) -> None:
+async def test_snapshot_handles_files_folders_and_links_swapping_places(tmp_path: Path) -> None:
     worktree = await GitHarness(tmp_path).worktree(
         {"file": "1\n", "folder/a": "2\n", "other/b": "3\n"}
     )
@@ -174,7 +174,7 @@ async def test_a_file_a_folder_and_a_link_may_take_each_others_place(tmp_path: P
     assert (await worktree.snapshot(worktree.commit)).commit is None
 
 
-async def test_names_that_are_no_text_and_names_with_line_ends_are_kept(tmp_path: Path) -> None:
+async def test_snapshot_keeps_non_utf8_and_multiline_file_names(tmp_path: Path) -> None:
     worktree = await GitHarness(tmp_path).worktree()
     names = (b"line\nend", b"-rf", b"caf\xe9", b'"quoted"', b":(top)x", b"\xf0\x9f\x8d\xb5")
     write(worktree.path, {os.fsdecode(name): "x" for name in names})
@@ -185,7 +185,7 @@ async def test_names_that_are_no_text_and_names_with_line_ends_are_kept(tmp_path
     assert snapshot.left_out == ()
 
 
-async def test_names_that_git_takes_for_its_own_are_left_out(tmp_path: Path) -> None:
+async def test_snapshot_skips_names_reserved_by_git(tmp_path: Path) -> None:
     worktree = await GitHarness(tmp_path).worktree()
     write(worktree.path, {"sub/.GIT/config": "x", "git~1": "x", ".git /y": "x", "ok": "x"})
     (worktree.path / ".gitmodules").symlink_to("/etc/passwd")
@@ -196,7 +196,7 @@ async def test_names_that_git_takes_for_its_own_are_left_out(tmp_path: Path) -> 
     assert len(snapshot.left_out) == 4
 
 
-async def test_line_ends_and_encodings_are_kept_as_the_repo_wants_them(tmp_path: Path) -> None:
+async def test_snapshot_follows_line_ending_and_encoding_attributes(tmp_path: Path) -> None:
     attributes = "*.bat text eol=crlf\n*.u16 text working-tree-encoding=UTF-16LE\n"
     files = {".gitattributes": attributes, "run.bat": "one\r\ntwo\r\n"}
     worktree = await GitHarness(tmp_path).worktree(files)
@@ -209,7 +209,9 @@ async def test_line_ends_and_encodings_are_kept_as_the_repo_wants_them(tmp_path:
     ]
 
 
-async def test_a_file_that_has_not_the_encoding_it_claims_is_kept_as_it_is(tmp_path: Path) -> None:
+async def test_file_that_contradicts_its_encoding_attribute_is_kept_unchanged(
+    tmp_path: Path,
+) -> None:
     attributes = "* working-tree-encoding=UTF-16\n"
     worktree = await GitHarness(tmp_path).worktree({"a.txt": "one\n", "gone": ""})
     write(worktree.path, {".gitattributes": attributes, "a.txt": "odd", 'n"\n': "w", "gone": None})
@@ -227,7 +229,7 @@ async def test_a_file_that_has_not_the_encoding_it_claims_is_kept_as_it_is(tmp_p
     assert blob(worktree.mirror, commit, "link") == "/etc/passwd"
 
 
-async def test_a_worktree_that_is_gone_is_missing(tmp_path: Path) -> None:
+async def test_snapshot_of_a_missing_worktree_raises_not_found(tmp_path: Path) -> None:
     worktree = await GitHarness(tmp_path).worktree()
     worktree.path.rename(tmp_path / "elsewhere")
     with pytest.raises(GitNotFound, match="no folder"):
@@ -247,7 +249,7 @@ async def test_a_broken_index_is_rebuilt(tmp_path: Path) -> None:
     assert list(index.parent.glob("staging-*")) == []
 
 
-async def test_snapshots_at_the_same_time_wait_for_each_other(tmp_path: Path) -> None:
+async def test_concurrent_snapshots_wait_for_each_other(tmp_path: Path) -> None:
     worktree = await GitHarness(tmp_path).worktree()
     write(worktree.path, {f"{number}.txt": "x" for number in range(20)})
     taken = await asyncio.gather(*(worktree.snapshot(worktree.commit) for _ in range(3)))
@@ -280,6 +282,6 @@ async def test_changes_name_files_lines_renames_and_binaries(tmp_path: Path) -> 
     assert (diff.added, diff.deleted) == (4, 3)
 
 
-async def test_without_changes_the_diff_is_empty(tmp_path: Path) -> None:
+async def test_unchanged_worktree_has_an_empty_diff(tmp_path: Path) -> None:
     worktree = await GitHarness(tmp_path).worktree()
     assert (await worktree.changes(worktree.commit)).files == ()

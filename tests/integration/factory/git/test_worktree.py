@@ -9,7 +9,7 @@ from gigafactory.factory.git.worktree import Worktree, WorktreeTaken, prune_work
 from tests.support.factory.git_repo import GitHarness, plain_git, write
 
 
-async def test_a_worktree_has_the_files_of_its_commit_and_a_detached_head(tmp_path: Path) -> None:
+async def test_worktree_has_the_files_of_its_commit_and_a_detached_head(tmp_path: Path) -> None:
     worktree = await GitHarness(tmp_path).worktree({"a.txt": "one\n", "src/b.txt": "two\n"})
     assert (worktree.path / "src/b.txt").read_text() == "two\n"
     assert plain_git(worktree.path, "rev-parse", "HEAD") == worktree.commit
@@ -17,7 +17,7 @@ async def test_a_worktree_has_the_files_of_its_commit_and_a_detached_head(tmp_pa
     assert plain_git(worktree.path, "status", "--porcelain") == ""
 
 
-async def test_an_agent_sees_the_branches_and_tags_but_no_other_jobs_work(tmp_path: Path) -> None:
+async def test_agent_sees_branches_and_tags_but_no_work_of_other_jobs(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     commit = world.remote.commit({"a.txt": "one\n"})
     world.remote.commit({"a.txt": "wip\n"}, branch="aq/wip/other/1")
@@ -30,7 +30,7 @@ async def test_an_agent_sees_the_branches_and_tags_but_no_other_jobs_work(tmp_pa
     assert plain_git(worktree.path, "describe", "--tags") == "v1"
 
 
-async def test_agents_of_one_repo_do_not_get_into_each_others_way(tmp_path: Path) -> None:
+async def test_worktrees_of_one_repo_are_isolated_from_each_other(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     one = await world.worktree()
     two = await Worktree.add(one.mirror, tmp_path / "two", one.commit)
@@ -47,7 +47,7 @@ async def test_agents_of_one_repo_do_not_get_into_each_others_way(tmp_path: Path
     assert (one.path / "a.txt").read_text() == "one\n"
 
 
-async def test_a_path_where_something_is_stays_as_it_is(tmp_path: Path) -> None:
+async def test_add_rejects_an_existing_path_and_leaves_it_unchanged(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     worktree = await world.worktree()
     unsaved = tmp_path / "unsaved"
@@ -60,7 +60,7 @@ async def test_a_path_where_something_is_stays_as_it_is(tmp_path: Path) -> None:
     assert (unsaved / "work.txt").read_text() == "of days"
 
 
-async def test_a_worktree_in_use_is_neither_added_opened_nor_pruned(
+async def test_worktree_in_use_cannot_be_added_opened_or_pruned(
     tmp_path: Path,
 ) -> None:
     worktree = await GitHarness(tmp_path).worktree()
@@ -72,7 +72,7 @@ async def test_a_worktree_in_use_is_neither_added_opened_nor_pruned(
     assert (worktree.path / "a.txt").exists()
 
 
-async def test_a_worktree_that_was_left_is_opened_with_its_unsaved_work(tmp_path: Path) -> None:
+async def test_reopened_worktree_still_has_its_unsaved_work(tmp_path: Path) -> None:
     worktree = await GitHarness(tmp_path).worktree()
     write(worktree.path, {"new.txt": "unsaved"})
     worktree.close()
@@ -82,12 +82,12 @@ async def test_a_worktree_that_was_left_is_opened_with_its_unsaved_work(tmp_path
     assert (await again.snapshot(again.commit)).commit is not None
 
 
-async def test_there_is_nothing_to_open_where_no_worktree_was(tmp_path: Path) -> None:
+async def test_open_returns_none_where_no_worktree_was_added(tmp_path: Path) -> None:
     worktree = await GitHarness(tmp_path).worktree()
     assert Worktree.open(worktree.mirror, tmp_path / "elsewhere") is None
 
 
-async def test_removing_leaves_nothing_and_the_path_is_free_again(tmp_path: Path) -> None:
+async def test_removed_worktree_leaves_nothing_and_frees_its_path(tmp_path: Path) -> None:
     worktree = await GitHarness(tmp_path).worktree()
     write(worktree.path, {"deep/er/x": "y"})
     (worktree.path / "out").symlink_to(tmp_path / "server")
@@ -101,7 +101,7 @@ async def test_removing_leaves_nothing_and_the_path_is_free_again(tmp_path: Path
     assert (again.path / "a.txt").exists()
 
 
-async def test_a_worktree_that_an_agent_made_a_link_is_removed_as_a_link(tmp_path: Path) -> None:
+async def test_worktree_replaced_by_a_symlink_is_removed_as_a_symlink(tmp_path: Path) -> None:
     worktree = await GitHarness(tmp_path).worktree()
     worktree.path.rename(tmp_path / "moved")
     write(tmp_path / "precious", {"x": "y"})
@@ -110,7 +110,7 @@ async def test_a_worktree_that_an_agent_made_a_link_is_removed_as_a_link(tmp_pat
     assert (tmp_path / "precious/x").exists()
 
 
-async def test_registrations_whose_files_are_gone_are_forgotten(tmp_path: Path) -> None:
+async def test_prune_removes_registrations_of_deleted_worktrees(tmp_path: Path) -> None:
     worktree = await GitHarness(tmp_path).worktree()
     kept = await Worktree.add(worktree.mirror, tmp_path / "kept", worktree.commit)
     for one in (worktree, kept):
@@ -120,7 +120,7 @@ async def test_registrations_whose_files_are_gone_are_forgotten(tmp_path: Path) 
     assert prune_worktrees(worktree.mirror) == []
 
 
-async def test_a_commit_that_is_not_there_leaves_no_worktree_behind(tmp_path: Path) -> None:
+async def test_add_of_a_missing_commit_leaves_no_worktree(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     world.remote.commit({"a.txt": "one"})
     mirror = await world.mirror()

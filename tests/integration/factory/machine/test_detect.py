@@ -53,7 +53,9 @@ def a_machine(folder: Path) -> dict[str, str]:
     return {"PATH": str(programs), "HOME": str(folder / "home"), "FORGE_TOKEN": "hush"}
 
 
-async def test_a_machine_is_known_by_what_answers(tmp_path: Path) -> None:
+async def test_detection_finds_the_tools_engines_and_credentials_that_respond(
+    tmp_path: Path,
+) -> None:
     known = {"forge": Credential(("FORGE_TOKEN",)), "cloud": Credential((), (".cloud",))}
     detected = await detect(ENGINES, environ=a_machine(tmp_path), credentials=known)
     tokens = detected.tokens
@@ -73,7 +75,7 @@ async def test_a_machine_is_known_by_what_answers(tmp_path: Path) -> None:
         assert meets(required, tokens), required
 
 
-async def test_what_was_detected_is_a_heartbeat_without_a_secret(tmp_path: Path) -> None:
+async def test_detected_machine_encodes_as_a_heartbeat_without_secrets(tmp_path: Path) -> None:
     environ = a_machine(tmp_path)
     (tmp_path / "repos" / "notes" / ".git").mkdir(parents=True)
     detected = await detect(
@@ -96,7 +98,7 @@ async def test_what_was_detected_is_a_heartbeat_without_a_secret(tmp_path: Path)
     assert "does not offer --model" in (factory.engines["codex"].unavailable or "")
 
 
-async def test_detection_ends_though_every_program_hangs(tmp_path: Path) -> None:
+async def test_detection_ends_in_time_when_every_program_hangs(tmp_path: Path) -> None:
     names = [f"tool-{number}" for number in range(20)]
     for name in names:
         program(tmp_path, name, HANGS)
@@ -108,7 +110,7 @@ async def test_detection_ends_though_every_program_hangs(tmp_path: Path) -> None
     assert detected.engines["claude"].problem is not None
 
 
-async def test_a_machine_with_nothing_is_still_a_machine(tmp_path: Path) -> None:
+async def test_detection_on_a_bare_machine_finds_only_the_system(tmp_path: Path) -> None:
     environ = {"PATH": "", "HOME": str(tmp_path)}
     detected = await detect(ENGINES, environ=environ, repo_base=tmp_path / "absent")
     assert detected.repos == ()
@@ -116,7 +118,7 @@ async def test_a_machine_with_nothing_is_still_a_machine(tmp_path: Path) -> None
     assert any(token.startswith("os:") for token in detected.capabilities)
 
 
-def test_repos_are_checkouts_and_mirrors_one_or_two_folders_down(tmp_path: Path) -> None:
+def test_find_checkouts_finds_repos_one_or_two_folders_deep(tmp_path: Path) -> None:
     (tmp_path / "notes" / ".git").mkdir(parents=True)
     (tmp_path / "notes" / "vendored" / ".git").mkdir(parents=True)
     (tmp_path / "owner" / "site" / ".git").mkdir(parents=True)

@@ -39,12 +39,12 @@ async def test_an_engine_is_found_with_its_version_and_one_seat(tmp_path: Path) 
     }
 
 
-async def test_an_engine_may_go_by_another_name(tmp_path: Path) -> None:
+async def test_engine_is_found_by_an_alternative_program_name(tmp_path: Path) -> None:
     file = agent(tmp_path, "claude-code", version=VERSION, flags=FLAGS)
     assert (await look(tmp_path, CLAUDE))["claude"].program == str(file)
 
 
-async def test_an_engine_that_has_changed_its_flags_is_not_usable_and_says_why(
+async def test_engine_without_a_required_flag_is_unavailable_with_a_reason(
     tmp_path: Path,
 ) -> None:
     agent(tmp_path, "claude", version=VERSION, flags="echo '--model-name --print'")
@@ -61,39 +61,39 @@ async def test_an_engine_that_has_changed_its_flags_is_not_usable_and_says_why(
         (FLOODS, "--version printed more than 262144 bytes"),
     ],
 )
-async def test_an_engine_that_cannot_say_its_version_is_not_usable(
+async def test_engine_with_a_failing_version_command_is_unavailable(
     tmp_path: Path, version: str, sentence: str
 ) -> None:
     agent(tmp_path, "claude", version=version, flags=FLAGS)
     assert await problem(tmp_path) == f"claude (/bin/claude) {sentence}"
 
 
-async def test_an_engine_that_hangs_is_not_usable(tmp_path: Path) -> None:
+async def test_engine_with_a_hanging_version_command_is_unavailable(tmp_path: Path) -> None:
     agent(tmp_path, "claude", version=HANGS, flags=HANGS)
     assert "--version did not answer within" in await problem(tmp_path, total_s=0.5)
 
 
-async def test_an_engine_whose_help_fails_says_so(tmp_path: Path) -> None:
+async def test_engine_with_a_failing_help_command_reports_the_error(tmp_path: Path) -> None:
     agent(tmp_path, "claude", version=VERSION, flags=FAILS)
     assert "--help ended with exit code 3: cannot find the runtime" in await problem(tmp_path)
 
 
-async def test_a_good_help_counts_whatever_its_exit_code(tmp_path: Path) -> None:
+async def test_help_output_counts_whatever_its_exit_code(tmp_path: Path) -> None:
     agent(tmp_path, "claude", version=VERSION, flags=f"{FLAGS}; exit 1")
     assert (await look(tmp_path, CLAUDE))["claude"].problem is None
 
 
-async def test_an_engine_without_a_readable_version_is_usable(tmp_path: Path) -> None:
+async def test_engine_without_a_parsable_version_is_available(tmp_path: Path) -> None:
     agent(tmp_path, "claude", version=GARBAGE, flags=FLAGS)
     found = (await look(tmp_path, CLAUDE))["claude"]
     assert (found.version, found.problem) == (None, None)
 
 
-async def test_an_engine_that_is_not_here_is_not_found(tmp_path: Path) -> None:
+async def test_missing_engine_is_not_detected(tmp_path: Path) -> None:
     assert await look(tmp_path, CLAUDE) == {}
 
 
-async def test_seats_for_an_engine_that_is_not_here_are_a_problem(tmp_path: Path) -> None:
+async def test_seats_for_a_missing_engine_are_reported_as_a_problem(tmp_path: Path) -> None:
     assert await look(tmp_path, CLAUDE, claude=2) == {
         "claude": DetectedEngine(
             seats=2,
@@ -102,12 +102,12 @@ async def test_seats_for_an_engine_that_is_not_here_are_a_problem(tmp_path: Path
     }
 
 
-async def test_no_seats_turn_an_engine_off(tmp_path: Path) -> None:
+async def test_zero_seats_turn_an_engine_off(tmp_path: Path) -> None:
     agent(tmp_path, "claude", version=VERSION, flags=FLAGS)
     assert await look(tmp_path, CLAUDE, claude=0) == {}
 
 
-async def test_command_is_always_there_and_an_engine_without_a_program_too(
+async def test_command_engine_and_engines_without_a_program_are_always_detected(
     tmp_path: Path,
 ) -> None:
     assert await look(tmp_path, COMMAND, fake_engine("acp")) == {
@@ -116,7 +116,7 @@ async def test_command_is_always_there_and_an_engine_without_a_program_too(
     }
 
 
-async def test_a_problem_fits_into_a_heartbeat(tmp_path: Path) -> None:
+async def test_engine_problem_is_cut_to_heartbeat_length(tmp_path: Path) -> None:
     agent(tmp_path, "claude", version=VERSION, flags="echo nothing")
     many = fake_engine("claude", ("claude",), flags=tuple(f"--flag-number-{n}" for n in range(100)))
     found = (await look(tmp_path, many))["claude"]

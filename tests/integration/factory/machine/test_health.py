@@ -8,7 +8,7 @@ import pytest
 from gigafactory.factory.machine import health
 
 
-async def test_this_machine_can_be_measured(tmp_path: Path) -> None:
+async def test_measure_reads_disk_and_cpus_of_this_machine(tmp_path: Path) -> None:
     reading = await health.measure(tmp_path)
     assert reading.disk_free is not None
     assert reading.cpus >= 1
@@ -16,13 +16,13 @@ async def test_this_machine_can_be_measured(tmp_path: Path) -> None:
     assert said.disk is not None
 
 
-async def test_a_folder_that_is_gone_is_measured_as_unknown(tmp_path: Path) -> None:
+async def test_missing_folder_has_unknown_free_disk(tmp_path: Path) -> None:
     reading = await health.measure(tmp_path / "gone")
     assert (reading.disk_free, health.disk_refusal(reading, floor=1)) == (None, None)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has these files")
-async def test_linux_is_read_from_its_own_files(tmp_path: Path) -> None:
+async def test_linux_memory_and_cpu_are_read_from_proc_and_cgroup(tmp_path: Path) -> None:
     (tmp_path / "meminfo").write_text("MemTotal: 4096 kB\nMemAvailable: 1024 kB\n")
     (tmp_path / "stat").write_text("cpu  1 0 1 8 0 0 0 0 0 0\n")
     (tmp_path / "memory.max").write_text(f"{2048 * 1024}\n")

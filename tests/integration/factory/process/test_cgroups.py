@@ -61,7 +61,7 @@ def started_in(group: Path, script: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(["/bin/sh", "-c", entered], start_new_session=True)
 
 
-async def test_what_escapes_every_other_way_ends_with_its_run(
+async def test_process_that_escapes_its_session_is_killed_with_its_control_group(
     harness: FactoryHarness, group: Path
 ) -> None:
     word = uuid.uuid4().hex
@@ -88,9 +88,7 @@ async def test_what_escapes_every_other_way_ends_with_its_run(
     assert below(group) == [], "which is gone"
 
 
-async def test_what_a_killed_factory_left_in_a_group_is_ended_by_its_next_start(
-    tmp_path: Path, group: Path
-) -> None:
+async def test_restart_kills_processes_left_in_a_control_group(tmp_path: Path, group: Path) -> None:
     data_dir, groups, mark, word = (
         DataDir.under(tmp_path),
         ControlGroups(group),
@@ -111,7 +109,7 @@ async def test_what_a_killed_factory_left_in_a_group_is_ended_by_its_next_start(
     assert not alive(word)
 
 
-def test_a_factory_divides_the_group_that_it_was_given_and_never_the_root_of_all(
+def test_delegated_group_is_the_factorys_own_and_never_the_root(
     tmp_path: Path, group: Path
 ) -> None:
     mount = f"33 24 0:28 / {group.parent} rw,relatime - cgroup2 cgroup2 rw\n"
@@ -123,7 +121,7 @@ def test_a_factory_divides_the_group_that_it_was_given_and_never_the_root_of_all
     assert list(found.values()) == [group, group, None, None]
 
 
-def test_limits_are_those_of_each_run_and_the_factory_makes_way_for_them(tmp_path: Path) -> None:
+def test_resource_limits_apply_to_each_run_and_the_factory_moves_aside(tmp_path: Path) -> None:
     (tmp_path / "cgroup.procs").write_text(f"{os.getpid()}\n")
     (tmp_path / "cgroup.subtree_control").touch()
     (tmp_path / "aq-factory").mkdir()
@@ -136,7 +134,7 @@ def test_limits_are_those_of_each_run_and_the_factory_makes_way_for_them(tmp_pat
     assert written == {"memory.max": "1073741824", "pids.max": "50", "cpu.max": "150000 100000"}
 
 
-async def test_who_wanted_too_much_memory_is_told(tmp_path: Path) -> None:
+async def test_kill_and_remove_reports_an_out_of_memory_kill(tmp_path: Path) -> None:
     (tmp_path / "memory.events").write_text("low 0\nmax 4\noom 1\noom_kill 1\n")
     assert await control_groups.kill_and_remove(tmp_path)
     (tmp_path / "memory.events").write_text("low 0\nmax 4\noom 0\noom_kill 0\n")

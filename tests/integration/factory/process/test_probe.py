@@ -26,38 +26,38 @@ async def answer(folder: Path, body: str, *, limit_s: float = AMPLE_S) -> ProbeR
     return await run_probe((str(file),), env=probe_environment({}), limit_s=limit_s)
 
 
-async def test_a_program_is_heard_stdout_before_stderr(tmp_path: Path) -> None:
+async def test_probe_returns_stdout_before_stderr(tmp_path: Path) -> None:
     heard = await answer(tmp_path, "echo late >&2; echo 1.2.3")
     assert heard == ProbeResult(text="1.2.3\n\nlate\n", exit_code=0)
 
 
-async def test_a_program_that_hangs_is_given_up(tmp_path: Path) -> None:
+async def test_hanging_program_is_given_up_after_the_limit(tmp_path: Path) -> None:
     heard = await answer(tmp_path, HANGS, limit_s=SOON_S)
     assert heard == ProbeResult(text="\n", problem="did not answer within 0.2 s")
 
 
-async def test_a_program_that_never_stops_printing_is_cut_off(tmp_path: Path) -> None:
+async def test_program_that_floods_output_is_cut_off(tmp_path: Path) -> None:
     heard = await answer(tmp_path, FLOODS)
     assert heard.problem == "printed more than 262144 bytes"
     assert len(heard.text) == 262144 + 1
 
 
-async def test_garbage_is_read_as_text(tmp_path: Path) -> None:
+async def test_invalid_utf8_output_is_decoded_with_replacements(tmp_path: Path) -> None:
     heard = await answer(tmp_path, GARBAGE)
     assert heard.exit_code == 0
     assert heard.text.startswith("\ufffd\ufffd\x01")
 
 
-async def test_a_program_that_fails_is_quoted(tmp_path: Path) -> None:
+async def test_failed_program_is_quoted_with_its_exit_code(tmp_path: Path) -> None:
     heard = await answer(tmp_path, FAILS)
     assert heard.problem == "ended with exit code 3: cannot find the runtime"
 
 
-async def test_a_program_that_is_killed_says_by_what(tmp_path: Path) -> None:
+async def test_killed_program_names_its_signal(tmp_path: Path) -> None:
     assert (await answer(tmp_path, "kill -9 $$")).problem == "died of signal 9"
 
 
-async def test_what_cannot_be_started_is_an_answer_too(tmp_path: Path) -> None:
+async def test_program_that_cannot_start_returns_a_problem(tmp_path: Path) -> None:
     absent = await run_probe((str(tmp_path / "absent"),), env={})
     assert absent.problem is not None
     assert absent.problem.startswith("could not be started")
@@ -65,14 +65,14 @@ async def test_what_cannot_be_started_is_an_answer_too(tmp_path: Path) -> None:
     assert nul.problem == "could not be started: embedded null byte"
 
 
-async def test_a_program_that_leaves_a_child_behind_still_counts_as_answered(
+async def test_program_that_leaves_a_child_behind_still_answers(
     tmp_path: Path,
 ) -> None:
     heard = await answer(tmp_path, "echo 1.2.3; /bin/sleep 600 &")
     assert heard == ProbeResult(text="1.2.3\n\n", exit_code=0)
 
 
-async def test_a_question_that_is_withdrawn_leaves_no_process_behind(tmp_path: Path) -> None:
+async def test_cancelled_probe_leaves_no_process_behind(tmp_path: Path) -> None:
     fifo = tmp_path / "alive"
     os.mkfifo(fifo)
     reading = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
@@ -94,7 +94,7 @@ async def test_a_question_that_is_withdrawn_leaves_no_process_behind(tmp_path: P
     transport.close()
 
 
-async def test_nothing_secret_is_passed_on(tmp_path: Path) -> None:
+async def test_probe_environment_has_no_secrets(tmp_path: Path) -> None:
     file = program(tmp_path, "tool", "export -p; read line || echo nobody writes")
     environ = {
         "PATH": "/bin",
@@ -116,7 +116,7 @@ async def test_no_program_is_started_after_the_deadline(tmp_path: Path) -> None:
     )
 
 
-async def test_those_that_wait_behind_one_that_hangs_have_their_turn(tmp_path: Path) -> None:
+async def test_probe_queued_behind_a_hanging_program_still_runs(tmp_path: Path) -> None:
     slow, quick = program(tmp_path, "slow", HANGS), program(tmp_path, "quick", "echo 1.2.3")
     probe = ProgramProbe({}, at_once=1, total_s=AMPLE_S)
     heard = await asyncio.gather(

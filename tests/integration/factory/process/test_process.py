@@ -22,13 +22,13 @@ from tests.support.factory.programs import (
 )
 
 
-async def test_a_program_has_its_output_heard_line_by_line() -> None:
+async def test_program_output_is_read_line_by_line() -> None:
     ended, heard = await run_program(shell("echo one; echo two >&2; printf three; exit 3"))
     assert (heard.out, heard.err) == (["one", "three"], ["two"])
     assert (ended.exit_code, ended.reason, ended.lines_cut) == (3, "exited", 0)
 
 
-async def test_a_program_sees_only_the_environment_it_is_given() -> None:
+async def test_program_sees_only_its_given_environment() -> None:
     what = program("/usr/bin/env", env={"ONLY": "this"})
     _, heard = await run_program(what)
     names = {line.partition("=")[0] for line in heard.out}
@@ -36,7 +36,7 @@ async def test_a_program_sees_only_the_environment_it_is_given() -> None:
     assert any(line.startswith(f"AQ_RUN={what.mark}") for line in heard.out)
 
 
-async def test_a_program_runs_in_its_folder_and_in_a_session_of_its_own(tmp_path: Path) -> None:
+async def test_program_runs_in_its_folder_and_its_own_session(tmp_path: Path) -> None:
     script = "import os; print(os.getcwd(), os.getpid() == os.getsid(0) == os.getpgrp())"
     _, heard = await run_program(python(script, cwd=tmp_path))
     assert heard.out[0].endswith(f"/{tmp_path.name} True")
@@ -48,23 +48,23 @@ async def test_stdin_is_written_and_closed() -> None:
     assert heard.out[0].strip() == str(len(data))
 
 
-async def test_a_program_without_input_finds_the_end_of_it_at_once() -> None:
+async def test_program_without_input_reads_end_of_file() -> None:
     ended, heard = await run_program(shell("cat; echo end"))
     assert heard.out == ["end"]
     assert ended.exit_code == 0
 
 
-async def test_an_input_that_is_never_read_does_not_block() -> None:
+async def test_unread_stdin_does_not_block() -> None:
     ended, heard = await run_program(shell("echo done", stdin=b"x" * 10_000_000))
     assert (heard.out, ended.exit_code) == (["done"], 0)
 
 
-async def test_a_program_that_closes_its_input_is_no_trouble() -> None:
+async def test_program_that_closes_its_stdin_succeeds() -> None:
     ended, heard = await run_program(shell("exec 0<&-; echo closed", stdin=b"x" * 1_000_000))
     assert (heard.out, ended.exit_code) == (["closed"], 0)
 
 
-async def test_answers_reach_a_program_that_goes_on_reading() -> None:
+async def test_replies_to_output_lines_reach_an_open_stdin() -> None:
     said = OutputRecorder(lambda line: [b"pong\n"] if line == "ping" else [b""])
     script = "echo ping; read answer; echo got $answer; cat; echo end"
     ended, heard = await run_program(shell(script, stdin_open=True), said)
@@ -72,7 +72,7 @@ async def test_answers_reach_a_program_that_goes_on_reading() -> None:
     assert ended.exit_code == 0
 
 
-async def test_a_program_that_asks_without_reading_is_heard_no_further_and_stalls() -> None:
+async def test_program_that_never_reads_its_replies_stalls() -> None:
     said = OutputRecorder(lambda _: [b"x" * 100_000])
     ended, heard = await run_program(
         shell("while :; do echo more; done", stdin_open=True),
@@ -83,7 +83,7 @@ async def test_a_program_that_asks_without_reading_is_heard_no_further_and_stall
     assert len(heard.out) < 100_000
 
 
-async def test_what_is_handed_over_is_read_from_a_descriptor_and_seen_nowhere() -> None:
+async def test_extra_input_is_read_from_a_descriptor_and_not_in_the_command_line() -> None:
     script = 'cat "/dev/fd/$1"; tr "\\0" " " < /proc/$$/cmdline'
     what = program("/bin/sh", "-c", script, "sh", EXTRA_INPUT, extra_input=b"for you\n")
     _, heard = await run_program(what)
@@ -91,17 +91,17 @@ async def test_what_is_handed_over_is_read_from_a_descriptor_and_seen_nowhere() 
     assert "for you" not in heard.out[1]
 
 
-async def test_a_program_that_closes_its_output_and_works_on_is_waited_for() -> None:
+async def test_program_that_closes_its_output_is_still_awaited() -> None:
     ended, _ = await run_program(shell("exec >&- 2>&-; sleep 0.1; exit 4"))
     assert (ended.exit_code, ended.reason) == (4, "exited")
 
 
-async def test_a_program_that_dies_of_a_signal_tells_which() -> None:
+async def test_program_killed_by_a_signal_reports_the_signal() -> None:
     ended, _ = await run_program(shell("kill -SEGV $$"))
     assert (ended.exit_code, ended.reason) == (-signal.SIGSEGV, "exited")
 
 
-async def test_the_time_that_it_computed_is_counted_with_its_children() -> None:
+async def test_cpu_time_includes_children() -> None:
     burn = "import os\nwhile sum(os.times()[:2]) < 0.2: pass"
     ended, _ = await run_program(
         program("/bin/sh", "-c", '"$0" -I -c "$1"; true', sys.executable, burn)
@@ -110,13 +110,13 @@ async def test_the_time_that_it_computed_is_counted_with_its_children() -> None:
     assert ended.wall_s > 0
 
 
-async def test_what_is_not_utf_8_is_replaced() -> None:
+async def test_invalid_utf8_in_output_is_replaced() -> None:
     _, heard = await run_program(shell(r"printf 'a\377b\n'"))
     assert heard.out == ["a\ufffdb"]
 
 
 @pytest.mark.parametrize("ends", ["with line ends", "without"])
-async def test_a_flood_is_heard_in_little_memory(ends: str) -> None:
+async def test_flood_of_output_uses_little_memory(ends: str) -> None:
     size = 200 * 1024 * 1024
     word = b"x" * 1023 + (b"\n" if ends == "with line ends" else b"x")
     script = f"import os\nfor _ in range({size // 65536}): os.write(1, {word!r} * 64)"
@@ -145,7 +145,7 @@ class Flood(OutputRecorder):
         return ()
 
 
-async def test_what_the_hearer_raises_ends_the_run_and_is_raised() -> None:
+async def test_exception_in_a_line_handler_ends_the_run_and_is_raised() -> None:
     def full(line: str) -> tuple[bytes, ...]:
         raise OSError(28, line)
 
@@ -155,7 +155,7 @@ async def test_what_the_hearer_raises_ends_the_run_and_is_raised() -> None:
         )
 
 
-async def test_a_cancelled_run_leaves_nothing(tmp_path: Path) -> None:
+async def test_cancelled_run_leaves_no_process(tmp_path: Path) -> None:
     ready = asyncio.Event()
     what = shell("trap '' TERM INT; setsid sh -c 'echo ready; exec sleep 600' & wait")
     task = asyncio.ensure_future(run_program(what, OutputRecorder(set_on_output(ready))))
@@ -173,48 +173,48 @@ def _script(folder: Path, text: str, mode: int = 0o755) -> str:
     return str(file)
 
 
-async def test_a_program_that_does_not_exist_is_told_so() -> None:
+async def test_missing_program_on_path_is_reported() -> None:
     with pytest.raises(CannotStart, match="'no-such-tool': there is no such program on its PATH"):
         await run_program(program("no-such-tool", env={"PATH": PATH}))
 
 
-async def test_a_path_that_does_not_exist_is_told_so(tmp_path: Path) -> None:
+async def test_missing_program_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(CannotStart, match=r"there is no such program$"):
         await run_program(program(str(tmp_path / "tool")))
 
 
-async def test_a_file_that_is_not_executable_is_told_so(tmp_path: Path) -> None:
+async def test_non_executable_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(CannotStart, match="it is not an executable file"):
         await run_program(program(_script(tmp_path, "#!/bin/sh\n", 0o644)))
 
 
-async def test_a_script_whose_interpreter_is_missing_is_told_so(tmp_path: Path) -> None:
+async def test_missing_script_interpreter_is_reported(tmp_path: Path) -> None:
     with pytest.raises(CannotStart, match=r"the interpreter that the first line of .*tool names"):
         await run_program(program(_script(tmp_path, "#!/no/such/shell\n")))
 
 
-async def test_a_file_that_is_no_program_is_told_so(tmp_path: Path) -> None:
+async def test_file_that_is_neither_binary_nor_script_is_reported(tmp_path: Path) -> None:
     with pytest.raises(CannotStart, match="neither a binary for this machine nor a script"):
         await run_program(program(_script(tmp_path, "just text\n")))
 
 
-async def test_a_folder_that_is_gone_is_told_so(tmp_path: Path) -> None:
+async def test_missing_working_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(CannotStart, match=r"its folder '.*/gone' does not exist"):
         await run_program(shell("true", cwd=tmp_path / "gone"))
 
 
-async def test_arguments_that_are_too_long_are_told_so() -> None:
+async def test_too_long_arguments_are_reported() -> None:
     with pytest.raises(CannotStart, match="limit; pass long texts"):
         await run_program(program("/bin/echo", "x" * 5_000_000))
 
 
 @pytest.mark.parametrize("word", ["a\0b", "\ud800"])
-async def test_words_that_no_system_takes_are_told_so(word: str) -> None:
+async def test_invalid_characters_in_arguments_are_reported(word: str) -> None:
     with pytest.raises(CannotStart, match="environment is invalid"):
         await run_program(program("/bin/echo", word))
 
 
-async def test_an_empty_command_is_told_so() -> None:
+async def test_empty_command_is_reported() -> None:
     with pytest.raises(CannotStart, match="its command is empty"):
         await run_program(program())
 
@@ -223,7 +223,7 @@ def open_descriptors() -> int:
     return sum(1 for _ in Path("/dev/fd").iterdir())
 
 
-async def test_a_start_that_fails_leaves_no_descriptor_open() -> None:
+async def test_failed_start_leaves_no_descriptor_open() -> None:
     before = open_descriptors()
     for _ in range(5):
         with pytest.raises(CannotStart):

@@ -44,20 +44,20 @@ os.wait()
 """
 
 
-async def test_a_program_that_takes_too_long_is_stopped() -> None:
+async def test_program_beyond_its_wall_limit_is_stopped() -> None:
     ended, _ = await run_program(
         shell("exec sleep 600"), limits=ProcessLimits(wall_s=0.2, grace_s=5)
     )
     assert (ended.reason, ended.exit_code) == ("timeout", -signal.SIGTERM)
 
 
-async def test_a_program_that_is_silent_for_too_long_is_stopped() -> None:
+async def test_silent_program_is_stopped_as_stalled() -> None:
     limits = ProcessLimits(wall_s=60, stall_s=1, grace_s=5)
     ended, heard = await run_program(shell("echo one; exec sleep 600"), limits=limits)
     assert (ended.reason, heard.out) == ("stalled", ["one"])
 
 
-async def test_a_program_that_keeps_talking_does_not_stall() -> None:
+async def test_program_that_keeps_printing_does_not_stall() -> None:
     script = "import time\nfor n in range(24): print(n, flush=True); time.sleep(0.05)"
     ended, heard = await run_program(
         python(script), limits=ProcessLimits(wall_s=60, stall_s=1, grace_s=1)
@@ -65,7 +65,7 @@ async def test_a_program_that_keeps_talking_does_not_stall() -> None:
     assert (ended.reason, len(heard.out)) == ("exited", 24)
 
 
-async def test_a_program_is_first_asked_by_its_own_signal_and_heard_to_its_end() -> None:
+async def test_program_receives_its_stop_signal_first_and_is_read_to_its_end() -> None:
     stop = asyncio.Event()
     script = "trap 'echo result; exit 7' INT; echo ready; while :; do sleep 0.01; done"
     ended, heard = await run_program(
@@ -79,7 +79,7 @@ async def test_a_program_is_first_asked_by_its_own_signal_and_heard_to_its_end()
     assert heard.out == ["ready", "result"]
 
 
-async def test_a_deaf_program_is_killed_after_every_rung() -> None:
+async def test_program_that_ignores_signals_is_killed_at_the_end_of_the_ladder() -> None:
     stop = asyncio.Event()
     ended, _ = await run_program(
         shell(DEAF),
@@ -91,7 +91,7 @@ async def test_a_deaf_program_is_killed_after_every_rung() -> None:
     assert (ended.reason, ended.exit_code) == ("stopped", -signal.SIGKILL)
 
 
-async def test_the_signal_goes_to_the_group_and_not_to_its_leader_alone() -> None:
+async def test_stop_signal_reaches_the_whole_process_group() -> None:
     stop = asyncio.Event()
     script = """
     sh -c 'trap "echo inner; exit" TERM; echo ready; while :; do sleep 0.01; done' &
@@ -107,14 +107,14 @@ async def test_the_signal_goes_to_the_group_and_not_to_its_leader_alone() -> Non
     assert heard.out == ["ready", "inner", "outer"]
 
 
-async def test_a_stop_that_came_before_the_start_stops_at_once() -> None:
+async def test_stop_requested_before_the_start_stops_at_once() -> None:
     stop = asyncio.Event()
     stop.set()
     ended, _ = await run_program(shell("exec sleep 600"), stop=stop)
     assert ended.reason == "stopped"
 
 
-async def test_a_deaf_grandchild_in_a_session_of_its_own_is_found_and_killed() -> None:
+async def test_grandchild_in_another_session_that_ignores_signals_is_killed() -> None:
     stop = asyncio.Event()
     what = shell(f'setsid sh -c "{DEAF}" & wait')
     ended, _ = await run_program(
@@ -125,7 +125,7 @@ async def test_a_deaf_grandchild_in_a_session_of_its_own_is_found_and_killed() -
 
 
 @pytest.mark.parametrize("closes", [True, False])
-async def test_a_daemon_that_forked_twice_is_found_after_the_program_has_gone(
+async def test_daemon_that_forked_twice_is_killed_after_its_program_exits(
     closes: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
     ended, heard = await run_program(python(DAEMON.format(closes=closes)))
@@ -133,13 +133,13 @@ async def test_a_daemon_that_forked_twice_is_found_after_the_program_has_gone(
     assert [stray.command.count("fork") > 0 for stray in ended.orphans.killed] == [True]
 
 
-async def test_a_grandchild_that_keeps_the_pipe_open_does_not_hold_up_the_end() -> None:
+async def test_grandchild_holding_the_pipe_does_not_delay_the_end() -> None:
     ended, heard = await run_program(shell("setsid sleep 600 & echo done"))
     assert (ended.reason, ended.exit_code, heard.out) == ("exited", 0, ["done"])
     assert [stray.command for stray in ended.orphans.killed] == ["sleep 600"]
 
 
-async def test_what_outlives_the_program_shortly_is_still_heard() -> None:
+async def test_output_of_a_short_lived_grandchild_is_still_read() -> None:
     ended, heard = await run_program(shell("(sleep 0.2; echo late) & echo done"))
     assert heard.out == ["done", "late"]
     assert [stray for stray in ended.orphans.killed if stray.command] == []
@@ -159,7 +159,7 @@ async def test_a_grandchild_without_its_environment_is_found_by_its_parent() -> 
     assert any("sleep 600" in stray.command for stray in ended.orphans.killed)
 
 
-async def test_many_strays_that_go_on_making_more_all_end() -> None:
+async def test_processes_that_keep_forking_are_all_killed() -> None:
     stop = asyncio.Event()
     script = """
     trap '' TERM
@@ -174,7 +174,7 @@ async def test_many_strays_that_go_on_making_more_all_end() -> None:
     assert (ended.orphans.survived, find_orphans(what.mark)) == ((), [])
 
 
-async def test_two_runs_do_not_touch_each_other() -> None:
+async def test_stopping_one_run_leaves_another_run_alive() -> None:
     stop, ready, finish = asyncio.Event(), asyncio.Event(), asyncio.Event()
     other = OutputRecorder(set_on_output(ready))
     kept = asyncio.ensure_future(
@@ -190,7 +190,7 @@ async def test_two_runs_do_not_touch_each_other() -> None:
     assert ended.reason == "stopped"
 
 
-async def test_a_process_whose_number_now_belongs_to_another_is_spared() -> None:
+async def test_process_with_a_reused_pid_is_not_killed() -> None:
     stop, ready = asyncio.Event(), asyncio.Event()
     what = shell("echo ready; exec sleep 600")
     task = asyncio.ensure_future(run_program(what, OutputRecorder(set_on_output(ready)), stop=stop))
@@ -202,5 +202,5 @@ async def test_a_process_whose_number_now_belongs_to_another_is_spared() -> None
     await task
 
 
-async def test_sweeping_where_nothing_is_left_kills_nothing() -> None:
+async def test_kill_orphans_without_orphans_kills_nothing() -> None:
     assert (await kill_orphans(new_mark())).killed == ()

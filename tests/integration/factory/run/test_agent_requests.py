@@ -64,7 +64,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
 @pytest.mark.parametrize(
     "policy", ["none", *(pytest.param(each, marks=on_linux) for each in ("workspace", "strict"))]
 )
-async def test_an_agent_hands_a_plan_in_for_its_own_composite(
+async def test_agent_submits_a_plan_for_its_own_composite(
     harness: FactoryHarness, tmp_path: Path, policy: Policy
 ) -> None:
     environ = None
@@ -92,7 +92,7 @@ async def test_an_agent_hands_a_plan_in_for_its_own_composite(
     assert "\ntoken " in log
 
 
-async def test_a_job_that_is_part_of_nothing_has_no_token_and_no_command_but_the_engine_has_one(
+async def test_only_the_engine_of_a_composite_child_has_a_job_token(
     harness: FactoryHarness,
 ) -> None:
     say = 'echo "$AQ_JOB_ID has ${AQ_FLEET_TOKEN:-nothing}"'

@@ -39,7 +39,9 @@ async def told(harness: FactoryHarness, job_id: str) -> list[dict[str, Any]]:
     return [event for event in events if event["type"] == "artifact_added"]
 
 
-async def test_a_report_is_the_whole_result_of_a_job(harness: FactoryHarness) -> None:
+async def test_artifacts_are_the_whole_result_of_a_job_without_a_repo(
+    harness: FactoryHarness,
+) -> None:
     async with harness.factory():
         body = "mkdir -p out/sub; echo one > out/one.txt; echo two > out/sub/two.html; touch other"
         job_id = await harness.submit(body, repo=None, ship="none", artifacts=["out/**"])
@@ -52,7 +54,7 @@ async def test_a_report_is_the_whole_result_of_a_job(harness: FactoryHarness) ->
     assert "aq: artifact: out/one.txt, 4 bytes\n" in await harness.log(job_id)
 
 
-async def test_a_run_that_failed_leaves_its_report_too(harness: FactoryHarness) -> None:
+async def test_failed_run_uploads_its_artifacts(harness: FactoryHarness) -> None:
     async with harness.factory():
         job_id = await harness.submit(
             "echo x > x", verify="echo bad > report.txt; exit 1", artifacts=["report.txt"]
@@ -62,7 +64,7 @@ async def test_a_run_that_failed_leaves_its_report_too(harness: FactoryHarness) 
     assert await left(harness, job_id) == {"report.txt": b"bad\n"}
 
 
-async def test_a_file_that_git_does_not_know_is_an_artifact_all_the_same(
+async def test_file_ignored_by_git_can_be_an_artifact(
     harness: FactoryHarness,
 ) -> None:
     async with harness.factory():
@@ -73,7 +75,7 @@ async def test_a_file_that_git_does_not_know_is_an_artifact_all_the_same(
     assert await left(harness, job_id) == {"report": b"kept\n"}
 
 
-async def test_nothing_outside_of_the_worktree_is_handed_in(harness: FactoryHarness) -> None:
+async def test_files_outside_the_worktree_are_not_uploaded(harness: FactoryHarness) -> None:
     outside = harness.folder / "outside"
     outside.mkdir()
     (outside / "passwd").write_text("root")
@@ -88,7 +90,7 @@ async def test_nothing_outside_of_the_worktree_is_handed_in(harness: FactoryHarn
     assert "artifact: nothing matches none/*.xml" in log
 
 
-async def test_no_secret_of_the_factory_leaves_it_in_a_file(harness: FactoryHarness) -> None:
+async def test_factory_secret_is_redacted_from_artifacts(harness: FactoryHarness) -> None:
     async with harness.factory(environ=ENVIRON, env=("DEPLOY_TOKEN",)):
         body = (
             'echo "token: $DEPLOY_TOKEN" > out.txt; printf "\\0$DEPLOY_TOKEN" > out.bin;'
@@ -107,7 +109,9 @@ async def test_no_secret_of_the_factory_leaves_it_in_a_file(harness: FactoryHarn
     assert SECRET not in log + events
 
 
-async def test_more_files_than_are_taken_are_left_out_with_a_word(harness: FactoryHarness) -> None:
+async def test_artifacts_beyond_the_maximum_count_are_skipped_and_logged(
+    harness: FactoryHarness,
+) -> None:
     async with harness.factory():
         body = "mkdir out; for i in $(seq 1000 1119); do echo $i > out/$i; done"
         job_id = await harness.submit(body, repo=None, ship="none", artifacts=["out"])
@@ -117,7 +121,7 @@ async def test_more_files_than_are_taken_are_left_out_with_a_word(harness: Facto
     assert "artifact: 20 files are skipped: at most 100 are uploaded" in log
 
 
-async def test_a_job_that_goes_on_elsewhere_hands_in_nothing_yet(harness: FactoryHarness) -> None:
+async def test_released_job_uploads_no_artifacts(harness: FactoryHarness) -> None:
     async with harness.factory() as agent:
         job_id = await harness.submit("echo x > x; echo under way; sleep 600", artifacts=["x"])
         await harness.wait_for_log(job_id, "under way")
@@ -127,7 +131,7 @@ async def test_a_job_that_goes_on_elsewhere_hands_in_nothing_yet(harness: Factor
     assert await left(harness, job_id) == {}
 
 
-async def test_a_job_whose_result_could_not_be_sent_is_not_done(
+async def test_job_whose_only_artifacts_were_not_uploaded_is_requeued(
     forks: ForkServer, tmp_path: Path
 ) -> None:
     sign = tmp_path / "sign"
@@ -149,7 +153,9 @@ async def test_a_job_whose_result_could_not_be_sent_is_not_done(
         assert "the artifacts are its only result, and were not uploaded" in handed["reason"]
 
 
-async def test_an_outage_is_waited_out(forks: ForkServer, tmp_path: Path) -> None:
+async def test_artifact_upload_waits_for_the_coordinator_during_an_outage(
+    forks: ForkServer, tmp_path: Path
+) -> None:
     sign = tmp_path / "sign"
     body = f"echo begun; until [ -e {sign} ]; do sleep 0.05; done; echo kept > report"
     async with (

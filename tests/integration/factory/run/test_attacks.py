@@ -42,7 +42,7 @@ async def ended(
         *(("cwd", value) for value in ("/srv/../etc", "a\0b", LONG)),
     ],
 )
-async def test_names_that_are_more_than_names_are_refused(
+async def test_names_and_paths_with_unsafe_characters_are_rejected(
     harness: FactoryHarness, field: str, value: str
 ) -> None:
     asked = {"manifest": {"engine": "command", field: value}, "body": "touch x"}
@@ -66,7 +66,7 @@ async def test_names_that_are_more_than_names_are_refused(
         "/etc",
     ],
 )
-async def test_addresses_that_no_factory_should_talk_to_are_refused(
+async def test_repo_address_on_a_private_network_is_rejected(
     harness: FactoryHarness, repo: str
 ) -> None:
     job = await ended(harness, repo=repo)
@@ -74,7 +74,7 @@ async def test_addresses_that_no_factory_should_talk_to_are_refused(
     assert not any(harness.data_dir().mirrors.iterdir()), "nothing was fetched"
 
 
-async def test_what_an_agent_plants_for_git_is_not_run_by_the_factory(
+async def test_git_commands_planted_by_an_agent_are_not_run(
     harness: FactoryHarness,
 ) -> None:
     program, trace = planted_program(harness.folder, "planted")
@@ -95,7 +95,7 @@ async def test_what_an_agent_plants_for_git_is_not_run_by_the_factory(
     assert not trace.exists()
 
 
-async def test_links_of_an_agent_bring_no_file_of_the_host(harness: FactoryHarness) -> None:
+async def test_symlinks_made_by_an_agent_expose_no_host_file(harness: FactoryHarness) -> None:
     secret = harness.folder / "secret"
     secret.write_text(SECRET)
     job = await ended(harness, f"ln -s {secret} link; ln -s {harness.folder} folder; echo x > x")
@@ -121,7 +121,7 @@ async def test_links_of_an_agent_bring_no_file_of_the_host(harness: FactoryHarne
         "T=$DEPLOY_TOKEN; git checkout -qb $T; echo $T > x; git add x; git commit -qm $T",
     ],
 )
-async def test_a_secret_of_the_factory_is_in_nothing_that_is_pushed(
+async def test_factory_secret_is_never_pushed_in_any_encoding(
     harness: FactoryHarness, body: str
 ) -> None:
     async with harness.factory(environ=ENVIRON, env=("DEPLOY_TOKEN",)):
@@ -133,7 +133,9 @@ async def test_a_secret_of_the_factory_is_in_nothing_that_is_pushed(
     assert plain_git(harness.remote.path, "fsck", "--unreachable", "--no-reflogs") == ""
 
 
-async def test_a_message_and_branch_of_an_agent_are_not_pushed(harness: FactoryHarness) -> None:
+async def test_commit_message_and_branch_of_an_agent_are_not_pushed(
+    harness: FactoryHarness,
+) -> None:
     body = 'git checkout -qb "my-branch"; echo x > x; git add x; git commit -qm "my message"'
     job = await ended(harness, body)
     assert job["result"] == "ok", job["reason"]
@@ -141,7 +143,9 @@ async def test_a_message_and_branch_of_an_agent_are_not_pushed(harness: FactoryH
     assert "my message" not in harness.remote.log(f"aq/job/{job['id']}")
 
 
-async def test_a_verify_that_leaves_the_scope_is_caught(harness: FactoryHarness) -> None:
+async def test_verify_that_writes_outside_the_scope_is_a_scope_violation(
+    harness: FactoryHarness,
+) -> None:
     job = await ended(
         harness,
         "mkdir docs; echo x > docs/x",
@@ -153,7 +157,7 @@ async def test_a_verify_that_leaves_the_scope_is_caught(harness: FactoryHarness)
     assert harness.remote.commit_of(f"aq/job/{job['id']}") is None
 
 
-async def test_a_verify_that_changes_a_protected_path_asks_for_a_person(
+async def test_verify_that_changes_a_protected_path_requires_review(
     harness: FactoryHarness,
 ) -> None:
     await harness.api.put("/products/notes", json={"protectedPaths": ["ci/**"]})
@@ -161,7 +165,7 @@ async def test_a_verify_that_changes_a_protected_path_asks_for_a_person(
     assert job["stage"] == "review", job["reason"]
 
 
-async def test_a_path_that_became_protected_is_not_shipped_without_a_review(
+async def test_newly_protected_path_requires_another_ship_decision(
     harness: FactoryHarness,
 ) -> None:
     async with harness.factory():
@@ -182,7 +186,7 @@ async def test_a_path_that_became_protected_is_not_shipped_without_a_review(
         await harness.wait_until_idle(job_id, at="shipped")
 
 
-async def test_a_scope_that_a_reviewer_let_pass_is_shipped(harness: FactoryHarness) -> None:
+async def test_scope_violation_overridden_by_a_reviewer_is_shipped(harness: FactoryHarness) -> None:
     async with harness.factory():
         job_id = await harness.submit("touch x", allowedScope=["docs/**"])
         assert (await harness.wait_until_idle(job_id))["result"] == "scope_violation"

@@ -73,7 +73,7 @@ async def watched(tmp_path: Path) -> AsyncIterator[Watched]:
         yield Watched(harness)
 
 
-async def test_work_is_on_the_remote_long_before_a_run_ends(watched: Watched) -> None:
+async def test_checkpoints_reach_the_remote_while_the_run_continues(watched: Watched) -> None:
     await watched.begins("echo one > one", "echo two > two", "true")
     for step, name in enumerate(("one", "two"), start=1):
         await watched.has_saved(name)
@@ -88,7 +88,7 @@ async def test_work_is_on_the_remote_long_before_a_run_ends(watched: Watched) ->
     [(DROP_CONNECTION, "cannot be reached"), (REJECT_PUSH, "only on Sundays")],
     ids=["away", "no"],
 )
-async def test_a_checkpoint_that_fails_is_told_and_made_up_for(
+async def test_failed_checkpoint_is_logged_and_retried(
     watched: Watched, answer: str, word: str
 ) -> None:
     bad = watched.sign("bad")
@@ -105,7 +105,7 @@ async def test_a_checkpoint_that_fails_is_told_and_made_up_for(
     assert watched.harness.remote.files(commit) == ["README.md", "one", "two"]
 
 
-async def test_a_checkpoint_whose_answer_was_lost_is_gone_on_from(watched: Watched) -> None:
+async def test_checkpoint_with_a_lost_response_is_continued(watched: Watched) -> None:
     bad = watched.sign("bad")
     watched.harness.remote.vanish_after_push(when=f"[ -e {bad} ]")
     await watched.begins(f"touch {bad}; echo one > one", "echo two > two", "true")
@@ -120,7 +120,7 @@ async def test_a_checkpoint_whose_answer_was_lost_is_gone_on_from(watched: Watch
     await watched.ends_well()
 
 
-async def test_a_checkpoint_that_hangs_keeps_no_result_back(watched: Watched) -> None:
+async def test_hanging_checkpoint_does_not_block_the_result(watched: Watched) -> None:
     bad, hangs = watched.sign("bad"), watched.sign("hangs")
     answer = f"touch {hangs}; sleep 600"
     watched.harness.remote.on_push(answer, to="refs/heads/aq/wip/*", when=f"[ -e {bad} ]")
@@ -129,7 +129,7 @@ async def test_a_checkpoint_that_hangs_keeps_no_result_back(watched: Watched) ->
     assert watched.harness.remote.files(await watched.ends_well()) == ["README.md", "one"]
 
 
-async def test_a_result_goes_out_although_the_last_checkpoint_had_no_answer(
+async def test_result_is_pushed_after_a_checkpoint_with_a_lost_response(
     watched: Watched,
 ) -> None:
     bad = watched.sign("bad")

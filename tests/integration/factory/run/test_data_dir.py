@@ -20,7 +20,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_every_folder_of_a_factory_is_private(tmp_path: Path) -> None:
+def test_every_folder_of_the_data_dir_is_private(tmp_path: Path) -> None:
     data_dir = DataDir.under(tmp_path)
     data_dir.create()
     data_dir.create()
@@ -29,7 +29,7 @@ def test_every_folder_of_a_factory_is_private(tmp_path: Path) -> None:
     assert {"homes", "mirrors", "outbox", "worktrees"} <= {folder.name for folder in folders}
 
 
-def test_a_folder_that_others_could_enter_is_closed(tmp_path: Path) -> None:
+def test_make_private_folder_closes_an_open_folder(tmp_path: Path) -> None:
     folder = tmp_path / "open"
     folder.mkdir()
     folder.chmod(0o777)
@@ -37,7 +37,7 @@ def test_a_folder_that_others_could_enter_is_closed(tmp_path: Path) -> None:
     assert mode(folder) == 0o700
 
 
-def test_a_token_is_kept_for_its_user_alone(tmp_path: Path) -> None:
+def test_secret_file_is_readable_by_its_user_only(tmp_path: Path) -> None:
     data_dir = DataDir.under(tmp_path)
     assert read_secret(data_dir.token_file) is None
     write_secret(data_dir.token_file, "first")
@@ -47,7 +47,7 @@ def test_a_token_is_kept_for_its_user_alone(tmp_path: Path) -> None:
     assert [file.name for file in data_dir.root.iterdir()] == ["token"]
 
 
-def test_a_token_that_others_could_read_is_closed_as_it_is_read(tmp_path: Path) -> None:
+def test_reading_a_secret_file_closes_it_to_others(tmp_path: Path) -> None:
     file = tmp_path / "token"
     write_secret(file, "hush")
     file.chmod(0o644)
@@ -55,7 +55,7 @@ def test_a_token_that_others_could_read_is_closed_as_it_is_read(tmp_path: Path) 
     assert mode(file) == 0o600
 
 
-def test_a_token_that_cannot_be_put_in_place_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_failed_secret_write_leaves_no_temporary_file(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.mkdir()
     with pytest.raises(OSError, match="token"):

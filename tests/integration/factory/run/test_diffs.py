@@ -47,7 +47,7 @@ def shell_of(harness: FactoryHarness, folder: Path, token: str) -> Shell:
     return Shell(folder, settings)
 
 
-async def test_a_diff_shows_each_file_and_names_the_commit_to_decide_on(
+async def test_diff_lists_each_file_and_the_commit_to_review(
     harness: FactoryHarness,
 ) -> None:
     async with harness.factory():
@@ -70,7 +70,7 @@ async def test_a_diff_shows_each_file_and_names_the_commit_to_decide_on(
     assert listed == [], "it is no file that the job has left"
 
 
-async def test_a_newer_run_s_diff_takes_the_place_of_the_older_one(harness: FactoryHarness) -> None:
+async def test_diff_of_a_newer_run_replaces_the_older_one(harness: FactoryHarness) -> None:
     async with harness.factory():
         job_id = await harness.submit("echo line >> page.txt", reviewPolicy="manual")
         first = await harness.wait_until_idle(job_id, at="review")
@@ -82,7 +82,7 @@ async def test_a_newer_run_s_diff_takes_the_place_of_the_older_one(harness: Fact
     assert (diff["base"], diff["linesAdded"]) == (harness.start, 2), "against where it all began"
 
 
-async def test_work_that_left_its_scope_can_be_looked_at_before_it_is_let_pass(
+async def test_diff_of_a_scope_violation_is_available_for_review(
     harness: FactoryHarness,
 ) -> None:
     async with harness.factory():
@@ -91,7 +91,7 @@ async def test_work_that_left_its_scope_can_be_looked_at_before_it_is_let_pass(
     assert "+x\n" in (await asked(harness, job_id)).text
 
 
-async def test_what_is_secret_is_not_in_it(harness: FactoryHarness) -> None:
+async def test_diff_contains_no_secret(harness: FactoryHarness) -> None:
     harness.remote.commit({"old.txt": f"password: {SECRET}\n"})
     async with harness.factory(environ=ENVIRON):
         job_id = await harness.submit("rm old.txt")
@@ -102,7 +102,9 @@ async def test_what_is_secret_is_not_in_it(harness: FactoryHarness) -> None:
     assert "-password: " in diff["text"]
 
 
-async def test_a_long_diff_is_cut_with_a_mark_and_counted_whole(harness: FactoryHarness) -> None:
+async def test_long_diff_is_truncated_with_a_notice_and_full_counts(
+    harness: FactoryHarness,
+) -> None:
     async with harness.factory():
         job_id = await harness.submit("seq 200000 > numbers.txt; echo z > z")
         assert (await harness.wait_until_idle(job_id))["result"] == "ok"
@@ -117,7 +119,7 @@ async def test_a_long_diff_is_cut_with_a_mark_and_counted_whole(harness: Factory
     )
 
 
-async def test_where_there_is_none_it_says_why(harness: FactoryHarness) -> None:
+async def test_missing_diff_explains_why(harness: FactoryHarness) -> None:
     waiting = await harness.submit("echo x > x")
     answer = await asked(harness, waiting)
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
@@ -132,7 +134,7 @@ async def test_where_there_is_none_it_says_why(harness: FactoryHarness) -> None:
     assert (await asked(harness, "nothing")).status_code == 404
 
 
-async def test_a_person_reads_it_on_a_terminal_with_nothing_hidden(
+async def test_diff_command_escapes_terminal_control_characters(
     harness: LocalHarness, tmp_path: Path
 ) -> None:
     async with harness.factory():

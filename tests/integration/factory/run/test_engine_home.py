@@ -28,21 +28,19 @@ def older(path: Path) -> None:
     os.utime(path, ns=(told.st_atime_ns, told.st_mtime_ns - 10**9))
 
 
-def test_what_people_prepared_is_in_the_home_for_its_user_alone(home: Path, given: Path) -> None:
+def test_prepared_files_are_copied_privately_into_the_home(home: Path, given: Path) -> None:
     engine_home.copy_prepared_files(home, given)
     brought = home / ".codex" / "config.toml"
     assert brought.read_text() == "first"
     assert brought.stat().st_mode & 0o077 == 0
 
 
-def test_nothing_prepared_is_fine(home: Path, tmp_path: Path) -> None:
+def test_missing_prepared_folder_leaves_the_home_empty(home: Path, tmp_path: Path) -> None:
     engine_home.copy_prepared_files(home, tmp_path / "nothing")
     assert list(home.iterdir()) == []
 
 
-def test_what_the_engine_has_renewed_stays_and_what_people_renewed_comes(
-    home: Path, given: Path
-) -> None:
+def test_newer_of_engine_file_and_prepared_file_wins(home: Path, given: Path) -> None:
     prepared, brought = given / ".codex" / "config.toml", home / ".codex" / "config.toml"
     older(prepared)
     engine_home.copy_prepared_files(home, given)
@@ -55,7 +53,7 @@ def test_what_the_engine_has_renewed_stays_and_what_people_renewed_comes(
     assert brought.read_text() == "second"
 
 
-def test_a_link_that_an_engine_left_is_replaced_and_not_followed(
+def test_symlink_left_by_an_engine_is_replaced_and_not_followed(
     home: Path, given: Path, tmp_path: Path
 ) -> None:
     precious = tmp_path / "precious"
@@ -70,7 +68,7 @@ def test_a_link_that_an_engine_left_is_replaced_and_not_followed(
     assert (home / "persona.md").read_text() == "be kind"
 
 
-def test_a_folder_that_leads_out_of_the_home_is_refused(
+def test_symlinked_folder_that_leaves_the_home_is_rejected(
     home: Path, given: Path, tmp_path: Path
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
@@ -83,7 +81,7 @@ def test_a_folder_that_leads_out_of_the_home_is_refused(
     assert list(elsewhere.iterdir()) == []
 
 
-def test_side_files_are_the_newest_and_none_too_large(home: Path) -> None:
+def test_side_files_are_the_newest_within_the_size_limit(home: Path) -> None:
     for number in range(engine_home.SIDE_FILES_MAX + 2):
         file = home / f"session-{number}.jsonl"
         file.write_text(str(number))

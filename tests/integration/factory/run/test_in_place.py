@@ -25,7 +25,7 @@ def checkout(harness: FactoryHarness) -> Path:
     return folder
 
 
-async def test_the_work_is_done_in_the_folder_itself_and_kept_on_a_branch_of_its_repo(
+async def test_in_place_work_stays_in_the_folder_and_on_a_job_branch(
     harness: FactoryHarness, checkout: Path
 ) -> None:
     async with harness.factory(roots=(harness.folder / "desk",)):
@@ -39,7 +39,7 @@ async def test_the_work_is_done_in_the_folder_itself_and_kept_on_a_branch_of_its
     assert "hello.txt" in git(checkout, "status", "--porcelain")
 
 
-async def test_shipping_commits_to_the_branch_that_is_checked_out_there(
+async def test_in_place_ship_commits_to_the_checked_out_branch(
     harness: FactoryHarness, checkout: Path
 ) -> None:
     async with harness.factory(roots=(harness.folder / "desk",)):
@@ -55,7 +55,7 @@ async def test_shipping_commits_to_the_branch_that_is_checked_out_there(
     )
 
 
-async def test_a_folder_inside_of_a_checkout_is_worked_in_as_such(
+async def test_in_place_job_can_work_in_a_subfolder_of_a_checkout(
     harness: FactoryHarness, checkout: Path
 ) -> None:
     async with harness.factory(roots=(harness.folder / "desk",)):
@@ -65,7 +65,7 @@ async def test_a_folder_inside_of_a_checkout_is_worked_in_as_such(
     assert git(checkout, "show", f"aq/job/{job_id}:part/hello.txt") == "hello"
 
 
-async def test_a_folder_without_a_repo_is_changed_and_never_removed(
+async def test_in_place_folder_without_a_repo_is_changed_and_never_removed(
     harness: FactoryHarness,
 ) -> None:
     folder = harness.folder / "desk" / "papers"
@@ -86,7 +86,7 @@ async def test_a_folder_without_a_repo_is_changed_and_never_removed(
         ("desk/disk-mac-1", "inside the data folder of a factory"),
     ],
 )
-async def test_only_a_folder_below_an_allowed_root_is_worked_in(
+async def test_in_place_job_outside_the_allowed_roots_is_rejected(
     harness: FactoryHarness, cwd: str, because: str
 ) -> None:
     (harness.folder / "elsewhere").mkdir()
@@ -103,7 +103,7 @@ async def test_only_a_folder_below_an_allowed_root_is_worked_in(
     assert not (harness.folder / "elsewhere" / "x").exists()
 
 
-async def test_without_a_root_no_job_works_in_place(
+async def test_in_place_job_without_configured_roots_is_rejected(
     harness: FactoryHarness, checkout: Path
 ) -> None:
     async with harness.factory():
@@ -113,7 +113,7 @@ async def test_without_a_root_no_job_works_in_place(
     assert "factory.roots" in job["reason"]
 
 
-async def test_a_failed_run_leaves_the_folder_as_the_engine_left_it(
+async def test_failed_in_place_run_keeps_the_changes_of_the_engine(
     harness: FactoryHarness, checkout: Path
 ) -> None:
     async with harness.factory(roots=(harness.folder / "desk",)):

@@ -69,7 +69,7 @@ async def left(tmp_path: Path) -> AsyncIterator[Left]:
         yield made
 
 
-async def test_a_factory_that_starts_sends_the_rest_of_a_log_first(left: Left) -> None:
+async def test_restarted_factory_sends_the_rest_of_a_log_before_its_report(left: Left) -> None:
     text = "x" * (2 * CHUNK_BYTES_MAX) + "\nthe end\n"
     sent = text[: CHUNK_BYTES_MAX + 7].encode()
     where = f"/jobs/{left.job_id}/logs?leaseEpoch=1&offset=0"
@@ -83,14 +83,14 @@ async def test_a_factory_that_starts_sends_the_rest_of_a_log_first(left: Left) -
     assert (job["stage"], job["result"]) == ("testing", "ok")
 
 
-async def test_a_log_that_is_gone_keeps_no_report_back(left: Left) -> None:
+async def test_missing_log_file_does_not_block_the_report(left: Left) -> None:
     Outbox(left.data_dir.outbox).put(left.job_id, 1, ENDED, last=True, log=left.run_id)
     async with left.courier() as courier:
         await courier.deliver_pending()
     assert (await left.people.get(f"/jobs/{left.job_id}")).json()["stage"] == "testing"
 
 
-async def test_a_stale_run_adds_to_no_log(left: Left) -> None:
+async def test_fenced_run_appends_nothing_to_the_log(left: Left) -> None:
     await left.people.post(f"/jobs/{left.job_id}/actions/cancel", json={})
     left.write_log("late words\n")
     Outbox(left.data_dir.outbox).put(left.job_id, 1, ENDED, last=True, log=left.run_id)

@@ -62,7 +62,7 @@ async def panel(tmp_path: Path) -> AsyncIterator[Panel]:
         yield Panel(harness, people)
 
 
-async def test_work_passes_when_so_many_of_those_named_agree_each_counted_once(
+async def test_review_passes_at_its_quorum_with_each_reviewer_counted_once(
     panel: Panel,
 ) -> None:
     job = await panel.work()
@@ -81,7 +81,7 @@ async def test_work_passes_when_so_many_of_those_named_agree_each_counted_once(
     assert approved["data"] == {"by": ["user:bob", "user:cat"], "commit": commit}
 
 
-async def test_who_may_not_decide_is_refused_and_nothing_of_it_is_kept(panel: Panel) -> None:
+async def test_decision_without_permission_is_rejected_and_not_recorded(panel: Panel) -> None:
     job = await panel.work()
     before = await panel.events(job)
     for name in ("eve", "vic"):
@@ -106,7 +106,7 @@ async def test_a_single_rejection_ends_the_job_despite_earlier_approvals(panel: 
     assert (told["actor"], told["data"]["reason"]) == ("user:cat", "the wrong page")
 
 
-async def test_work_that_is_sent_back_goes_on_from_its_commit_with_the_comment(
+async def test_requested_changes_resume_from_the_reviewed_commit_with_the_comment(
     panel: Panel,
 ) -> None:
     job = await panel.work()

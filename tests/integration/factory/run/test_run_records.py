@@ -26,7 +26,9 @@ async def harness(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
         yield made
 
 
-async def test_a_run_records_all_that_insights_need(harness: FactoryHarness) -> None:
+async def test_run_record_has_versions_usage_diff_and_verify_result(
+    harness: FactoryHarness,
+) -> None:
     environ = scripted_agent(
         harness.folder / "bin",
         *(tool_call("bash"), tool_call("edit"), tool_call("bash")),
@@ -78,7 +80,7 @@ async def test_a_run_records_all_that_insights_need(harness: FactoryHarness) -> 
         ("echo x > x; echo under way; sleep 600", {"timeout": "1s"}, "timeout"),
     ],
 )
-async def test_a_run_that_fails_has_changed_something_too(
+async def test_failed_run_records_its_changed_files(
     harness: FactoryHarness, body: str, manifest: dict[str, object], result: str
 ) -> None:
     async with harness.factory():
@@ -88,7 +90,7 @@ async def test_a_run_that_fails_has_changed_something_too(
     assert (run["result"], run["diff"]["filesChanged"]) == (result, 1)
 
 
-async def test_the_money_of_a_cancelled_run_is_not_forgotten(harness: FactoryHarness) -> None:
+async def test_cost_of_a_cancelled_run_is_booked(harness: FactoryHarness) -> None:
     environ = scripted_agent(
         harness.folder / "bin", model_response(1200, 40, cost=0.25), "echo under way", "sleep 600"
     )
@@ -106,7 +108,7 @@ async def test_the_money_of_a_cancelled_run_is_not_forgotten(harness: FactoryHar
         assert (await harness.job(job_id))["stage"] == "cancelled"
 
 
-async def test_a_secret_that_the_checks_print_is_not_reported(harness: FactoryHarness) -> None:
+async def test_secret_printed_by_verify_is_redacted_from_reports(harness: FactoryHarness) -> None:
     environ = {"PATH": search_path(), "DEPLOY_TOKEN": "correct-horse-battery"}
     async with harness.factory(environ=environ, env=("DEPLOY_TOKEN",)):
         job_id = await harness.submit(
@@ -119,7 +121,7 @@ async def test_a_secret_that_the_checks_print_is_not_reported(harness: FactoryHa
     assert "correct-horse" not in ended["reason"] + run["verify"]["output"] + story
 
 
-async def test_a_run_without_a_meter_is_priced_from_the_list_and_says_so(
+async def test_usage_without_a_reported_cost_is_priced_and_marked_estimated(
     harness: FactoryHarness,
 ) -> None:
     environ = scripted_agent(
@@ -140,7 +142,7 @@ async def test_a_run_without_a_meter_is_priced_from_the_list_and_says_so(
     ("prices", "cost"),
     [({}, None), ({"mine-*": Price(input=1, output=2)}, "0.0016")],
 )
-async def test_a_model_of_ones_own_has_ones_own_price_or_none(
+async def test_custom_model_has_its_configured_price_or_no_cost(
     harness: FactoryHarness, prices: dict[str, Price], cost: str | None
 ) -> None:
     environ = scripted_agent(
@@ -153,7 +155,7 @@ async def test_a_model_of_ones_own_has_ones_own_price_or_none(
     assert (run["usage"]["costUsd"], run["usage"]["estimated"]) == (cost, cost is not None)
 
 
-async def test_an_estimate_stops_a_run_that_goes_over_its_budget(harness: FactoryHarness) -> None:
+async def test_estimated_cost_over_budget_stops_the_run(harness: FactoryHarness) -> None:
     environ = scripted_agent(harness.folder / "bin", model_response(1_000_000, 0), "sleep 600")
     async with harness.factory(environ=environ):
         job_id = await harness.submit("Do it.", engine="pi", budget={"usd": 2})
@@ -162,7 +164,7 @@ async def test_an_estimate_stops_a_run_that_goes_over_its_budget(harness: Factor
     assert ended["reason"] == "3 USD of 2 are spent by estimate"
 
 
-async def test_what_a_run_uses_is_seen_while_it_goes_on(harness: FactoryHarness) -> None:
+async def test_usage_is_visible_while_a_run_continues(harness: FactoryHarness) -> None:
     sign = harness.folder / "sign"
     environ = scripted_agent(
         harness.folder / "bin",

@@ -15,7 +15,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
         yield made
 
 
-async def test_a_factory_ships_what_another_one_has_made(harness: FactoryHarness) -> None:
+async def test_factory_ships_the_result_of_another_factory(harness: FactoryHarness) -> None:
     async with harness.factory("mac-1"):
         job_id = await harness.submit("echo hello > hello.txt")
         await harness.wait_until_idle(job_id, at="testing")
@@ -27,7 +27,7 @@ async def test_a_factory_ships_what_another_one_has_made(harness: FactoryHarness
     assert harness.remote.text("main", "hello.txt") == "hello"
 
 
-async def test_a_plain_remote_has_no_pull_requests_and_says_so(harness: FactoryHarness) -> None:
+async def test_ship_pr_to_a_plain_remote_fails_with_a_hint(harness: FactoryHarness) -> None:
     async with harness.factory():
         job_id = await harness.submit("echo hello > hello.txt", ship="pr")
         await harness.wait_until_idle(job_id, at="testing")
@@ -43,7 +43,7 @@ async def test_a_plain_remote_has_no_pull_requests_and_says_so(harness: FactoryH
     assert harness.remote.commit_of("main") == harness.start
 
 
-async def test_commits_that_people_add_need_another_decision_and_are_counted(
+async def test_commits_added_by_people_need_another_decision_and_are_counted(
     harness: FactoryHarness,
 ) -> None:
     async with harness.factory():
@@ -81,7 +81,7 @@ async def test_commits_that_people_add_need_another_decision_and_are_counted(
     ]
 
 
-async def test_what_came_in_from_the_base_is_not_counted_as_an_edit(
+async def test_commits_merged_from_the_base_do_not_count_as_edits(
     harness: FactoryHarness,
 ) -> None:
     async with harness.factory():
@@ -101,7 +101,7 @@ async def test_what_came_in_from_the_base_is_not_counted_as_an_edit(
     assert harness.remote.text("main", "hello.txt") == "hello"
 
 
-async def test_a_rewritten_branch_needs_another_decision_and_is_not_counted(
+async def test_rewritten_branch_needs_another_decision_and_is_not_counted(
     harness: FactoryHarness,
 ) -> None:
     async with harness.factory():
@@ -120,7 +120,9 @@ async def test_a_rewritten_branch_needs_another_decision_and_is_not_counted(
     assert run["editedLines"] is None
 
 
-async def test_a_conflict_leaves_the_base_and_names_the_files(harness: FactoryHarness) -> None:
+async def test_merge_conflict_leaves_the_base_unchanged_and_names_the_files(
+    harness: FactoryHarness,
+) -> None:
     async with harness.factory():
         job_id = await harness.submit("echo ours > README.md")
         await harness.wait_until_idle(job_id, at="testing")

@@ -47,14 +47,14 @@ def folder() -> Iterator[Path]:
     made.rmdir()
 
 
-async def test_what_the_factory_keeps_of_others_is_not_there(
+async def test_factory_files_of_other_jobs_are_hidden(
     sandbox: Sandbox, work: Path, tmp_path: Path
 ) -> None:
     script = f"grep -rs hush {tmp_path}; find {tmp_path} -type f; ls {tmp_path}/worktrees"
     assert await output_in(sandbox, shell(script, cwd=work)) == ["mine"]
 
 
-async def test_a_link_leads_to_nothing_that_is_hidden(
+async def test_symlink_to_a_hidden_file_cannot_be_read(
     sandbox: Sandbox, work: Path, tmp_path: Path
 ) -> None:
     (work / "link").symlink_to(tmp_path / "token")
@@ -62,7 +62,7 @@ async def test_a_link_leads_to_nothing_that_is_hidden(
     assert await output_in(sandbox, shell(script, cwd=work)) == ["nothing"]
 
 
-async def test_no_hook_or_setting_is_planted_where_the_factory_s_git_reads(
+async def test_git_hooks_and_config_of_the_mirror_cannot_be_written(
     sandbox: Sandbox, work: Path, tmp_path: Path
 ) -> None:
     mirror = tmp_path / "mirrors" / "notes.git"
@@ -78,14 +78,12 @@ async def test_no_hook_or_setting_is_planted_where_the_factory_s_git_reads(
     assert list((mirror / "hooks").iterdir()) == []
 
 
-async def test_the_system_s_own_secrets_are_not_read_even_as_root(
-    sandbox: Sandbox, work: Path
-) -> None:
+async def test_system_secrets_cannot_be_read_even_as_root(sandbox: Sandbox, work: Path) -> None:
     script = "cat /etc/shadow /etc/gshadow /etc/ssh/*key /proc/kcore 2>/dev/null | wc -c"
     assert await output_in(sandbox, shell(script, cwd=work)) == ["0"]
 
 
-async def test_nothing_of_the_system_is_switched(sandbox: Sandbox, work: Path) -> None:
+async def test_kernel_settings_and_mounts_cannot_be_changed(sandbox: Sandbox, work: Path) -> None:
     script = """
     for file in /proc/sys/kernel/core_pattern /proc/sysrq-trigger /sys/power/state; do
         if : 2>/dev/null >> "$file"; then echo "$file can be written"; fi
@@ -112,7 +110,7 @@ print("seen" if os.path.exists(f"/proc/{pid}/mem") else "not seen")
 """
 
 
-async def test_the_factory_is_neither_seen_nor_traced_nor_signalled(
+async def test_factory_process_cannot_be_seen_traced_or_signalled(
     sandbox: Sandbox, work: Path
 ) -> None:
     # Its number means nothing in there; those of the sandbox itself are small.
@@ -134,7 +132,9 @@ print("a session of its own" if os.getsid(0) != 0 else "the factory's session")
 """
 
 
-async def test_nothing_is_typed_into_a_terminal(sandbox: Sandbox, work: Path) -> None:
+async def test_sandboxed_program_cannot_type_into_the_terminal(
+    sandbox: Sandbox, work: Path
+) -> None:
     assert await output_in(sandbox, python(TERMINAL, cwd=work)) == ["a session of its own"]
 
 
@@ -160,7 +160,7 @@ def listening(address: str | tuple[str, int]) -> socket.socket:
     return listener
 
 
-async def test_sockets_of_agents_buses_and_the_factory_are_not_reached(
+async def test_sockets_of_agents_buses_and_the_factory_are_unreachable(
     sandbox: Sandbox, work: Path, folder: Path
 ) -> None:
     agent = str(folder / "ssh-agent")
@@ -171,7 +171,7 @@ async def test_sockets_of_agents_buses_and_the_factory_are_not_reached(
         assert await output_in(sandbox, program) == ["not reached"] * len(addresses)
 
 
-async def test_nothing_that_listens_on_this_machine_is_reached_under_strict(
+async def test_local_listeners_are_unreachable_in_the_strict_sandbox(
     sandbox: Sandbox, work: Path
 ) -> None:
     unnamed = f"\0aq-{uuid.uuid4().hex}"
@@ -181,7 +181,7 @@ async def test_nothing_that_listens_on_this_machine_is_reached_under_strict(
         assert await output_in(sandbox, program, policy="strict") == ["not reached"] * 3
 
 
-async def test_no_descriptor_of_the_factory_is_left_open(sandbox: Sandbox, work: Path) -> None:
+async def test_no_factory_descriptor_is_inherited(sandbox: Sandbox, work: Path) -> None:
     script = "import os; print(sorted(set(os.listdir('/proc/self/fd')) - {'0', '1', '2', '3'}))"
     for policy in ("workspace", "strict"):
         program = python(script, cwd=work)

@@ -55,7 +55,7 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     writer.close()
 
 
-async def test_a_tunnel_carries_everything_both_ways() -> None:
+async def test_tunnel_carries_data_both_ways() -> None:
     async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write((await reader.readexactly(300_000)).upper())
         await writer.drain()
@@ -69,7 +69,7 @@ async def test_a_tunnel_carries_everything_both_ways() -> None:
     assert data == b"A" * 300_000
 
 
-async def test_a_plain_request_reaches_its_host_with_that_host_s_name_alone() -> None:
+async def test_plain_request_is_forwarded_with_only_its_own_host_name() -> None:
     async with listening(echo) as there, a_proxy(f"127.0.0.1:{there}") as port:
         answer = await asked(
             port,
@@ -87,7 +87,7 @@ async def test_a_plain_request_reaches_its_host_with_that_host_s_name_alone() ->
 
 
 @pytest.mark.parametrize("request_line", ["CONNECT other.example:443", "GET http://other.example/"])
-async def test_other_hosts_are_refused_by_name(request_line: str) -> None:
+async def test_unlisted_host_is_blocked_and_named(request_line: str) -> None:
     sent = f"{request_line} HTTP/1.1\r\nHost: fine.example\r\n\r\n".encode()
     async with a_proxy("fine.example") as port:
         answer = await asked(port, sent)
@@ -99,13 +99,13 @@ async def test_other_hosts_are_refused_by_name(request_line: str) -> None:
 @pytest.mark.parametrize(
     "spelling", ["127.0.0.1", "localhost", "127.1", "0x7f000001", "2130706433", "[::1]", "0"]
 )
-async def test_this_machine_is_reached_by_no_spelling(spelling: str) -> None:
+async def test_loopback_is_blocked_in_every_spelling(spelling: str) -> None:
     async with listening(echo) as there, a_proxy("fine.example", "*.example") as port:
         answer = await asked(port, f"CONNECT {spelling}:{there} HTTP/1.1\r\n\r\n".encode())
     assert answer.startswith(b"HTTP/1.1 403 ")
 
 
-async def test_an_allowed_name_that_leads_to_this_machine_is_refused() -> None:
+async def test_allowed_name_that_resolves_to_loopback_is_blocked() -> None:
     async with listening(echo) as there, a_proxy(f"127.1:{there}") as port:
         answer = await asked(port, f"CONNECT 127.1:{there} HTTP/1.1\r\n\r\n".encode())
     assert answer.startswith(b"HTTP/1.1 403 ")
@@ -116,7 +116,7 @@ async def test_an_allowed_name_that_leads_to_this_machine_is_refused() -> None:
     ("spared", "through"),
     [("", True), ("other.example", True), ("fine.invalid", False), ("*", False)],
 )
-async def test_an_allowed_host_is_reached_through_the_machine_s_own_proxy(
+async def test_allowed_host_is_reached_through_the_upstream_proxy(
     spared: str, *, through: bool
 ) -> None:
     asked_for: list[bytes] = []
@@ -149,7 +149,7 @@ async def test_an_allowed_host_is_reached_through_the_machine_s_own_proxy(
 
 
 @pytest.mark.parametrize("said", [b"HTTP/1.1 407 Who are you?\r\n\r\n", b"", b"\r\n\r\n"])
-async def test_a_proxy_that_refuses_connections_is_reported(said: bytes) -> None:
+async def test_refusing_upstream_proxy_is_reported(said: bytes) -> None:
     async def corporate(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(said)
@@ -167,11 +167,11 @@ async def test_a_proxy_that_refuses_connections_is_reported(said: bytes) -> None
 @pytest.mark.parametrize(
     "written", ["", "socks5://127.0.0.1:1", "https://proxy.example", "proxy.example:port"]
 )
-def test_only_a_plain_proxy_is_gone_through(written: str) -> None:
+def test_unsupported_upstream_proxy_is_ignored(written: str) -> None:
     assert UpstreamProxy.from_environment({"ALL_PROXY": written}) is None
 
 
-async def test_a_host_that_does_not_answer_is_told_as_such() -> None:
+async def test_unreachable_host_returns_bad_gateway() -> None:
     async with listening(echo) as gone:
         pass
     async with a_proxy(f"127.0.0.1:{gone}") as port:
@@ -195,12 +195,12 @@ async def test_a_host_that_does_not_answer_is_told_as_such() -> None:
         b"\r\n\r\n",
     ],
 )
-async def test_what_is_no_request_for_a_proxy_is_answered_so(sent: bytes) -> None:
+async def test_invalid_proxy_request_returns_bad_request(sent: bytes) -> None:
     async with a_proxy("fine.example") as port:
         assert (await asked(port, sent)).startswith(b"HTTP/1.1 400 ")
 
 
-async def test_a_head_without_an_end_is_not_read_for_ever() -> None:
+async def test_too_long_request_head_is_rejected() -> None:
     async with a_proxy("fine.example") as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET http://fine.example/ HTTP/1.1\r\nA: " + b"x" * HEAD_BYTES_MAX)
@@ -209,7 +209,7 @@ async def test_a_head_without_an_end_is_not_read_for_ever() -> None:
     assert answer == b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
 
 
-async def test_an_interrupted_request_does_no_harm() -> None:
+async def test_interrupted_request_returns_bad_request() -> None:
     async with a_proxy("fine.example") as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"CONNECT fine")

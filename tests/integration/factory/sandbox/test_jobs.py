@@ -61,7 +61,7 @@ def told(log: str, word: str) -> list[str]:
 @pytest.mark.parametrize(
     "policy", ["none", *(pytest.param(each, marks=on_linux) for each in ("workspace", "strict"))]
 )
-async def test_temporary_files_are_a_run_s_own_from_setup_to_verify_and_then_gone(
+async def test_temporary_folder_lasts_from_setup_to_verify_and_is_then_removed(
     harness: FactoryHarness, tmp_path: Path, policy: Policy
 ) -> None:
     environ = None if policy == "none" else await confining(tmp_path, policy)
@@ -84,7 +84,7 @@ async def test_temporary_files_are_a_run_s_own_from_setup_to_verify_and_then_gon
         await until(gone, within_s=60)
 
 
-async def test_temporary_files_of_a_run_that_died_are_removed_at_the_next_start(
+async def test_restart_removes_temporary_files_of_a_dead_run(
     harness: FactoryHarness,
 ) -> None:
     data_dir = harness.data_dir()
@@ -117,7 +117,7 @@ async def a_site(said: str) -> AsyncIterator[int]:
 
 
 @on_linux
-async def test_a_job_that_asks_for_strict_reaches_what_is_listed_and_its_log_names_the_rest(
+async def test_strict_job_reaches_listed_hosts_and_logs_blocked_ones(
     harness: FactoryHarness, tmp_path: Path
 ) -> None:
     environ = await confining(tmp_path, "workspace")
@@ -136,7 +136,7 @@ async def test_a_job_that_asks_for_strict_reaches_what_is_listed_and_its_log_nam
 
 
 @on_linux
-async def test_a_job_plants_nothing_that_the_factory_s_git_would_run(
+async def test_sandboxed_job_plants_nothing_that_the_factorys_git_runs(
     harness: FactoryHarness, tmp_path: Path
 ) -> None:
     planted = tmp_path / "planted"
@@ -160,7 +160,7 @@ async def test_a_job_plants_nothing_that_the_factory_s_git_would_run(
 
 
 @on_linux
-async def test_an_engine_finds_none_of_the_settings_that_a_repo_brings_for_it(
+async def test_engine_settings_of_a_repo_are_hidden_from_the_engine(
     harness: FactoryHarness, tmp_path: Path
 ) -> None:
     environ = await confining(tmp_path, "workspace")
@@ -195,7 +195,7 @@ async def test_an_engine_finds_none_of_the_settings_that_a_repo_brings_for_it(
     assert ".pi of the repo is a link" in refused["reason"]
 
 
-async def test_a_job_waits_that_asks_for_more_than_any_factory_has(harness: FactoryHarness) -> None:
+async def test_job_requiring_an_unavailable_sandbox_stays_queued(harness: FactoryHarness) -> None:
     async with harness.factory():
         asked = await harness.submit("true", sandbox="strict")
         other = await harness.submit("echo > work.txt")

@@ -76,7 +76,7 @@ async def demanded() -> Sandbox | str:
         return str(missing)
 
 
-async def test_a_demanded_sandbox_is_had_or_refused_with_the_reason() -> None:
+async def test_required_sandbox_is_available_or_refused_with_a_reason() -> None:
     found = await demanded()
     if isinstance(found, str):
         assert "the sandbox 'strict' is demanded, and cannot be had: " in found
@@ -84,17 +84,17 @@ async def test_a_demanded_sandbox_is_had_or_refused_with_the_reason() -> None:
         assert found.minimum == "strict"
 
 
-async def test_without_a_demand_the_best_that_holds_is_taken() -> None:
+async def test_default_is_the_best_available_sandbox() -> None:
     found = await choose_sandbox(None, environ={"PATH": search_path()})
     assert found.minimum == ("none" if "workspace" in found.missing else "workspace")
 
 
-async def test_switched_off_is_switched_off() -> None:
+async def test_sandbox_none_turns_the_sandbox_off() -> None:
     found = await choose_sandbox("none", environ={"PATH": search_path()})
     assert (found.minimum, found.policies) == ("none", ("none",))
 
 
-async def test_without_the_tool_none_is_had_and_the_reason_says_what_to_install() -> None:
+async def test_missing_bubblewrap_is_reported_with_installation_advice() -> None:
     found = await choose_sandbox(None, environ={"PATH": "/nowhere"})
     assert (found.minimum, found.policies) == ("none", ("none",))
     with pytest.raises(
@@ -107,7 +107,7 @@ async def test_without_the_tool_none_is_had_and_the_reason_says_what_to_install(
         await choose_sandbox("workspace", environ={"PATH": "/nowhere"})
 
 
-async def test_a_sandbox_that_holds_is_offered_in_both_ways(sandbox: Sandbox) -> None:
+async def test_working_sandbox_offers_workspace_and_strict(sandbox: Sandbox) -> None:
     assert sandbox.policies == ("none", "workspace", "strict")
     assert (sandbox.policy_for(None), sandbox.policy_for("strict")) == ("workspace", "strict")
 
@@ -116,7 +116,7 @@ async def test_a_tool_without_confinement_is_detected() -> None:
     assert await probe(Nothing(), network=True) == "a program in it can write outside its worktree"
 
 
-async def test_a_tool_that_may_not_work_is_found_out_with_its_own_words() -> None:
+async def test_broken_sandbox_tool_is_reported_with_its_error() -> None:
     assert "No permissions to create a new namespace" in (await probe(Broken(), network=True) or "")
 
 
@@ -137,25 +137,27 @@ async def test_temporary_files_and_homes_are_private(sandbox: Sandbox, work: Pat
     assert not is_there(mine)
 
 
-async def test_the_factory_s_token_cannot_be_read(sandbox: Sandbox, work: Path) -> None:
+async def test_factory_token_cannot_be_read(sandbox: Sandbox, work: Path) -> None:
     assert await output_in(sandbox, work, "cat ../token 2>/dev/null; ls -A ..") == ["work"]
 
 
-async def test_the_program_has_its_environment_and_the_sandbox_none_to_read(
+async def test_environment_reaches_the_program_but_not_the_sandbox_process(
     sandbox: Sandbox, work: Path
 ) -> None:
     script = "echo $KEY; tr '\\0' '\\n' < /proc/1/environ | cut -d= -f1"
     assert await output_in(sandbox, work, script) == ["hush-key", "AQ_RUN"]
 
 
-async def test_nothing_handed_over_is_seen_from_outside(sandbox: Sandbox, work: Path) -> None:
+async def test_command_line_outside_the_sandbox_has_no_secrets(
+    sandbox: Sandbox, work: Path
+) -> None:
     program = shell("true", cwd=work, env={"PATH": "/bin", "KEY": "hush"})
     async with sandbox.confine(program, writable=[], policy="strict") as confined:
         assert not any("hush" in word for word in confined.argv)
         assert confined.env == {}
 
 
-async def test_other_processes_are_not_seen_and_no_power_is_left(
+async def test_other_processes_are_hidden_and_no_capability_is_left(
     sandbox: Sandbox, work: Path
 ) -> None:
     script = """
@@ -166,13 +168,13 @@ async def test_other_processes_are_not_seen_and_no_power_is_left(
     assert await output_in(sandbox, work, script) == ["few", "CapEff:0000000000000000"]
 
 
-async def test_strict_has_no_network(sandbox: Sandbox, work: Path) -> None:
+async def test_strict_sandbox_has_only_a_loopback_interface(sandbox: Sandbox, work: Path) -> None:
     script = "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '"
     assert await output_in(sandbox, work, script, "strict") == ["lo"]
 
 
 @pytest.mark.parametrize("policy", ["workspace", "strict"])
-async def test_a_gentle_signal_reaches_the_program_in_the_sandbox(
+async def test_stop_signal_reaches_the_program_in_the_sandbox(
     sandbox: Sandbox, work: Path, policy: Policy
 ) -> None:
     stop = asyncio.Event()
@@ -189,7 +191,7 @@ async def test_a_gentle_signal_reaches_the_program_in_the_sandbox(
     assert (heard.out, ended.exit_code) == (["ready", "result"], 7)
 
 
-async def test_everything_in_the_sandbox_ends_with_it(sandbox: Sandbox, work: Path) -> None:
+async def test_all_processes_in_the_sandbox_end_with_it(sandbox: Sandbox, work: Path) -> None:
     stop = asyncio.Event()
     script = "trap '' TERM; setsid sh -c 'trap \"\" TERM; echo ready; sleep 600' & wait; wait"
     async with sandbox.confine(shell(script, cwd=work), writable=[work]) as confined:
@@ -203,7 +205,9 @@ async def test_everything_in_the_sandbox_ends_with_it(sandbox: Sandbox, work: Pa
 
 
 @pytest.mark.parametrize("policy", ["workspace", "strict"])
-async def test_input_and_answers_go_through(sandbox: Sandbox, work: Path, policy: Policy) -> None:
+async def test_stdin_and_output_pass_through_the_sandbox(
+    sandbox: Sandbox, work: Path, policy: Policy
+) -> None:
     program = shell("cat; pwd", cwd=work, stdin=b"hello\n")
     assert await confining.output_in(sandbox, program, policy=policy) == ["hello", str(work)]
 

@@ -53,7 +53,7 @@ async def fetched(
     return await output_in(sandbox, python(FETCH.format(urls=urls), cwd=work), reports=told)
 
 
-async def test_a_service_of_this_machine_that_is_listed_is_reached_as_it_is_outside(
+async def test_listed_local_service_is_reachable_under_its_usual_address(
     tmp_path: Path,
 ) -> None:
     async with a_site("hello") as port, a_site("hush") as other:
@@ -66,7 +66,7 @@ async def test_a_service_of_this_machine_that_is_listed_is_reached_as_it_is_outs
     assert said == ["hello", "hello", "nothing"]
 
 
-async def test_a_host_is_told_once_that_is_not_allowed(tmp_path: Path) -> None:
+async def test_blocked_host_is_logged_once(tmp_path: Path) -> None:
     told: list[str] = []
     urls = ["http://one.example/", "http://one.example/more", "https://two.example/"]
     said = await fetched(tmp_path, ["three.example"], urls, told)
@@ -77,7 +77,7 @@ async def test_a_host_is_told_once_that_is_not_allowed(tmp_path: Path) -> None:
     ]
 
 
-async def test_an_allowed_name_that_leads_to_this_machine_is_refused(tmp_path: Path) -> None:
+async def test_allowed_name_that_resolves_to_loopback_is_blocked(tmp_path: Path) -> None:
     told: list[str] = []
     async with a_site("hush") as port:
         said = await fetched(tmp_path, [f"127.1:{port}"], [f"http://127.1:{port}/"], told)
@@ -97,7 +97,7 @@ print(crowd[0].recv(12))
 """
 
 
-async def test_the_number_of_connections_is_limited_without_harm_to_others(tmp_path: Path) -> None:
+async def test_connection_limit_blocks_excess_connections_only(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     sandbox = await a_sandbox(tmp_path, minimum="strict")
@@ -105,7 +105,7 @@ async def test_the_number_of_connections_is_limited_without_harm_to_others(tmp_p
     assert said == ["b''", "b'HTTP/1.1 403'"]
 
 
-async def test_a_program_that_cannot_be_started_is_told_as_such(tmp_path: Path) -> None:
+async def test_program_that_cannot_start_reports_the_reason(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     broken = work / "broken"

@@ -19,7 +19,7 @@ from gigafactory.domain.errors import RangeNotSatisfiable
         (b"bytes= 0-3 ", (0, 4)),
     ],
 )
-def test_one_range_is_a_part(header: bytes, part: tuple[int, int]) -> None:
+def test_single_range_selects_its_bytes(header: bytes, part: tuple[int, int]) -> None:
     assert parse_range(header, 14) == part
 
 
@@ -37,17 +37,17 @@ def test_one_range_is_a_part(header: bytes, part: tuple[int, int]) -> None:
         b"bytes=" + b"9" * 5000 + b"-",
     ],
 )
-def test_what_is_no_single_range_of_bytes_is_not_heard(header: bytes | None) -> None:
+def test_header_that_is_not_a_single_byte_range_is_ignored(header: bytes | None) -> None:
     assert parse_range(header, 14) is None
 
 
 @pytest.mark.parametrize("header", [b"bytes=14-", b"bytes=20-30", b"bytes=-0"])
-def test_a_range_beyond_the_end_is_refused_with_the_size(header: bytes) -> None:
+def test_range_beyond_the_end_is_rejected_with_the_size(header: bytes) -> None:
     with pytest.raises(RangeNotSatisfiable, match="has 14 bytes") as refused:
         parse_range(header, 14)
     assert refused.value.size == 14
 
 
-def test_nothing_has_no_part() -> None:
+def test_range_of_an_empty_file_is_rejected() -> None:
     with pytest.raises(RangeNotSatisfiable, match="has 0 bytes"):
         parse_range(b"bytes=0-", 0)

@@ -21,24 +21,26 @@ ROUTING = {
 }
 
 
-def told(decision: dict[str, object]) -> Explanation:
+def explanation_of(decision: dict[str, object]) -> Explanation:
     return Explanation(
         job_id="job-1", stage=Stage.BUILDING, answer="here", summary="mac-1", decision=decision
     )
 
 
-def test_what_was_learned_is_told_with_the_probability_of_the_choice(
+def test_explain_shows_the_learned_choice_with_its_probability(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    _show(told({"propensity": 1.0, "routing": ROUTING}))
+    _show(explanation_of({"propensity": 1.0, "routing": ROUTING}))
     said = capsys.readouterr().out
     assert "learned (shadow): chosen by the heuristic side, with a probability of 1" in said
     assert "chosen: claude on mac-1: passes at once 55%, $0.50" in said
     assert "learned would choose: codex on mac-2: passes at once 86%, $0.20" in said
-    _show(told({"propensity": 0.25, "routing": ROUTING | {"explored": True}}))
+    _show(explanation_of({"propensity": 0.25, "routing": ROUTING | {"explored": True}}))
     assert "chosen at random, with a probability of 0.25" in capsys.readouterr().out
 
 
-def test_without_a_rollout_nothing_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    _show(told({"propensity": 1.0}))
+def test_explain_without_a_rollout_shows_no_learned_choice(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    _show(explanation_of({"propensity": 1.0}))
     assert "learned" not in capsys.readouterr().out

@@ -29,7 +29,7 @@ def ticking(monkeypatch: pytest.MonkeyPatch, each_s: float) -> None:
     monkeypatch.setattr("gigafactory.cli.output.progress.monotonic", lambda: next(now) * each_s)
 
 
-def test_what_takes_long_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_transfer_shows_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = at_a_screen(monkeypatch)
     ticking(monkeypatch, 0.4)
     assert list(with_progress(iter(PIECES), "film.mp4", 4_000_000)) == PIECES
@@ -38,14 +38,14 @@ def test_what_takes_long_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> 
     assert told[-1] == "\x1b[K", "the line is empty when it is done"
 
 
-def test_what_is_done_soon_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_transfer_shows_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = at_a_screen(monkeypatch)
     ticking(monkeypatch, 0.001)
     assert list(with_progress(iter(PIECES), "film.mp4", 4_000_000)) == PIECES
     assert screen.getvalue() == ""
 
 
-def test_nothing_is_left_on_the_line_of_what_broke(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_transfer_clears_the_progress_line(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = at_a_screen(monkeypatch)
     ticking(monkeypatch, 0.4)
 
@@ -58,7 +58,7 @@ def test_nothing_is_left_on_the_line_of_what_broke(monkeypatch: pytest.MonkeyPat
     assert screen.getvalue().endswith("\r\x1b[K")
 
 
-def test_a_pipe_gets_no_words_between(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_not_written_to_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     pipe = io.StringIO()
     monkeypatch.setattr("sys.stderr", pipe)
     ticking(monkeypatch, 0.4)

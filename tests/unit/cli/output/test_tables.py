@@ -38,7 +38,7 @@ def test_json_is_laid_out_and_otherwise_as_it_came_without_control_characters(
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_a_number_is_printed_without_loss(value: float) -> None:
+def test_number_is_printed_without_loss(value: float) -> None:
     assert json.loads(printed(lambda: say_json(msgspec.json.encode(value)))) == value
 
 
@@ -47,7 +47,7 @@ def harmless(shown: str, lines: int) -> bool:
 
 
 @given(title=controls, name=controls, engine=controls, flags=st.lists(controls, max_size=2))
-def test_whatever_a_job_is_called_it_is_one_harmless_line(
+def test_any_job_is_printed_as_one_harmless_line(
     title: str, name: str, engine: str, flags: list[str]
 ) -> None:
     job = {"title": title, "name": name, "engine": engine, "flags": flags, "lease": None}
@@ -57,7 +57,7 @@ def test_whatever_a_job_is_called_it_is_one_harmless_line(
 
 
 @given(title=controls, reason=controls, actions=st.lists(controls, max_size=2))
-def test_whatever_waits_for_a_person_is_one_harmless_line(
+def test_any_attention_item_is_printed_as_one_harmless_line(
     title: str, reason: str, actions: list[str]
 ) -> None:
     matter = {"title": title, "reason": reason, "actions": actions, "kind": "x", "subject": "y"}

@@ -49,50 +49,50 @@ def answers(going: CallSteps, *replies: Reply | ConnectionBroken) -> tuple[list[
             reply = next(told)
 
 
-def test_a_good_answer_ends_the_conversation() -> None:
+def test_successful_reply_ends_the_call() -> None:
     keys, body = answers(call_steps(GET), OK)
     assert len(keys) == 1
     assert GET.decode(body) == {"a": 1}
 
 
-def test_a_store_that_is_away_is_asked_again_under_the_same_key() -> None:
+def test_unavailable_store_is_retried_under_the_same_key() -> None:
     keys, body = answers(call_steps(GET), AWAY, ConnectionBroken("broke"), OK)
     assert len(keys) == 3
     assert len(set(keys)) == 1
     assert body == OK.body
 
 
-def test_patience_ends() -> None:
+def test_retries_end_after_the_last_pause() -> None:
     with pytest.raises(Unavailable, match="the store is away"):
         answers(call_steps(GET, (0.1,)), AWAY, AWAY)
 
 
-def test_an_answer_that_shows_a_secret_is_never_asked_for_twice() -> None:
+def test_call_that_returns_a_secret_is_never_retried() -> None:
     with pytest.raises(ConnectionBroken):
         answers(call_steps(fleet.rotate("mac-1")), ConnectionBroken("broke"), OK)
 
 
-def test_a_refusal_is_raised_at_once() -> None:
+def test_refusal_is_raised_at_once() -> None:
     with pytest.raises(Forbidden, match="not you"):
         answers(call_steps(GET), Reply(403, b'{"code": "forbidden", "detail": "not you"}', {}))
 
 
 @pytest.mark.parametrize("code", sorted(BY_CODE))
-def test_every_refusal_comes_back_as_its_own_class(code: str) -> None:
+def test_every_refusal_code_is_parsed_to_its_class(code: str) -> None:
     found = parse_refusal(409, b'{"code": "%s", "detail": "a sentence"}' % code.encode())
     assert type(found) is BY_CODE[code]
     assert found.code == code
     assert found.detail == "a sentence"
 
 
-def test_a_fenced_worker_learns_the_current_epoch() -> None:
+def test_fenced_refusal_carries_the_current_epoch() -> None:
     body = b'{"code": "fenced", "detail": "d", "jobId": "j", "presented": 1, "current": 3}'
     found = parse_refusal(409, body)
     assert isinstance(found, Fenced)
     assert (found.job_id, found.presented, found.current) == ("j", 1, 3)
 
 
-def test_what_refusals_carry_comes_back() -> None:
+def test_refusal_fields_are_parsed() -> None:
     gap = parse_refusal(409, b'{"code": "log_gap", "detail": "d", "expectedOffset": 7}')
     assert isinstance(gap, LogGap)
     assert gap.expected == 7
@@ -104,7 +104,7 @@ def test_what_refusals_carry_comes_back() -> None:
     assert list(circle.path) == ["a", "b", "a"]
 
 
-def test_faults_come_back_with_their_places() -> None:
+def test_faults_are_parsed_with_their_places() -> None:
     faults = b'[{"field": "timeout", "message": "m", "line": 4}]'
     body = b'{"code": "invalid", "detail": "d", "faults": %s}' % faults
     found = parse_refusal(422, body)
@@ -123,27 +123,29 @@ def test_faults_come_back_with_their_places() -> None:
         (503, Unavailable),
     ],
 )
-def test_a_stranger_s_error_page_is_taken_by_its_status(status: int, kind: type[Refused]) -> None:
+def test_error_page_without_a_code_is_classified_by_its_status(
+    status: int, kind: type[Refused]
+) -> None:
     found = parse_refusal(status, b"<html>")
     assert type(found) is kind
     assert str(status) in found.detail
 
 
-def test_an_unknown_code_is_kept() -> None:
+def test_unknown_refusal_code_is_kept() -> None:
     assert parse_refusal(409, b'{"code": "new_one", "detail": "d"}').code == "new_one"
 
 
-def test_names_cannot_leave_their_place_in_the_path() -> None:
+def test_job_name_is_escaped_in_the_path() -> None:
     assert jobs.get("../a b?c").target == "/api/fleet/jobs/..%2Fa%20b%3Fc"
 
 
-def test_only_what_is_given_is_asked() -> None:
+def test_only_given_filters_are_sent() -> None:
     assert jobs.find(JobFilter()).target == "/api/fleet/jobs"
     wanted = JobFilter(stage="queued,review", text="a&b", limit=5)
     assert jobs.find(wanted).target == "/api/fleet/jobs?stage=queued%2Creview&text=a%26b&limit=5"
 
 
-def test_reads_carry_no_key_and_writes_do() -> None:
+def test_reads_carry_no_idempotency_key_and_writes_do() -> None:
     assert "idempotency-key" not in GET.headers("t", None, "k")
     told = jobs.act("j", "ship").headers("t", "notes", "k")
     assert told["idempotency-key"] == "k"
@@ -155,25 +157,25 @@ def fed(reader: SseParser, text: str) -> list[ServerEvent]:
     return [sent for line in text.split("\n") if (sent := reader.feed(line))]
 
 
-def test_lines_become_events() -> None:
+def test_sse_lines_become_events() -> None:
     reader = SseParser()
     told = fed(reader, ': ping\n\nid: 7\nevent: started\ndata: {"a":\ndata: 1}\n\n')
     assert told == [ServerEvent("started", '{"a":\n1}', "7")]
     assert reader.headers()["last-event-id"] == "7"
 
 
-def test_half_an_event_of_a_broken_connection_is_forgotten() -> None:
+def test_partial_event_of_a_broken_connection_is_dropped() -> None:
     reader = SseParser(after="1")
     assert fed(reader, "id: 2\nevent: started\ndata: x") == []
     assert reader.headers()["last-event-id"] == "1"
     assert fed(reader, "id: 2\ndata: y\n\n") == [ServerEvent("message", "y", "2")]
 
 
-def test_the_server_s_last_words_are_no_event() -> None:
+def test_dropped_notice_of_the_server_is_not_an_event() -> None:
     assert fed(SseParser(), 'event: dropped\ndata: {"reason": "dropped"}\n\n') == []
 
 
-def test_a_stream_that_gives_something_again_has_all_patience_again() -> None:
+def test_received_event_resets_the_reconnect_pauses() -> None:
     reader = SseParser(patience=(0.1, 0.2))
     assert [reader.pause("broke"), reader.pause("broke")] == [0.1, 0.2]
     fed(reader, "id: 1\ndata: x\n\n")

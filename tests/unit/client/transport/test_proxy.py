@@ -35,14 +35,14 @@ PROXY = "http://ann:s%20cret@gate.example:3128"
         ),
     ],
 )
-def test_a_server_is_reached_as_the_surroundings_say(
+def test_proxy_is_chosen_by_the_environment(
     environ: dict[str, str], url: tuple[str, str, int], through: str | None
 ) -> None:
     found = proxy_for(*url, environ)
     assert (found.host if found else None) == through
 
 
-def test_a_proxy_is_told_who_asks() -> None:
+def test_proxy_credentials_are_sent_as_basic_authorization() -> None:
     found = proxy_for("https", "fleet.example", 443, {"HTTPS_PROXY": PROXY})
     assert found is not None
     assert found.port == 3128
@@ -50,6 +50,6 @@ def test_a_proxy_is_told_who_asks() -> None:
 
 
 @pytest.mark.parametrize("address", ["socks5://gate:1080", "http://:3128", "http://gate:none"])
-def test_what_is_no_http_proxy_is_refused_with_what_is_expected(address: str) -> None:
+def test_unsupported_proxy_address_names_the_expected_form(address: str) -> None:
     with pytest.raises(Unreachable, match="expected http://HOST:PORT"):
         proxy_for("https", "fleet.example", 443, {"HTTPS_PROXY": address})

@@ -18,7 +18,7 @@ def house(tmp_path: Path) -> CoordinatorHarness:
 
 
 @pytest.mark.parametrize("verb", ["rotate", "revoke", "deregister"])
-async def test_it_is_done_though_the_factory_changes_at_the_same_moment(
+async def test_token_and_membership_changes_survive_a_concurrent_factory_change(
     house: CoordinatorHarness, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fleet = await house.with_factory()
@@ -35,7 +35,7 @@ async def test_it_is_done_though_the_factory_changes_at_the_same_moment(
     assert left is None or left.draining, "what the other did stands"
 
 
-async def test_what_is_no_factory_cannot_leave(house: CoordinatorHarness) -> None:
+async def test_deregistering_an_unknown_factory_is_rejected(house: CoordinatorHarness) -> None:
     fleet = await house.with_factory()
     await fleet.enrolment.deregister(SYSTEM, "mac-1")
     with pytest.raises(NotFound):

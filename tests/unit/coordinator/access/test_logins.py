@@ -16,7 +16,7 @@ async def ann(fleet: Coordinator) -> Caller:
     return await fleet.tokens.caller(made.secret, product=None)
 
 
-async def test_a_browser_gets_what_the_person_has_and_no_more(tmp_path: Path) -> None:
+async def test_browser_login_gets_the_same_role_and_products_as_the_person(tmp_path: Path) -> None:
     fleet = a_coordinator(tmp_path)
     code = await fleet.logins.issue_code(await ann(fleet))
     token = (await fleet.logins.sign_in_with_code(code.code)).token
@@ -25,7 +25,7 @@ async def test_a_browser_gets_what_the_person_has_and_no_more(tmp_path: Path) ->
     assert token.expires_at is not None
 
 
-async def test_of_two_who_use_a_code_at_once_one_gets_in(tmp_path: Path) -> None:
+async def test_login_code_used_twice_at_once_works_once(tmp_path: Path) -> None:
     fleet = a_coordinator(tmp_path)
     code = await fleet.logins.issue_code(await ann(fleet))
     tries = [fleet.logins.sign_in_with_code(code.code) for _ in range(2)]
@@ -33,7 +33,7 @@ async def test_of_two_who_use_a_code_at_once_one_gets_in(tmp_path: Path) -> None
     assert sorted(type(result).__name__ for result in results) == ["IssuedToken", "Unauthenticated"]
 
 
-async def test_a_token_that_ends_takes_its_browsers_along(tmp_path: Path) -> None:
+async def test_revoked_token_ends_its_browser_logins_and_codes(tmp_path: Path) -> None:
     fleet = a_coordinator(tmp_path)
     caller = await ann(fleet)
     code = await fleet.logins.issue_code(caller)
@@ -47,7 +47,7 @@ async def test_a_token_that_ends_takes_its_browsers_along(tmp_path: Path) -> Non
         await fleet.logins.sign_in_with_code(later.code)
 
 
-async def test_a_browser_leaves_once_and_cannot_hand_itself_on(tmp_path: Path) -> None:
+async def test_browser_login_can_sign_out_and_cannot_issue_codes(tmp_path: Path) -> None:
     fleet = a_coordinator(tmp_path)
     code = await fleet.logins.issue_code(await ann(fleet))
     browser = await fleet.logins.sign_in_with_code(code.code)

@@ -17,7 +17,7 @@ from tests.support.builders import (
 )
 
 
-def test_names_beyond_the_most_share_one() -> None:
+def test_label_names_beyond_the_limit_share_one_series() -> None:
     names = LabelLimit(2)
     assert [names(name) for name in ("a", "b", "c", "a", None)] == [
         "a",
@@ -28,7 +28,7 @@ def test_names_beyond_the_most_share_one() -> None:
     ]
 
 
-def test_a_histogram_counts_a_bound_as_below_and_nothing_as_nothing() -> None:
+def test_histogram_bounds_are_inclusive_and_negative_values_count_as_zero() -> None:
     histogram = Histogram((1.0, 5.0))
     for value in (1.0, 4.0, 7.0, -3.0):
         histogram.observe(value, "x")
@@ -37,7 +37,7 @@ def test_a_histogram_counts_a_bound_as_below_and_nothing_as_nothing() -> None:
     assert total == 12.0
 
 
-def test_the_wait_of_a_job_counts_from_when_it_could_start() -> None:
+def test_wait_is_counted_from_the_time_a_job_could_start() -> None:
     counters = Counters()
     queued = a_job(not_before=after(60))
     given = a_running_job(stage=Stage.ASSIGNED)
@@ -55,7 +55,7 @@ def test_the_wait_of_a_job_counts_from_when_it_could_start() -> None:
     }
 
 
-def test_the_wait_for_a_ship_is_of_no_engine() -> None:
+def test_wait_for_a_ship_step_counts_for_no_engine() -> None:
     counters = Counters()
     ships = a_shipping_job()
     change = JobChange(
@@ -67,7 +67,7 @@ def test_the_wait_for_a_ship_is_of_no_engine() -> None:
     assert (counters.waits, counters.wait_s.series()["notes",][1]) == ({}, 9.0)
 
 
-def test_a_seat_that_was_busy_does_not_count_as_slow_assignment() -> None:
+def test_waiting_for_a_busy_seat_does_not_count_as_slow_assignment() -> None:
     counters = Counters()
     busy = a_running_job(id="job-0")
     ended = replace(busy, lease=None, stage=Stage.REVIEW, updated_at=after(100))
@@ -81,7 +81,7 @@ def test_a_seat_that_was_busy_does_not_count_as_slow_assignment() -> None:
     assert counters.wait_s.series()["notes",][1] == 101.0
 
 
-def test_a_job_behind_a_lock_says_nothing_of_assignment() -> None:
+def test_job_with_a_lock_is_left_out_of_the_assignment_time() -> None:
     counters = Counters()
     given = a_running_job(stage=Stage.ASSIGNED, lock="db")
     change = JobChange(
@@ -91,7 +91,7 @@ def test_a_job_behind_a_lock_says_nothing_of_assignment() -> None:
     assert not counters.assign_s.series()
 
 
-def test_what_must_never_happen_is_counted() -> None:
+def test_double_leases_and_double_ships_are_counted_as_violations() -> None:
     counters = Counters()
     other = a_running_job(lease=a_lease(factory_id="mac-2", epoch=2))
     twice = JobChange(before=a_running_job(), after=other, events=(an_event(other, "assigned"),))
@@ -101,7 +101,7 @@ def test_what_must_never_happen_is_counted() -> None:
     assert counters.violations == {"double_lease": 1, "double_ship": 1}
 
 
-def test_only_lost_grants_are_conflicts_of_claims() -> None:
+def test_only_lost_grants_count_as_claim_conflicts() -> None:
     counters = Counters()
     counters.count_commit("grant", (), StaleRevision("job-1"), 0.0)
     counters.count_commit("grant", (), KeyTaken("lock/x", "job-2"), 0.0)
@@ -109,7 +109,7 @@ def test_only_lost_grants_are_conflicts_of_claims() -> None:
     assert counters.claim_conflicts == {"moved": 1, "held": 1}
 
 
-def test_cost_is_added_as_it_grows_and_never_taken_back() -> None:
+def test_cost_counter_grows_with_usage_and_never_falls() -> None:
     counters = Counters()
     runs = [a_run(usage=Usage(cost_nano_usd=cost, tokens_in=cost)) for cost in (5, 9, 7)]
     before = a_run()
@@ -120,7 +120,7 @@ def test_cost_is_added_as_it_grows_and_never_taken_back() -> None:
     assert counters.tokens["claude", "in"] == 9
 
 
-def test_the_end_of_a_run_is_counted_once() -> None:
+def test_end_of_a_run_is_counted_once() -> None:
     counters = Counters()
     ended = a_run(ended_at=after(30), result=Result.OK)
     counters.count_commit("report", [RecordChange(before=a_run(), after=ended)], Stored(1), 0.0)

@@ -38,7 +38,7 @@ class Contest:
         )
 
 
-async def test_one_leads_and_the_other_waits_for_the_end_of_its_reign() -> None:
+async def test_second_candidate_waits_for_the_end_of_the_leadership() -> None:
     contest = Contest()
     one, other = contest.candidate("one"), contest.candidate("other")
     assert await one.acquire()
@@ -49,7 +49,7 @@ async def test_one_leads_and_the_other_waits_for_the_end_of_its_reign() -> None:
     assert not await one.acquire()
 
 
-async def test_a_reign_that_is_renewed_goes_on() -> None:
+async def test_renewed_leadership_continues() -> None:
     contest = Contest()
     one, other = contest.candidate("one"), contest.candidate("other")
     for second in range(10):
@@ -58,7 +58,7 @@ async def test_a_reign_that_is_renewed_goes_on() -> None:
         assert not await other.acquire()
 
 
-async def test_a_leader_that_resigns_is_replaced_at_once() -> None:
+async def test_resigned_leader_is_replaced_at_once() -> None:
     contest = Contest()
     one, other = contest.candidate("one"), contest.candidate("other")
     assert await one.acquire()
@@ -66,7 +66,7 @@ async def test_a_leader_that_resigns_is_replaced_at_once() -> None:
     assert await other.acquire()
 
 
-async def test_a_waiting_candidate_asks_the_store_at_intervals_however_often_it_is_woken() -> None:
+async def test_waiting_candidate_reads_the_store_at_intervals() -> None:
     contest = Contest()
     one, other = contest.candidate("one"), contest.candidate("other")
     assert await one.acquire()
@@ -77,7 +77,7 @@ async def test_a_waiting_candidate_asks_the_store_at_intervals_however_often_it_
     assert contest.store.looks < 10
 
 
-async def test_a_step_of_the_dispatcher_that_lasts_longer_than_a_reign_keeps_it() -> None:
+async def test_long_dispatcher_step_keeps_its_leadership() -> None:
     contest = Contest()
     clock = contest.clock
     leader, rival = contest.candidate("leader"), contest.candidate("rival")
@@ -101,7 +101,7 @@ async def test_a_step_of_the_dispatcher_that_lasts_longer_than_a_reign_keeps_it(
     assert not await rival.acquire()
 
 
-async def test_the_owner_of_a_store_does_not_wait_for_a_process_that_is_gone() -> None:
+async def test_sole_owner_of_a_store_takes_over_from_a_dead_leader_at_once() -> None:
     contest = Contest()
     killed, next_life = contest.candidate("killed"), contest.candidate("next", alone=True)
     assert await killed.acquire()
@@ -110,7 +110,7 @@ async def test_the_owner_of_a_store_does_not_wait_for_a_process_that_is_gone() -
     assert next_life.guard != before
 
 
-async def test_the_owner_of_a_store_writes_once_that_it_reigns() -> None:
+async def test_sole_owner_of_a_store_writes_its_leadership_once() -> None:
     contest = Contest()
     owner = contest.candidate("owner", alone=True)
     assert await owner.acquire()
@@ -120,7 +120,7 @@ async def test_the_owner_of_a_store_writes_once_that_it_reigns() -> None:
     assert contest.store.looks == 0
 
 
-async def test_a_leader_leads_until_another_could() -> None:
+async def test_leader_leads_until_another_could_take_over() -> None:
     contest = Contest()
     one, other = contest.candidate("one"), contest.candidate("other")
     assert not one.is_leader(contest.clock.now())

@@ -23,7 +23,9 @@ def house(tmp_path: Path) -> CoordinatorHarness:
     return CoordinatorHarness(tmp_path)
 
 
-async def test_every_factory_is_listed_and_known(house: CoordinatorHarness) -> None:
+async def test_all_factories_are_listed_and_indexed_beyond_one_page(
+    house: CoordinatorHarness,
+) -> None:
     made = [RecordChange(before=None, after=a_factory(id=f"mac-{n:04}")) for n in range(MANY)]
     assert isinstance(await house.store.commit(*made), Stored)
     fleet = await house.coordinator()
@@ -31,7 +33,7 @@ async def test_every_factory_is_listed_and_known(house: CoordinatorHarness) -> N
     assert len(fleet.index.factories) == MANY
 
 
-async def test_every_halted_product_stays_halted_after_a_start(house: CoordinatorHarness) -> None:
+async def test_all_halted_products_stay_halted_after_a_restart(house: CoordinatorHarness) -> None:
     names = [f"shop-{n:04}" for n in range(MANY)]
     switches = [
         HaltSwitch(product_id=name, halted=True, by="user:ann", reason="", at=NOON)
@@ -43,7 +45,7 @@ async def test_every_halted_product_stays_halted_after_a_start(house: Coordinato
     assert all(fleet.index.fleet.stop_reason(name) for name in names)
 
 
-async def test_the_last_of_many_tokens_can_be_revoked(house: CoordinatorHarness) -> None:
+async def test_last_of_many_tokens_can_be_revoked(house: CoordinatorHarness) -> None:
     fleet = await house.coordinator()
     people = [f"ann-{n}" for n in range(MANY)]
     made = [await fleet.tokens.issue(SYSTEM, who, Role.VIEWER, ("*",)) for who in people]
@@ -54,7 +56,7 @@ async def test_the_last_of_many_tokens_can_be_revoked(house: CoordinatorHarness)
     assert (await fleet.tokens.revoke(SYSTEM, last.id)).revoked_at is not None
 
 
-async def test_the_newest_decision_about_a_job_with_a_long_story_is_explained(
+async def test_newest_decision_of_a_job_with_a_long_history_is_explained(
     house: CoordinatorHarness,
 ) -> None:
     fleet = await house.with_factory()

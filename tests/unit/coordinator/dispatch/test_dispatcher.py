@@ -82,7 +82,7 @@ async def story(fleet: Coordinator, job: Job) -> list[str]:
     return [event.type for event in await fleet.store.events(job.id)]
 
 
-async def test_a_job_and_its_offer_are_one_commit(hall: Hall) -> None:
+async def test_job_and_its_offer_are_stored_in_one_commit(hall: Hall) -> None:
     async with hall.listening() as fleet:
         [job] = await submitted(fleet, "greet")
         assert job.offer is not None
@@ -95,14 +95,14 @@ async def test_a_job_and_its_offer_are_one_commit(hall: Hall) -> None:
         assert grant.lease.factory_id == "mac-1"
 
 
-async def test_what_cannot_run_now_is_stored_without_an_offer(hall: Hall) -> None:
+async def test_job_that_cannot_run_now_is_stored_without_an_offer(hall: Hall) -> None:
     async with hall.listening() as fleet:
         [job] = await submitted(fleet, "elsewhere", engine="codex")
         assert await story(fleet, job) == ["submitted"]
         assert fleet.index.queue.find(job.id) is not None
 
 
-async def test_a_job_does_not_go_before_one_that_should_be_offered_first(hall: Hall) -> None:
+async def test_new_job_is_not_offered_before_jobs_ahead_of_it(hall: Hall) -> None:
     async with hall.listening() as fleet:
         first, second = await submitted(fleet, "first", "second")
         [late] = await submitted(fleet, "late")
@@ -112,14 +112,14 @@ async def test_a_job_does_not_go_before_one_that_should_be_offered_first(hall: H
         assert await story(fleet, second) == ["submitted", "offered"]
 
 
-async def test_who_does_not_lead_offers_nothing(hall: Hall) -> None:
+async def test_coordinator_that_is_not_leader_offers_nothing(hall: Hall) -> None:
     async with hall.listening() as fleet:
         hall.clock.seconds += LEADER_TTL.total_seconds()
         [job] = await submitted(fleet, "greet")
         assert await story(fleet, job) == ["submitted"]
 
 
-async def test_a_leader_that_was_followed_unnoticed_stores_the_job_without_its_offer(
+async def test_deposed_leader_stores_the_job_without_its_offer(
     hall: Hall,
 ) -> None:
     async with hall.listening() as fleet:
@@ -131,7 +131,7 @@ async def test_a_leader_that_was_followed_unnoticed_stores_the_job_without_its_o
         assert len(list(fleet.index.queue.classes())) == 1
 
 
-async def test_a_reservation_ends_with_a_submission_that_fails(hall: Hall) -> None:
+async def test_failed_submission_releases_its_reservation(hall: Hall) -> None:
     async def broken() -> None:
         raise ConnectionError
 

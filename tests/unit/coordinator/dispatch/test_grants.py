@@ -73,7 +73,7 @@ def done(grant: Grant) -> Report:
     return replace(start(grant), stage=Stage.TESTING, verify={"passed": True})
 
 
-async def test_a_claim_of_several_jobs_is_one_commit(shop: Shop) -> None:
+async def test_claim_of_several_jobs_is_one_commit(shop: Shop) -> None:
     fleet = await shop.opened(jobs=2)
     grants = await fleet.claims.claim(MAC, "mac-1", most=2)
     assert {grant.job.name for grant in grants} == {"job-0", "job-1"}
@@ -83,14 +83,14 @@ async def test_a_claim_of_several_jobs_is_one_commit(shop: Shop) -> None:
     )
 
 
-async def test_of_a_claim_of_several_the_others_are_granted_when_one_has_gone(shop: Shop) -> None:
+async def test_claim_of_several_jobs_grants_the_others_when_one_is_gone(shop: Shop) -> None:
     fleet = await shop.opened(jobs=2)
     shop.counted.first = lambda: fleet.actions.act(ANN, "job-0", "cancel", ActionRequest())
     (grant,) = await fleet.claims.claim(MAC, "mac-1", most=2)
     assert grant.job.name == "job-1"
 
 
-async def test_of_many_reports_only_that_of_the_cancelled_job_is_fenced(shop: Shop) -> None:
+async def test_batch_of_reports_fences_only_the_cancelled_job(shop: Shop) -> None:
     fleet = await shop.opened(jobs=2)
     grants = await fleet.claims.claim(MAC, "mac-1", most=2)
     gone, kept = sorted(grants, key=lambda grant: grant.job.name)
@@ -117,7 +117,7 @@ async def test_reports_of_several_jobs_are_one_commit_with_all_their_events(shop
         assert (run.result, run.rev) == (Result.OK, 2)
 
 
-async def test_a_report_that_is_refused_does_not_harm_the_others(shop: Shop) -> None:
+async def test_rejected_report_does_not_affect_the_others(shop: Shop) -> None:
     fleet = await shop.opened(jobs=2)
     first, second = await fleet.claims.claim(MAC, "mac-1", most=2)
     stale = replace(start(first), epoch=first.lease.epoch + 7)
@@ -127,7 +127,7 @@ async def test_a_report_that_is_refused_does_not_harm_the_others(shop: Shop) -> 
     assert verdicts[1].stage is Stage.BUILDING
 
 
-async def test_a_failure_among_reports_rests_the_engine_as_it_would_alone(shop: Shop) -> None:
+async def test_rate_limit_failure_in_a_batch_cools_the_engine_down(shop: Shop) -> None:
     fleet = await shop.opened(jobs=2)
     first, second = await fleet.claims.claim(MAC, "mac-1", most=2)
     limited = replace(start(first), stage=Stage.FAILED, result=Result.RATE_LIMITED, reason="429")
@@ -137,7 +137,7 @@ async def test_a_failure_among_reports_rests_the_engine_as_it_would_alone(shop: 
     assert factory.engines["claude"].cooling_until is not None
 
 
-async def test_reports_with_a_key_are_answered_the_same_twice(shop: Shop) -> None:
+async def test_repeated_batch_with_a_request_key_gets_the_same_answer(shop: Shop) -> None:
     fleet = await shop.opened(jobs=1)
     (grant,) = await fleet.claims.claim(MAC, "mac-1")
     keyed = replace(MAC, request_key="k")

@@ -113,7 +113,7 @@ async def counts(fleet: Coordinator) -> OutcomeCounts:
     return shown.comparison.counts if shown.comparison is not None else OutcomeCounts()
 
 
-async def test_in_push_mode_jobs_are_offered_without_a_claim(yard: Yard) -> None:
+async def test_jobs_are_offered_without_a_claim_in_push_mode(yard: Yard) -> None:
     async with yard.open(DispatchMode.PUSH) as fleet:
         job = await submitted(fleet)
         await asyncio.sleep(0)
@@ -123,7 +123,7 @@ async def test_in_push_mode_jobs_are_offered_without_a_claim(yard: Yard) -> None
 
 
 @pytest.mark.parametrize("way", [DispatchMode.SHADOW, DispatchMode.PULL])
-async def test_in_shadow_and_in_pull_nothing_is_offered_and_factories_are_told_to_ask(
+async def test_factories_are_asked_to_claim_in_shadow_and_pull_mode(
     yard: Yard, way: DispatchMode
 ) -> None:
     async with yard.open(way) as fleet:
@@ -137,7 +137,7 @@ async def test_in_shadow_and_in_pull_nothing_is_offered_and_factories_are_told_t
         assert await claimed(fleet) == [job.id]
 
 
-async def test_products_go_their_ways_side_by_side(yard: Yard) -> None:
+async def test_products_use_their_own_dispatch_modes_at_once(yard: Yard) -> None:
     async with yard.open() as fleet:
         pushed = await fleet.submissions.submit(
             replace(SYSTEM, product="shop"),
@@ -148,21 +148,21 @@ async def test_products_go_their_ways_side_by_side(yard: Yard) -> None:
         assert yard.published() == [("offer", pushed.jobs[0].id), ("shadow", job.id)]
 
 
-async def test_who_is_to_drain_is_not_told_to_ask(yard: Yard) -> None:
+async def test_draining_factory_is_not_asked_to_claim(yard: Yard) -> None:
     async with yard.open() as fleet:
         await fleet.factories.drain(SYSTEM, "mac-1")
         await fleet.index.catch_up()
         assert [each.type for each in fleet.factories.commands("mac-1")] == ["drain"]
 
 
-async def test_a_job_that_its_factory_asks_for_agrees(yard: Yard) -> None:
+async def test_claim_by_the_predicted_factory_agrees(yard: Yard) -> None:
     async with yard.open() as fleet:
         await submitted(fleet)
         assert len(await claimed(fleet)) == 1
         assert await counts(fleet) == OutcomeCounts(agree=1, same=1)
 
 
-async def test_a_job_that_a_worse_factory_asks_for_first_diverges(yard: Yard) -> None:
+async def test_claim_by_a_worse_factory_diverges(yard: Yard) -> None:
     async with yard.open() as fleet:
         choosy = Product(id="notes", weights=Weights(affinity=2.0))
         await fleet.products.put(SYSTEM, choosy)
@@ -180,7 +180,7 @@ async def test_a_job_that_a_worse_factory_asks_for_first_diverges(yard: Yard) ->
         assert difference.shadow.score > difference.real.score
 
 
-async def test_seats_that_are_only_supposed_to_be_taken_are_not(yard: Yard) -> None:
+async def test_shadow_decisions_take_no_real_seats(yard: Yard) -> None:
     async with yard.open() as fleet:
         free = fleet.index.fleet.free_seats("mac-1", "claude", yard.clock.now())
         jobs = [await submitted(fleet, f"job-{number}") for number in range(free + 2)]
@@ -192,7 +192,7 @@ async def test_seats_that_are_only_supposed_to_be_taken_are_not(yard: Yard) -> N
         assert (found.agree, found.same, found.only_real) == (free, free, 0)
 
 
-async def test_a_job_that_is_not_claimed_in_time_is_counted_once(yard: Yard) -> None:
+async def test_unclaimed_job_is_counted_once(yard: Yard) -> None:
     async with yard.open() as fleet:
         job = await submitted(fleet)
         for _ in range(3):
@@ -218,7 +218,7 @@ async def test_unclaimed_jobs_do_not_prevent_the_comparison_of_others(
         assert (await counts(fleet)).agree == 1
 
 
-async def test_of_very_many_unclaimed_jobs_some_are_counted_again(
+async def test_unclaimed_jobs_beyond_the_limit_are_counted_again(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shadow, "UNCLAIMED_MAX", 0)
@@ -230,7 +230,7 @@ async def test_of_very_many_unclaimed_jobs_some_are_counted_again(
         assert await counts(fleet) == OutcomeCounts(only_shadow=2)
 
 
-async def test_a_job_that_offers_cannot_reach_anybody_for_is_only_real(yard: Yard) -> None:
+async def test_claim_by_a_factory_without_a_stream_counts_as_only_real(yard: Yard) -> None:
     async with yard.open() as fleet:
         job = await submitted(fleet, capabilities=["factory:linux-1"])
         await yard.later(fleet, A_WHILE_S)
@@ -238,7 +238,7 @@ async def test_a_job_that_offers_cannot_reach_anybody_for_is_only_real(yard: Yar
         assert await counts(fleet) == OutcomeCounts(only_real=1)
 
 
-async def test_what_went_before_the_dispatcher_could_look_is_not_compared(yard: Yard) -> None:
+async def test_claim_before_the_dispatcher_could_decide_is_not_compared(yard: Yard) -> None:
     async with yard.open() as fleet:
         quick = await submitted(fleet, "quick", capabilities=["factory:linux-1"])
         assert await claimed(fleet, LINUX) == [quick.id]
@@ -253,7 +253,9 @@ async def test_what_went_before_the_dispatcher_could_look_is_not_compared(yard: 
 
 
 @pytest.mark.parametrize("cause", ["cancelled", "halted", "offline"])
-async def test_what_could_not_be_had_is_no_difference(yard: Yard, cause: str) -> None:
+async def test_unavailable_job_or_factory_is_not_counted_as_a_difference(
+    yard: Yard, cause: str
+) -> None:
     async with yard.open() as fleet:
         job = await submitted(fleet)
         if cause == "cancelled":
@@ -265,7 +267,7 @@ async def test_what_could_not_be_had_is_no_difference(yard: Yard, cause: str) ->
         assert await counts(fleet) == OutcomeCounts()
 
 
-async def test_offers_that_stood_when_a_product_went_into_shadow_are_honoured(yard: Yard) -> None:
+async def test_offers_made_before_the_switch_to_shadow_are_honoured(yard: Yard) -> None:
     async with yard.open(DispatchMode.PUSH) as fleet:
         job = await submitted(fleet)
         await fleet.dispatch_control.set_mode(SYSTEM, "notes", DispatchMode.SHADOW)
@@ -283,7 +285,7 @@ async def test_only_the_leader_compares(yard: Yard) -> None:
         assert await counts(fleet) == OutcomeCounts()
 
 
-async def test_going_into_shadow_again_begins_a_new_comparison(yard: Yard) -> None:
+async def test_entering_shadow_mode_again_starts_a_new_comparison(yard: Yard) -> None:
     async with yard.open() as fleet:
         await submitted(fleet)
         await claimed(fleet)
@@ -294,7 +296,7 @@ async def test_going_into_shadow_again_begins_a_new_comparison(yard: Yard) -> No
         assert await counts(fleet) == OutcomeCounts()
 
 
-async def test_a_change_of_the_way_forgets_what_was_decided_under_the_last(yard: Yard) -> None:
+async def test_mode_change_discards_earlier_shadow_decisions(yard: Yard) -> None:
     async with yard.open() as fleet:
         job = await submitted(fleet)
         await fleet.dispatch_control.set_mode(SYSTEM, "notes", DispatchMode.PULL)
@@ -306,7 +308,7 @@ async def test_a_change_of_the_way_forgets_what_was_decided_under_the_last(yard:
         assert await counts(fleet) == OutcomeCounts(agree=1, same=1)
 
 
-async def test_the_dispatcher_takes_over_when_it_agreed_often_enough_or_is_forced_to(
+async def test_cut_over_needs_enough_agreement_or_force(
     yard: Yard,
 ) -> None:
     async with yard.open() as fleet:
@@ -329,7 +331,7 @@ async def test_the_dispatcher_takes_over_when_it_agreed_often_enough_or_is_force
         ).mode == "push"
 
 
-async def test_who_sets_a_product_up_leaves_its_way_alone(yard: Yard) -> None:
+async def test_product_update_keeps_its_dispatch_mode(yard: Yard) -> None:
     async with yard.open() as fleet:
         await fleet.products.put(SYSTEM, Product(id="notes", share=2.0))
         await fleet.index.catch_up()
@@ -339,14 +341,14 @@ async def test_who_sets_a_product_up_leaves_its_way_alone(yard: Yard) -> None:
         assert another.index.dispatch_modes.mode_of("shop") is DispatchMode.PUSH
 
 
-async def test_setting_the_same_way_twice_is_as_once(yard: Yard) -> None:
+async def test_setting_the_same_dispatch_mode_writes_nothing(yard: Yard) -> None:
     async with yard.open() as fleet:
         before = await fleet.store.position()
         await fleet.dispatch_control.set_mode(SYSTEM, "notes", DispatchMode.SHADOW)
         assert await fleet.store.position() == before
 
 
-async def test_ways_are_set_by_operators_for_products_that_they_see(yard: Yard) -> None:
+async def test_operators_set_dispatch_modes_only_for_visible_products(yard: Yard) -> None:
     async with yard.open() as fleet:
         viewer = Caller(actor="user:vera", role=Role.VIEWER, products=("notes",))
         with pytest.raises(Forbidden):
@@ -381,7 +383,7 @@ class RefusingStore(MemoryStore):
         return self.refuses
 
 
-async def test_what_could_not_be_written_down_is_not_lost(yard: Yard) -> None:
+async def test_comparison_survives_failed_writes(yard: Yard) -> None:
     store = yard.store = RefusingStore()
     async with yard.open() as fleet:
         await submitted(fleet)

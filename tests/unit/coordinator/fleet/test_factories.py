@@ -45,7 +45,7 @@ async def granted(fleet: Coordinator) -> Grant:
     return grant
 
 
-async def test_a_factory_that_claims_is_online_at_once_after_an_outage(
+async def test_claiming_factory_is_online_at_once_after_an_outage(
     house: CoordinatorHarness,
 ) -> None:
     await house.with_factory()
@@ -54,14 +54,14 @@ async def test_a_factory_that_claims_is_online_at_once_after_an_outage(
     assert sees(house, fleet)
 
 
-async def test_a_factory_that_renews_is_online(house: CoordinatorHarness) -> None:
+async def test_renewing_factory_is_online(house: CoordinatorHarness) -> None:
     grant = await granted(await house.with_factory())
     fleet = await after_an_outage(house)
     await fleet.claims.renew(MAC, grant.job.id, grant.lease.epoch)
     assert sees(house, fleet)
 
 
-async def test_a_factory_that_reports_is_online(house: CoordinatorHarness) -> None:
+async def test_reporting_factory_is_online(house: CoordinatorHarness) -> None:
     grant = await granted(await house.with_factory())
     fleet = await after_an_outage(house)
     report = Report(job_id=grant.job.id, epoch=grant.lease.epoch, stage=Stage.BUILDING)
@@ -69,7 +69,7 @@ async def test_a_factory_that_reports_is_online(house: CoordinatorHarness) -> No
     assert sees(house, fleet)
 
 
-async def test_a_factory_that_is_fenced_lives_all_the_same(house: CoordinatorHarness) -> None:
+async def test_fenced_factory_is_online(house: CoordinatorHarness) -> None:
     grant = await granted(await house.with_factory())
     fleet = await after_an_outage(house)
     with pytest.raises(Fenced):
@@ -77,14 +77,14 @@ async def test_a_factory_that_is_fenced_lives_all_the_same(house: CoordinatorHar
     assert sees(house, fleet)
 
 
-async def test_a_factory_that_opens_its_stream_is_online(house: CoordinatorHarness) -> None:
+async def test_factory_that_opens_its_stream_is_online(house: CoordinatorHarness) -> None:
     await house.with_factory()
     fleet = await after_an_outage(house)
     async with fleet.offer_streams.stream(MAC, "mac-1"):
         assert sees(house, fleet)
 
 
-async def test_a_sign_of_life_leaves_the_rest_of_what_is_known_alone(
+async def test_sign_of_life_keeps_the_reported_pressure(
     house: CoordinatorHarness,
 ) -> None:
     fleet = await house.with_factory()
@@ -94,7 +94,7 @@ async def test_a_sign_of_life_leaves_the_rest_of_what_is_known_alone(
     assert known == Vitals(last_seen=house.clock.now(), pressure=Pressure(disk=0.5))
 
 
-async def test_signs_of_life_are_noted_at_intervals(house: CoordinatorHarness) -> None:
+async def test_signs_of_life_are_recorded_at_intervals(house: CoordinatorHarness) -> None:
     fleet = await house.with_factory()
     house.clock.seconds += 1
     await fleet.claims.claim(MAC, "mac-1")
@@ -103,7 +103,7 @@ async def test_signs_of_life_are_noted_at_intervals(house: CoordinatorHarness) -
     assert known.last_seen == after(0)
 
 
-async def test_other_coordinators_hear_of_it_too(house: CoordinatorHarness) -> None:
+async def test_other_coordinators_learn_of_signs_of_life(house: CoordinatorHarness) -> None:
     first = await house.with_factory()
     second = await house.coordinator()
     house.clock.seconds += LONG_S
@@ -113,7 +113,7 @@ async def test_other_coordinators_hear_of_it_too(house: CoordinatorHarness) -> N
     assert sees(house, second)
 
 
-async def test_a_factory_that_was_deregistered_is_not_brought_back(
+async def test_deregistered_factory_is_not_brought_back_by_a_late_renewal(
     house: CoordinatorHarness,
 ) -> None:
     fleet = await house.with_factory()

@@ -23,7 +23,7 @@ ENDED = replace(PLAN, stage=Stage.CANCELLED)
 SPENT = replace(PLAN, flags=(OVER_BUDGET,))
 
 
-def test_a_child_comes_back_with_its_composite_whichever_is_heard_of_first() -> None:
+def test_child_returns_with_its_composite_in_any_event_order() -> None:
     for shut in (ENDED, SPENT):
         for again in ((PLAN, CHILD), (CHILD, PLAN), (PLAN,)):
             index = an_index()
@@ -36,7 +36,7 @@ def test_a_child_comes_back_with_its_composite_whichever_is_heard_of_first() -> 
             assert index.queue.find("child") is not None, (shut.stage, again)
 
 
-def test_who_is_gone_does_not_come_back_with_it() -> None:
+def test_cancelled_or_removed_child_does_not_return_with_its_composite() -> None:
     index = an_index()
     index.apply_job(ENDED)
     for gone in ("child", "other"):

@@ -22,7 +22,9 @@ def house(tmp_path: Path) -> CoordinatorHarness:
     return CoordinatorHarness(tmp_path)
 
 
-async def test_a_factory_that_was_deregistered_is_remembered(house: CoordinatorHarness) -> None:
+async def test_capabilities_of_a_deregistered_factory_are_remembered(
+    house: CoordinatorHarness,
+) -> None:
     fleet = await house.with_factory()
     house.clock.seconds = 60
     await fleet.enrolment.deregister(SYSTEM, "mac-1")
@@ -34,7 +36,9 @@ async def test_a_factory_that_was_deregistered_is_remembered(house: CoordinatorH
     assert again.jobs.with_fleet_flags(made).flags == ()
 
 
-async def test_a_factory_that_the_janitor_forgot_is_remembered(house: CoordinatorHarness) -> None:
+async def test_capabilities_of_a_factory_removed_by_the_janitor_are_remembered(
+    house: CoordinatorHarness,
+) -> None:
     fleet = await house.with_factory()
     house.clock.seconds = FORGOTTEN_AFTER.total_seconds() + 1
     await fleet.janitor.step()
@@ -43,7 +47,7 @@ async def test_a_factory_that_the_janitor_forgot_is_remembered(house: Coordinato
     assert again.index.fleet.past_capabilities == {XCODE: ("mac-1", after(0))}
 
 
-async def test_what_a_factory_has_lost_is_remembered(house: CoordinatorHarness) -> None:
+async def test_lost_capabilities_of_a_factory_are_remembered(house: CoordinatorHarness) -> None:
     fleet = await house.with_factory()
     house.clock.seconds = 60
     poorer = a_factory(capabilities=("os:mac",))
@@ -53,7 +57,7 @@ async def test_what_a_factory_has_lost_is_remembered(house: CoordinatorHarness) 
     assert again.index.fleet.past_capabilities == {XCODE: ("mac-1", after(60))}
 
 
-async def test_of_two_that_advertised_the_same_the_last_one_is_named(
+async def test_equal_capabilities_name_the_last_factory_that_had_them(
     house: CoordinatorHarness,
 ) -> None:
     fleet = await house.with_factory()

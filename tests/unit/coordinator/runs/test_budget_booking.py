@@ -64,14 +64,14 @@ async def claimed(fleet: Coordinator) -> Grant:
     return grant
 
 
-async def test_a_product_without_a_budget_has_no_record_written(till: Till) -> None:
+async def test_product_without_a_budget_has_no_budget_record(till: Till) -> None:
     fleet = await till.selling(1, None)
     await fleet.reports.report(MAC, using(await claimed(fleet), 5))
     assert await till.store.records(Budget) == []
     assert (await fleet.budgets.get(SYSTEM, "notes")).terms.ceiling_nano_usd is None
 
 
-async def test_a_grant_sets_its_part_aside_and_reports_book_the_difference(till: Till) -> None:
+async def test_grant_reserves_budget_and_reports_book_the_difference(till: Till) -> None:
     fleet = await till.selling(1)
     grant = await claimed(fleet)
     assert (await till.budget()).reserved_nano_usd == USD
@@ -85,7 +85,7 @@ async def test_a_grant_sets_its_part_aside_and_reports_book_the_difference(till:
     assert await till.spent() == USD // 2
 
 
-async def test_many_reports_at_once_are_booked_in_their_one_commit(till: Till) -> None:
+async def test_batch_of_reports_is_booked_in_its_one_commit(till: Till) -> None:
     fleet = await till.selling(2)
     grants = await fleet.claims.claim(MAC, "mac-1", most=2)
     assert (await till.budget()).reserved_nano_usd == 2 * USD
@@ -95,7 +95,7 @@ async def test_many_reports_at_once_are_booked_in_their_one_commit(till: Till) -
     assert await till.spent() == 6
 
 
-async def test_a_report_that_loses_the_race_for_the_budget_is_booked_once(till: Till) -> None:
+async def test_report_that_loses_the_race_for_the_budget_is_booked_once(till: Till) -> None:
     fleet = await till.selling(2)
     first, second = await fleet.claims.claim(MAC, "mac-1", most=2)
     till.counted.first = lambda: fleet.reports.report(MAC, using(second, 40))
@@ -103,7 +103,7 @@ async def test_a_report_that_loses_the_race_for_the_budget_is_booked_once(till: 
     assert await till.spent() == 42
 
 
-async def test_reports_that_all_come_at_once_are_all_booked(till: Till) -> None:
+async def test_concurrent_reports_are_all_booked(till: Till) -> None:
     fleet = await till.selling(2)
     grants = await fleet.claims.claim(MAC, "mac-1", most=2)
     rounds = range(1, 80)
@@ -114,7 +114,7 @@ async def test_reports_that_all_come_at_once_are_all_booked(till: Till) -> None:
 
 
 @pytest.mark.parametrize("end", ["cancel", "release", "reap"])
-async def test_whatever_ends_a_run_gives_back_what_was_set_aside(till: Till, end: str) -> None:
+async def test_every_end_of_a_run_releases_its_reservation(till: Till, end: str) -> None:
     fleet = await till.selling(1)
     grant = await claimed(fleet)
     match end:
@@ -132,7 +132,7 @@ async def test_whatever_ends_a_run_gives_back_what_was_set_aside(till: Till, end
     assert (await till.budget()).reserved_nano_usd == 0
 
 
-async def test_late_usage_of_a_cancelled_run_is_booked_too(till: Till) -> None:
+async def test_late_usage_of_a_cancelled_run_is_booked(till: Till) -> None:
     fleet = await till.selling(1)
     grant = await claimed(fleet)
     await fleet.reports.report(MAC, using(grant, 3))
@@ -142,7 +142,7 @@ async def test_late_usage_of_a_cancelled_run_is_booked_too(till: Till) -> None:
     assert await till.spent() == 8
 
 
-async def test_a_ceiling_counts_what_was_spent_before_it_was_set(till: Till) -> None:
+async def test_new_ceiling_counts_earlier_spend(till: Till) -> None:
     fleet = await till.selling(1, None)
     grant = await claimed(fleet)
     await fleet.reports.report(MAC, using(grant, 6 * USD))
@@ -155,7 +155,7 @@ async def test_a_ceiling_counts_what_was_spent_before_it_was_set(till: Till) -> 
     assert await till.spent() == 7 * USD
 
 
-async def test_a_report_that_meets_a_budget_unknown_to_its_coordinator_is_booked(
+async def test_report_for_a_budget_unknown_to_its_coordinator_is_booked(
     till: Till,
 ) -> None:
     fleet = await till.selling(2, None)
@@ -168,7 +168,7 @@ async def test_a_report_that_meets_a_budget_unknown_to_its_coordinator_is_booked
     assert (await till.budget()).reserved_nano_usd == USD
 
 
-async def test_two_coordinators_never_set_aside_more_than_there_is(till: Till) -> None:
+async def test_two_coordinators_never_reserve_more_than_the_budget(till: Till) -> None:
     fleet = await till.selling(2, replace(TEN_A_DAY, reserve_nano_usd=6 * USD))
     other = await till.coordinator()
     both = await asyncio.gather(fleet.claims.claim(MAC, "mac-1"), other.claims.claim(MAC, "mac-1"))
@@ -176,7 +176,7 @@ async def test_two_coordinators_never_set_aside_more_than_there_is(till: Till) -
     assert (await till.budget()).reserved_nano_usd == 6 * USD
 
 
-async def test_of_a_claim_of_several_only_those_are_granted_that_fit(till: Till) -> None:
+async def test_claim_of_several_jobs_grants_only_those_within_the_budget(till: Till) -> None:
     fleet = await till.selling(2, replace(TEN_A_DAY, reserve_nano_usd=6 * USD))
     assert len(await fleet.claims.claim(MAC, "mac-1", most=2)) == 1
     assert await fleet.claims.claim(MAC, "mac-1", most=2) == []
@@ -186,7 +186,7 @@ async def test_of_a_claim_of_several_only_those_are_granted_that_fit(till: Till)
     assert "$4 is left" in answer.summary
 
 
-async def test_at_the_ceiling_nothing_is_granted_and_what_runs_is_asked_back(till: Till) -> None:
+async def test_exhausted_budget_grants_nothing_and_preempts_running_jobs(till: Till) -> None:
     fleet = await till.selling(2)
     first = await claimed(fleet)
     await fleet.reports.report(MAC, using(first, 10 * USD))
@@ -203,7 +203,7 @@ async def test_at_the_ceiling_nothing_is_granted_and_what_runs_is_asked_back(til
     await fleet.treasurer.step()
 
 
-async def test_a_new_day_is_a_new_budget(till: Till) -> None:
+async def test_budget_is_renewed_on_a_new_day(till: Till) -> None:
     fleet = await till.selling(2)
     first = await claimed(fleet)
     await fleet.reports.report(MAC, using(first, 0))
@@ -214,7 +214,7 @@ async def test_a_new_day_is_a_new_budget(till: Till) -> None:
     assert await claimed(fleet) is not None
 
 
-async def test_running_work_may_finish_where_that_is_set(till: Till) -> None:
+async def test_running_work_finishes_when_the_budget_allows_it(till: Till) -> None:
     fleet = await till.selling(1, replace(TEN_A_DAY, at_ceiling=AtCeiling.FINISH))
     await fleet.reports.report(MAC, using(await claimed(fleet), 10 * USD))
     await fleet.index.catch_up()
@@ -223,7 +223,7 @@ async def test_running_work_may_finish_where_that_is_set(till: Till) -> None:
     assert fleet.factories.commands("mac-1") == []
 
 
-async def test_after_a_pause_is_acknowledged_not_one_grant(till: Till) -> None:
+async def test_no_job_is_granted_after_a_pause_is_acknowledged(till: Till) -> None:
     fleet = await till.selling(1, None)
     other = await till.coordinator()
     await other.budgets.pause(SYSTEM, "notes", "ask finance")
@@ -235,13 +235,13 @@ async def test_after_a_pause_is_acknowledged_not_one_grant(till: Till) -> None:
     assert await claimed(fleet) is not None
 
 
-async def test_a_pause_that_overtakes_a_claim_wins(till: Till) -> None:
+async def test_pause_that_overtakes_a_claim_wins(till: Till) -> None:
     fleet = await till.selling(1, None)
     till.counted.first = lambda: fleet.budgets.pause(SYSTEM, "notes")
     assert await fleet.claims.claim(MAC, "mac-1") == []
 
 
-async def test_warnings_are_told_in_the_audit_log_and_to_people(till: Till) -> None:
+async def test_budget_warnings_appear_in_audit_log_and_attention(till: Till) -> None:
     fleet = await till.selling(1)
     grant = await claimed(fleet)
     await fleet.reports.report(MAC, using(grant, 6 * USD))
@@ -253,7 +253,7 @@ async def test_warnings_are_told_in_the_audit_log_and_to_people(till: Till) -> N
     assert matter.since == till.clock.now()
 
 
-async def test_what_is_spent_cannot_simply_be_resumed(till: Till) -> None:
+async def test_spent_budget_cannot_be_resumed_without_a_higher_ceiling(till: Till) -> None:
     fleet = await till.selling(1)
     await fleet.reports.report(MAC, using(await claimed(fleet), 10 * USD))
     with pytest.raises(BudgetPaused, match="raise the ceiling"):
@@ -262,14 +262,14 @@ async def test_what_is_spent_cannot_simply_be_resumed(till: Till) -> None:
     assert not (await fleet.budgets.put(SYSTEM, "notes", higher)).is_exhausted(till.clock.now())
 
 
-async def test_the_same_budget_set_twice_is_told_once(till: Till) -> None:
+async def test_unchanged_budget_writes_no_second_event(till: Till) -> None:
     fleet = await till.selling(1)
     await fleet.budgets.put(SYSTEM, "notes", TEN_A_DAY)
     told = [event.type for event in await till.store.audit(("notes",))]
     assert told.count("budget_changed") == 1
 
 
-async def test_a_budget_is_not_for_everybody(till: Till) -> None:
+async def test_budget_is_hidden_from_other_products_and_closed_to_factories(till: Till) -> None:
     fleet = await till.selling(1)
     with pytest.raises(Forbidden):
         await fleet.budgets.put(MAC, "notes", TEN_A_DAY)

@@ -67,7 +67,7 @@ def a_leaf(name: str, **manifest: object) -> dict[str, object]:
 TEN = {"usd": 10}
 
 
-async def test_what_children_spend_is_booked_on_their_composite(works: Works) -> None:
+async def test_spending_of_children_is_booked_on_their_composite(works: Works) -> None:
     fleet = await works.with_roadmap(a_leaf("a"), a_leaf("b"), budget=TEN)
     first, second = await claimed(fleet), await claimed(fleet)
     await fleet.reports.report(MAC, using(first, 3 * USD))
@@ -79,7 +79,7 @@ async def test_what_children_spend_is_booked_on_their_composite(works: Works) ->
     assert (told.cost_nano_usd, told.ceiling_nano_usd) == (3 * USD, 10 * USD)
 
 
-async def test_at_its_ceiling_nothing_below_begins_and_what_runs_is_asked_back(
+async def test_exhausted_composite_grants_nothing_and_preempts_its_children(
     works: Works,
 ) -> None:
     fleet = await works.with_roadmap(a_leaf("a"), a_leaf("b"), a_leaf("c"), budget=TEN)
@@ -105,7 +105,7 @@ async def test_at_its_ceiling_nothing_below_begins_and_what_runs_is_asked_back(
     assert (await works.events("top")).count("ceiling_reached") == 1
 
 
-async def test_a_coordinator_that_starts_later_begins_nothing_either(works: Works) -> None:
+async def test_coordinator_started_later_respects_the_exhausted_composite(works: Works) -> None:
     fleet = await works.with_roadmap(a_leaf("a"), a_leaf("b"), budget=TEN)
     await fleet.reports.report(MAC, using(await claimed(fleet), 10 * USD))
     other = await works.coordinator()
@@ -114,7 +114,7 @@ async def test_a_coordinator_that_starts_later_begins_nothing_either(works: Work
     assert running.preemption is not None
 
 
-async def test_a_halt_stops_the_workers_of_children_but_none_for_their_composite(
+async def test_halt_stops_workers_of_children_but_not_their_composite(
     works: Works,
 ) -> None:
     fleet = await works.with_roadmap(a_leaf("a"))
@@ -127,7 +127,7 @@ async def test_a_halt_stops_the_workers_of_children_but_none_for_their_composite
     assert {c.job_id for c in fleet.factories.commands("mac-1")} == {grant.job.id}
 
 
-async def test_tokens_are_a_ceiling_too(works: Works) -> None:
+async def test_token_budget_is_a_ceiling(works: Works) -> None:
     fleet = await works.with_roadmap(a_leaf("a"), a_leaf("b"), budget={"tokens": 100})
     grant = await claimed(fleet)
     told = replace(using(grant, 0), usage=Usage(tokens_in=60, tokens_out=39))
@@ -138,7 +138,7 @@ async def test_tokens_are_a_ceiling_too(works: Works) -> None:
     assert await fleet.claims.claim(MAC, "mac-1") == []
 
 
-async def test_a_ceiling_holds_at_any_depth(works: Works) -> None:
+async def test_ceiling_applies_at_any_depth(works: Works) -> None:
     inner = {"name": "inner", "kind": "composite", "children": [a_leaf("a"), a_leaf("b")]}
     fleet = await works.with_roadmap(inner, a_leaf("c"), budget=TEN)
     grants = await fleet.claims.claim(MAC, "mac-1", most=2)
@@ -152,7 +152,7 @@ async def test_a_ceiling_holds_at_any_depth(works: Works) -> None:
     assert await fleet.claims.claim(MAC, "mac-1", most=2) == []
 
 
-async def test_each_of_two_ceilings_counts_what_is_below_it(works: Works) -> None:
+async def test_nested_ceilings_count_their_own_spending(works: Works) -> None:
     inner = {"name": "inner", "kind": "composite", "budget": {"usd": 2}, "children": [a_leaf("a")]}
     fleet = await works.with_roadmap(inner, a_leaf("b"), budget=TEN)
     grants = {g.job.name: g for g in await fleet.claims.claim(MAC, "mac-1", most=2)}
@@ -164,7 +164,7 @@ async def test_each_of_two_ceilings_counts_what_is_below_it(works: Works) -> Non
     assert not (await works.job("top")).over_budget
 
 
-async def test_late_usage_is_booked_and_ships_go_on(works: Works) -> None:
+async def test_late_usage_is_booked_and_ship_steps_continue(works: Works) -> None:
     fleet = await works.with_roadmap(
         a_leaf("a", verify="true", reviewPolicy="auto"), a_leaf("b"), budget=TEN
     )
@@ -180,7 +180,7 @@ async def test_late_usage_is_booked_and_ships_go_on(works: Works) -> None:
     assert (await claimed(fleet)).job.id == grants["a"].job.id
 
 
-async def test_the_report_that_spends_all_still_brings_its_plan(works: Works) -> None:
+async def test_report_that_exhausts_the_budget_still_applies_its_plan(works: Works) -> None:
     fleet = await works.with_roadmap(profile="planner", reviewPolicy="auto", budget=TEN)
     grant = await claimed(fleet)
     await fleet.reports.report(MAC, using(grant, 0))
@@ -198,13 +198,13 @@ async def test_the_report_that_spends_all_still_brings_its_plan(works: Works) ->
     assert await fleet.claims.claim(MAC, "mac-1", most=2) == []
 
 
-async def test_nothing_begins_on_a_budget_of_nothing(works: Works) -> None:
+async def test_zero_budget_starts_no_child(works: Works) -> None:
     fleet = await works.with_roadmap(a_leaf("a"), budget={"usd": 0})
     assert (await works.job("a")).stage is Stage.BLOCKED
     assert await fleet.claims.claim(MAC, "mac-1") == []
 
 
-async def test_reports_that_all_come_at_once_are_all_booked(works: Works) -> None:
+async def test_concurrent_reports_are_all_booked(works: Works) -> None:
     fleet = await works.with_roadmap(a_leaf("a"), a_leaf("b"), budget={"usd": 1000})
     grants = await fleet.claims.claim(MAC, "mac-1", most=2)
     rounds = range(1, 40)
@@ -270,7 +270,7 @@ STEPS = st.lists(
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 8), STEPS)
-def test_spend_stays_under_the_ceiling_and_one_step_of_what_ran(
+def test_spend_stays_under_the_ceiling_plus_one_report_per_run(
     usd: int, steps: list[tuple[str, int, int]]
 ) -> None:
     async def tried(folder: Path) -> None:

@@ -25,7 +25,7 @@ def a_ceiling(**fields: object) -> Ceiling:
     return replace(Ceiling(job_id="top", product_id="notes", usd_nanos=5 * USD), **fields)
 
 
-def test_a_composite_has_a_ceiling_where_its_manifest_names_money_or_tokens() -> None:
+def test_composite_ceiling_comes_from_the_manifest_budget() -> None:
     top = a_composite()
     assert ceiling_of(top, None) is None
     assert ceiling_of(top, JobBudget()) is None
@@ -35,7 +35,7 @@ def test_a_composite_has_a_ceiling_where_its_manifest_names_money_or_tokens() ->
     assert (both.key, both.usd_nanos, both.tokens) == ("top", 1, 2)
 
 
-def test_either_sum_exhausts_it() -> None:
+def test_composite_budget_is_exhausted_by_money_or_tokens() -> None:
     assert not a_ceiling().exhausted
     assert a_ceiling(spent_nano_usd=5 * USD).exhausted
     tokens = a_ceiling(usd_nanos=None, tokens=10)
@@ -46,14 +46,14 @@ def test_either_sum_exhausts_it() -> None:
     assert tokens.summary == "0 of 10 tokens"
 
 
-def test_only_what_is_new_is_charged() -> None:
+def test_composite_is_charged_only_the_increase_in_spending() -> None:
     before = replace(start_run(a_running_job(), {}), spent_nano_usd=3, spent_tokens=30)
     after = replace(before, spent_nano_usd=7, spent_tokens=31)
     ceiling = charge(a_ceiling(spent_nano_usd=10, spent_tokens=1), before, after)
     assert (ceiling.spent_nano_usd, ceiling.spent_tokens) == (14, 2)
 
 
-def test_an_exhausted_composite_admits_no_job_and_asks_for_no_phase() -> None:
+def test_exhausted_composite_admits_no_child_and_opens_no_phase() -> None:
     top = a_composite(stage=Stage.BUILDING)
     child = a_job(parent_id="top", phase=2, stage=Stage.BLOCKED)
     assert advance(top, [child], started=True, now=NOON) is not None

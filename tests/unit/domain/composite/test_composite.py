@@ -43,19 +43,19 @@ def a_child(**fields: object) -> Job:
         (Stage.CANCELLED, None, None, False),
     ],
 )
-def test_a_child_begins_when_its_composite_and_its_phase_are_open(
+def test_child_is_admitted_only_when_its_composite_and_phase_are_open(
     stage: Stage, opened: int | None, phase: int | None, *, expected: bool
 ) -> None:
     composite = a_composite(stage=stage, roadmap=Roadmap(1, opened))
     assert admits(composite, a_child(phase=phase)) is expected
 
 
-def test_a_job_that_is_no_composite_holds_no_job_back() -> None:
+def test_leaf_job_or_composite_without_roadmap_admits_every_child() -> None:
     assert admits(a_job(stage=Stage.FAILED), a_child())
     assert admits(a_composite(roadmap=None), a_child(phase=3))
 
 
-def test_a_composite_is_under_way_once_a_child_has_started() -> None:
+def test_composite_moves_to_building_once_a_child_has_started() -> None:
     waiting = a_composite(stage=Stage.QUEUED)
     assert advance(waiting, [], started=False, now=NOON) is None
     change = advance(waiting, [], started=True, now=NOON)
@@ -66,7 +66,7 @@ def test_a_composite_is_under_way_once_a_child_has_started() -> None:
     assert advance(a_composite(stage=Stage.TESTING), [], started=True, now=NOON) is None
 
 
-def test_without_a_verify_it_is_shipped_when_all_of_its_children_have() -> None:
+def test_composite_without_verify_ships_once_all_children_are_done() -> None:
     gone = a_child(stage=Stage.CANCELLED, superseded_by="child-2")
     change = advance(a_composite(), [gone], started=False, now=NOON)
     assert change is not None
@@ -75,14 +75,14 @@ def test_without_a_verify_it_is_shipped_when_all_of_its_children_have() -> None:
     assert "composite/job-1" in change.free
 
 
-def test_with_a_verify_it_waits_for_a_factory_that_runs_it() -> None:
+def test_composite_with_verify_waits_in_testing_for_a_ship_step() -> None:
     terms = Terms(verify=True, ship="merge")
     change = advance(a_composite(terms=terms), [], started=False, now=NOON)
     assert change is not None
     assert (change.after.stage, change.after.ship is not None) == (Stage.TESTING, True)
 
 
-def test_a_phase_that_has_shipped_asks_once_for_the_next() -> None:
+def test_composite_asks_once_for_the_next_phase_after_one_ships() -> None:
     composite = a_composite(roadmap=Roadmap(1, 1))
     left = [a_child(stage=Stage.BLOCKED, phase=3), a_child(stage=Stage.BUILDING)]
     change = advance(composite, left, started=False, now=NOON)
@@ -92,7 +92,7 @@ def test_a_phase_that_has_shipped_asks_once_for_the_next() -> None:
     assert advance(change.after, left, started=False, now=NOON) is None
 
 
-def test_phases_without_required_approval_follow_at_once() -> None:
+def test_next_phase_opens_at_once_without_required_approval() -> None:
     composite = a_composite(roadmap=Roadmap(1, 1), terms=NO_REVIEW)
     change = advance(composite, [a_child(phase=2)], started=False, now=NOON)
     assert change is not None
@@ -102,13 +102,15 @@ def test_phases_without_required_approval_follow_at_once() -> None:
 @pytest.mark.parametrize(
     ("opened", "phase"), [(1, 1), (1, None), (None, 2)], ids=["open", "none", "no phases"]
 )
-def test_nothing_is_asked_while_a_phase_goes_on(opened: int | None, phase: int | None) -> None:
+def test_composite_does_not_advance_while_a_phase_is_in_progress(
+    opened: int | None, phase: int | None
+) -> None:
     composite = a_composite(roadmap=Roadmap(1, opened))
     assert advance(composite, [a_child(phase=phase)], started=False, now=NOON) is None
     assert advance(a_composite(roadmap=None), [a_child()], started=False, now=NOON) is None
 
 
-def test_which_child_holds_everything_up() -> None:
+def test_only_children_of_the_open_phase_block_the_composite() -> None:
     plain, phased = a_composite(), a_composite(roadmap=Roadmap(1, 1))
     assert blocks_composite(plain, a_child())
     assert blocks_composite(replace(plain, roadmap=None), a_child())
@@ -118,14 +120,14 @@ def test_which_child_holds_everything_up() -> None:
     assert not blocks_composite(plain, a_child(superseded_by="child-2"))
 
 
-def test_a_person_lets_the_next_phase_begin() -> None:
+def test_approval_opens_the_next_phase() -> None:
     asked = a_composite(roadmap=Roadmap(1, 1, 2), flags=(PHASE_WAITING,))
     change = approve(asked, "user:bob", "go", None, now=NOON)
     assert (change.after.roadmap, change.after.flags) == (Roadmap(1, 2), ())
     assert change.events[0].data == {"phase": 2, "by": "user:bob", "comment": "go"}
 
 
-def test_a_phase_may_need_several_of_those_who_are_named() -> None:
+def test_phase_approval_needs_a_quorum_of_named_reviewers() -> None:
     terms = replace(PEOPLE, reviewers=("bob", "eve"), quorum=2)
     asked = a_composite(roadmap=Roadmap(1, 1, 2), terms=terms)
     with pytest.raises(Forbidden):
@@ -138,18 +140,18 @@ def test_a_phase_may_need_several_of_those_who_are_named() -> None:
     assert second.after.roadmap == Roadmap(1, 2)
 
 
-def test_a_phase_that_does_not_wait_for_approval_cannot_be_approved() -> None:
+def test_approving_is_rejected_when_no_phase_waits_for_approval() -> None:
     for composite in (a_composite(), a_composite(roadmap=None)):
         with pytest.raises(IllegalTransition, match="no phase waits for approval"):
             approve(composite, "user:bob", "", None, now=NOON)
 
 
-def test_the_work_of_a_leaf_is_approved_as_ever() -> None:
+def test_approving_a_leaf_job_moves_it_to_testing() -> None:
     change = approve(a_job(stage=Stage.REVIEW), "user:bob", "", None, now=NOON)
     assert change.after.stage is Stage.TESTING
 
 
-def test_new_children_are_a_new_revision_and_open_the_first_phase() -> None:
+def test_adding_children_raises_the_revision_and_opens_the_first_phase() -> None:
     change = add_children(a_composite(), [a_child(phase=4)], by="user:ann", now=NOON, kept=2)
     assert change.after.roadmap == Roadmap(2, 4)
     assert change.events[0].data == {"revision": 2, "children": 1, "kept": 2}
@@ -157,7 +159,7 @@ def test_new_children_are_a_new_revision_and_open_the_first_phase() -> None:
     assert bare.after.roadmap == Roadmap(1, None)
 
 
-def test_new_children_take_back_what_was_asked_and_call_back_from_acceptance() -> None:
+def test_adding_children_withdraws_the_phase_request_and_leaves_testing() -> None:
     asked = a_composite(roadmap=Roadmap(1, 1, 2), flags=(PHASE_WAITING, "x"))
     change = add_children(asked, [a_child(phase=1)], by="user:ann", now=NOON)
     assert (change.after.roadmap, change.after.flags) == (Roadmap(2, 1), ("x",))
@@ -166,12 +168,12 @@ def test_new_children_take_back_what_was_asked_and_call_back_from_acceptance() -
 
 
 @pytest.mark.parametrize("fields", [{"stage": Stage.SHIPPED}, {"lease": a_lease()}])
-def test_what_has_ended_or_is_being_accepted_takes_no_children(fields: dict[str, object]) -> None:
+def test_shipped_or_leased_composite_rejects_new_children(fields: dict[str, object]) -> None:
     with pytest.raises(IllegalTransition, match="takes children"):
         add_children(a_composite(**fields), [a_child()], by="user:ann", now=NOON)
 
 
-def test_a_child_comes_back_to_wait_for_its_turn() -> None:
+def test_reopened_child_is_blocked_and_retakes_its_name() -> None:
     ended = a_child(stage=Stage.CANCELLED, checkpoint=a_checkpoint(), attempts=2)
     change = reopen(ended, "user:ann", fresh=False, now=NOON)
     assert (change.after.stage, change.after.attempts) == (Stage.BLOCKED, 0)
@@ -183,11 +185,11 @@ def test_a_child_comes_back_to_wait_for_its_turn() -> None:
         reopen(replace(ended, superseded_by="child-2"), "user:ann", fresh=False, now=NOON)
 
 
-def test_what_is_done_with_is_not_looked_after_any_more() -> None:
+def test_closing_a_finished_composite_frees_its_key() -> None:
     change = close(a_composite(stage=Stage.CANCELLED), now=NOON)
     assert (change.after.stage, change.free) == (Stage.CANCELLED, ("composite/job-1",))
 
 
-def test_the_first_phase_is_the_lowest_that_there_is() -> None:
+def test_first_phase_is_the_lowest_phase_of_the_children() -> None:
     assert first_phase([a_child(phase=3), a_child(), a_child(phase=2)]) == 2
     assert first_phase([a_child()]) is None

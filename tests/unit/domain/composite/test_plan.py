@@ -38,7 +38,7 @@ def faults(data: bytes) -> list[str]:
     return [str(fault) for fault in wrong.value.faults]
 
 
-def test_a_plan_is_a_list_of_manifests_with_bodies() -> None:
+def test_plan_parses_as_a_list_of_manifests_with_bodies() -> None:
     one, two = parse_plan(b"- name: one\n  phase: 2\n  body: Do it.\n- title: Two\n")
     assert (one.manifest.name, one.manifest.phase, one.body) == ("one", 2, "Do it.")
     assert (two.manifest.title, two.body) == ("Two", "")
@@ -60,24 +60,24 @@ def test_a_plan_is_a_list_of_manifests_with_bodies() -> None:
         ),
     ],
 )
-def test_every_fault_of_a_plan_has_its_place(data: bytes, told: list[str]) -> None:
+def test_plan_faults_name_their_line_and_field(data: bytes, told: list[str]) -> None:
     assert faults(data) == told
 
 
-def test_a_plan_that_is_too_large_or_no_yaml_is_refused() -> None:
+def test_oversized_or_malformed_plan_is_rejected() -> None:
     assert "expected at most" in faults(b"#" * (PLAN_BYTES_MAX + 1))[0]
     assert "line 2: it is not readable as YAML" in faults(b"- {\n")[0]
     assert "nested deeper" in faults(b"[" * 40)[0]
 
 
-def test_a_plan_does_not_have_its_own_planner() -> None:
+def test_plan_must_not_reuse_the_name_of_its_planner() -> None:
     planner = a_planner(name="two")
     refuse_planner_name(planner, parse_plan(b"- name: one\n"))
     with pytest.raises(Invalid, match=r"plan\[1\].name: found 'two'"):
         refuse_planner_name(planner, parse_plan(b"- name: one\n- name: two\n"))
 
 
-def test_only_a_child_with_the_profile_is_a_planner() -> None:
+def test_only_a_leaf_child_with_the_planner_profile_is_a_planner() -> None:
     assert a_planner().planner
     assert not a_planner(parent_id=None).planner
     assert not a_planner(profile="planner-of-parties@1").planner
@@ -85,7 +85,7 @@ def test_only_a_child_with_the_profile_is_a_planner() -> None:
     assert not a_planner(kind="composite").planner
 
 
-def test_the_runs_of_a_planner_hand_in_its_plan() -> None:
+def test_planner_manifest_lists_the_plan_file_as_an_artifact() -> None:
     file = parse_json_job({"manifest": {"artifacts": ["notes.md"]}, "body": "x"})
     made = draft(file, PROFILE, job_id="j", product="p", by="user:ann", now=NOON, parent_id="top")
     assert made.job.parent_id == "top"
@@ -94,7 +94,7 @@ def test_the_runs_of_a_planner_hand_in_its_plan() -> None:
     assert PLAN_FILE.encode() not in bytes(alone.spec.manifest)
 
 
-def test_a_plan_that_holds_is_the_verify_of_a_planner_that_has_none() -> None:
+def test_valid_plan_counts_as_verify_for_a_planner_without_verify() -> None:
     planner = a_planner(terms=Terms(review_by_people=False, ship="none", auto_ship=True))
     told = accept_plan(planner, replace(DONE, job_id=planner.id, stage=Stage.TESTING), 7)
     assert told.verify == {"passed": True, "plan": PLAN_FILE, "jobs": 7}
@@ -105,7 +105,7 @@ def test_a_plan_that_holds_is_the_verify_of_a_planner_that_has_none() -> None:
     assert accept_plan(verified, DONE, 7) is DONE
 
 
-def test_an_approved_plan_ships_at_once() -> None:
+def test_approved_plan_ships_at_once() -> None:
     planner = a_planner(terms=Terms(ship="none", auto_ship=True))
     told = accept_plan(planner, replace(DONE, job_id=planner.id), 1)
     change = change_for(planner, "mac-1", told, now=NOON)
@@ -115,7 +115,7 @@ def test_an_approved_plan_ships_at_once() -> None:
 
 
 @pytest.mark.parametrize("verify", [True, False])
-def test_a_plan_that_does_not_hold_fails_its_planner(verify: bool) -> None:  # noqa: FBT001
+def test_invalid_plan_fails_its_planner(verify: bool) -> None:  # noqa: FBT001
     planner = a_planner(terms=Terms(verify=verify))
     why = Invalid("the plan", [Fault("plan[0].deps", "there is no job 'x'")])
     told = refuse_plan(planner, replace(DONE, job_id=planner.id), why)
@@ -128,7 +128,7 @@ def test_a_plan_that_does_not_hold_fails_its_planner(verify: bool) -> None:  # n
     assert send_back(change, "x") is change
 
 
-def test_a_planner_that_is_tried_again_hears_the_newest_reason_once() -> None:
+def test_retried_planner_gets_only_the_newest_rejection_as_follow_up() -> None:
     planner = a_planner(terms=Terms(retry_max=2), follow_ups=("Be brief.",))
     why = Cycle(["a", "b", "a"])
     told = refuse_plan(planner, replace(DONE, job_id=planner.id), why)
@@ -144,7 +144,7 @@ def test_a_planner_that_is_tried_again_hears_the_newest_reason_once() -> None:
     assert "first" not in added
 
 
-def test_what_is_said_of_a_plan_has_an_end() -> None:
+def test_plan_rejection_reason_is_bounded() -> None:
     planner = a_planner()
     many = Invalid("the plan", [Fault(f"plan[{n}]", "wrong") for n in range(50)])
     said = refuse_plan(planner, DONE, many).reason
@@ -156,7 +156,7 @@ def test_what_is_said_of_a_plan_has_an_end() -> None:
     assert len(long) == REASON_CHARS_MAX + 1
 
 
-def test_a_planner_alone_is_no_revision() -> None:
+def test_adding_only_a_planner_keeps_the_roadmap_revision() -> None:
     top = a_job(kind="composite", roadmap=Roadmap(2, 1), stage=Stage.BUILDING)
     planning = add_children(top, [a_planner()], by="user:ann", now=NOON)
     assert planning.after.roadmap == Roadmap(2, 1)

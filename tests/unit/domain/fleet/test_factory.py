@@ -30,21 +30,21 @@ shares = st.none() | st.floats(-1, 2)
 pressures = st.builds(Pressure, load=shares, cpu=shares, memory=shares, disk=shares)
 
 
-def test_an_engine_is_ready_unless_it_cools_or_cannot_be_used() -> None:
+def test_engine_is_ready_unless_cooling_or_unavailable() -> None:
     assert EngineSeats().is_ready(NOON)
     assert EngineSeats(cooling_until=NOON).is_ready(NOON)
     assert not EngineSeats(cooling_until=after(1)).is_ready(NOON)
     assert not EngineSeats(unavailable="logged out").is_ready(NOON)
 
 
-def test_a_factory_takes_jobs_of_the_products_of_its_token() -> None:
+def test_factory_admits_only_the_products_of_its_token() -> None:
     assert a_factory().admits("anything")
     scoped = a_factory(products=("notes",))
     assert scoped.admits("notes")
     assert not scoped.admits("other")
 
 
-def test_what_a_factory_advertises_counts_within_the_scope_of_its_token() -> None:
+def test_factory_capabilities_are_limited_to_those_its_token_allows() -> None:
     factory = a_factory(repos=("notes",))
     own = {"engine:claude", "repo:notes", "factory:mac-1"}
     assert factory.tokens == {"os:mac", "has:xcode"} | own
@@ -52,14 +52,16 @@ def test_what_a_factory_advertises_counts_within_the_scope_of_its_token() -> Non
     assert factory.key == "mac-1"
 
 
-def test_a_factory_that_is_silent_for_long_enough_is_offline() -> None:
+def test_factory_is_offline_after_the_silence_limit() -> None:
     assert not is_online(None, NOON)
     assert is_online(Vitals(last_seen=NOON), NOON + OFFLINE_AFTER - timedelta(milliseconds=1))
     assert not is_online(Vitals(last_seen=NOON), NOON + OFFLINE_AFTER)
 
 
 @given(st.integers(-100, 200), pressures, st.floats(-1, 2))
-def test_health_is_a_share(silent_s: int, pressure: Pressure, faults: float) -> None:
+def test_health_score_stays_between_zero_and_one(
+    silent_s: int, pressure: Pressure, faults: float
+) -> None:
     vitals = Vitals(last_seen=NOON, pressure=pressure, faults=faults)
     assert 0.0 <= health_score(vitals, after(silent_s)) <= 1.0
 
@@ -76,19 +78,19 @@ def test_health_is_a_share(silent_s: int, pressure: Pressure, faults: float) -> 
     ],
     ids=["silent", "faulty", "disk", "memory", "cpu", "load"],
 )
-def test_health_falls_with_silence_faults_and_pressure(worse: Vitals) -> None:
+def test_health_score_falls_with_silence_faults_and_pressure(worse: Vitals) -> None:
     assert health_score(Vitals(last_seen=NOON), NOON) == 1.0
     assert health_score(worse, NOON) < 1.0
 
 
-def test_a_used_up_engine_rests_until_the_reset_that_it_named() -> None:
+def test_used_up_engine_cools_down_until_its_named_reset() -> None:
     factory = start_cool_down(a_factory(), "claude", None, now=NOON)
     rested = start_cool_down(factory, "claude", after(999), now=NOON)
     assert rested.engines["claude"].cooling_until == after(999)
     assert (rested.engines["claude"].strikes, rested.rev) == (0, 3)
 
 
-def test_without_a_named_reset_an_engine_rests_longer_each_time_up_to_an_hour() -> None:
+def test_cool_down_without_a_named_reset_doubles_up_to_an_hour() -> None:
     factory, waits = a_factory(), []
     for _ in range(12):
         factory = start_cool_down(factory, "claude", None, now=NOON)
@@ -101,19 +103,19 @@ def test_without_a_named_reset_an_engine_rests_longer_each_time_up_to_an_hour() 
     assert factory.engines["claude"].seats == 2
 
 
-def test_an_engine_that_cannot_be_used_is_switched_off_with_the_reason() -> None:
+def test_unusable_engine_is_disabled_with_the_reason() -> None:
     factory = disable_engine(a_factory(), "codex", "logged out")
     assert factory.engines["codex"].unavailable == "logged out"
     assert factory.engines["claude"] == a_factory().engines["claude"]
     assert factory.rev == 2
 
 
-def test_a_heartbeat_that_says_nothing_new_changes_nothing() -> None:
+def test_heartbeat_without_news_changes_nothing() -> None:
     known = a_factory(rev=5, draining=True, streaming="c-1", products=("notes",), os="mac")
     assert merge_heartbeat(known, a_factory()) == known
 
 
-def test_a_heartbeat_tells_of_the_machine_and_not_of_what_only_we_know() -> None:
+def test_heartbeat_cannot_override_fields_owned_by_the_coordinator() -> None:
     known = a_factory(rev=5, draining=True, products=("notes",), capabilities_allowed=("os:mac",))
     told = a_factory(slots=8, products=("*",), token_id="forged", enrolled_at=after(9), rev=99)
     assert merge_heartbeat(known, told) == replace(known, slots=8, rev=6)
@@ -129,7 +131,7 @@ def resting(**fields: object) -> EngineSeats:
     [("mac-1-a", "2.1.0", "broken"), ("mac-1-b", "2.1.0", None), ("mac-1-a", "2.2.0", None)],
     ids=["same", "new instance", "new version"],
 )
-def test_a_cool_down_outlasts_a_restart_and_a_broken_engine_only_a_new_detection(
+def test_new_instance_or_version_clears_a_broken_engine_but_not_its_cool_down(
     instance_id: str, version: str, unavailable: str | None
 ) -> None:
     known = a_factory(engines={"claude": resting()})
@@ -141,7 +143,7 @@ def test_a_cool_down_outlasts_a_restart_and_a_broken_engine_only_a_new_detection
     )
 
 
-def test_an_engine_s_own_word_on_its_rest_comes_first() -> None:
+def test_heartbeat_engine_state_overrides_the_stored_cool_down() -> None:
     known = a_factory(engines={"claude": resting()})
     own = EngineSeats(version="2.1.0", cooling_until=after(5), unavailable="billing")
     told = a_factory(engines={"claude": own, "codex": EngineSeats()})

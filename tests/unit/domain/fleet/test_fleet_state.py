@@ -53,7 +53,7 @@ def test_free_capacity_is_the_least_of_slots_seats_and_fleet_wide_seats() -> Non
     assert a_fleet(factory, codex=0).free_seats("mac-1", "claude", NOON) == 2
 
 
-def test_an_engine_that_rests_is_absent_or_unknown_has_no_capacity() -> None:
+def test_cooling_unavailable_or_unknown_engine_has_no_capacity() -> None:
     factory = a_factory(
         engines={
             "claude": EngineSeats(cooling_until=after(60)),
@@ -70,7 +70,7 @@ def test_an_engine_that_rests_is_absent_or_unknown_has_no_capacity() -> None:
     assert fleet.free_seats("mac-9", "claude", NOON) == 0
 
 
-def test_leases_ending_leases_and_offers_take_up_room() -> None:
+def test_leases_ending_leases_and_offers_take_slots_and_seats() -> None:
     fleet = a_fleet(a_factory(slots=4, engines={"claude": EngineSeats(seats=4)}), claude=9)
     fleet.put_job(a_running_job(id="a"))
     fleet.put_job(a_job(id="b", stage=Stage.CANCELLED, ending=(a_lease(epoch=3),)))
@@ -80,7 +80,7 @@ def test_leases_ending_leases_and_offers_take_up_room() -> None:
     assert fleet.seat_map.fleet_seats_free("claude") == 6
 
 
-def test_a_ship_step_takes_a_slot_and_no_seat() -> None:
+def test_ship_step_takes_a_slot_and_no_seat() -> None:
     fleet = a_fleet(a_factory(slots=3))
     fleet.put_job(running("a", engine=None))
     fleet.put_job(a_job(id="b", offer=an_offer(engine=None)))
@@ -88,14 +88,14 @@ def test_a_ship_step_takes_a_slot_and_no_seat() -> None:
     assert fleet.seat_map.seats_taken("mac-1", "claude") == 0
 
 
-def test_the_seats_of_an_acp_engine_are_counted_by_its_kind() -> None:
+def test_acp_engine_seats_are_counted_by_kind() -> None:
     fleet = a_fleet(a_factory(engines={"acp": EngineSeats(seats=1)}))
     assert fleet.seat_keys("mac-1", "acp:gemini --acp") == (SLOT, "seat/mac-1/acp/0")
     fleet.put_job(running("a", engine="acp:gemini --acp"))
     assert fleet.free_seats("mac-1", "acp:qwen --acp", NOON) == 0
 
 
-def test_putting_a_job_again_changes_nothing_and_its_end_frees_all() -> None:
+def test_putting_a_job_is_idempotent_and_its_end_frees_its_seats() -> None:
     fleet = a_fleet(a_factory())
     for _ in range(2):
         fleet.put_job(a_running_job())
@@ -106,7 +106,7 @@ def test_putting_a_job_again_changes_nothing_and_its_end_frees_all() -> None:
     assert fleet.seat_keys("mac-1", "claude") == (SLOT, "seat/mac-1/claude/0")
 
 
-def test_seats_are_kept_for_a_grant_until_its_commit_is_known() -> None:
+def test_reserved_seats_stay_taken_until_the_grant_is_committed() -> None:
     fleet = a_fleet(a_factory())
     fleet.put_job(a_job(offer=an_offer()))
     fleet.reserve("job-1", "mac-1", "claude", (SLOT,), now=NOON)
@@ -119,7 +119,7 @@ def test_seats_are_kept_for_a_grant_until_its_commit_is_known() -> None:
     assert fleet.seat_usage("notes", NOON) > 0
 
 
-def test_a_forgotten_job_takes_up_nothing() -> None:
+def test_forgotten_job_takes_no_seats() -> None:
     fleet = a_fleet(a_factory())
     fleet.put_job(a_running_job())
     fleet.forget_job("job-1")
@@ -127,7 +127,7 @@ def test_a_forgotten_job_takes_up_nothing() -> None:
     assert fleet.free_seats("mac-1", "claude", NOON) == 2
 
 
-def test_a_key_that_moved_on_to_another_job_is_not_freed_by_the_first() -> None:
+def test_key_now_held_by_another_job_is_not_freed_by_the_first() -> None:
     fleet = a_fleet(a_factory())
     fleet.put_job(running("a", holds=(SLOT,)))
     fleet.put_job(running("b", holds=(SLOT,)))
@@ -135,7 +135,7 @@ def test_a_key_that_moved_on_to_another_job_is_not_freed_by_the_first() -> None:
     assert fleet.seat_map.held_keys == {SLOT: "b"}
 
 
-def test_seats_are_none_without_a_factory_an_engine_or_room() -> None:
+def test_seat_keys_are_absent_without_a_factory_engine_or_free_slot() -> None:
     fleet = a_fleet(a_factory(slots=1))
     assert fleet.seat_keys("mac-9", None) is None
     assert fleet.seat_keys("mac-1", "codex") is None
@@ -150,14 +150,14 @@ def test_leases_of_a_factory_that_enrolls_later_are_counted() -> None:
     assert fleet.free_seats("mac-1", "claude", NOON) == 1
 
 
-def test_factories_that_could_run_the_same_are_of_one_shape() -> None:
+def test_factories_with_equal_traits_share_a_pool() -> None:
     fleet = a_fleet(a_linux("a"), a_linux("b", slots=9), a_factory())
     fleet.put(a_linux("c", streaming="coordinator-1"))
     fleet.remove("c")
     assert sorted(sorted(pool.members) for pool in fleet.pools()) == [["a", "b"], ["mac-1"]]
 
 
-def test_a_factory_that_changed_its_shape_leaves_the_old_one() -> None:
+def test_factory_whose_traits_change_leaves_its_old_pool() -> None:
     fleet = a_fleet(a_linux("a"))
     fleet.put(a_linux("a", draining=True))
     assert the_pool(fleet).traits.draining
@@ -171,7 +171,7 @@ def test_a_factory_that_changed_its_shape_leaves_the_old_one() -> None:
     assert list(fleet.members()) == []
 
 
-def test_silence_makes_a_factory_fade_and_then_go_offline() -> None:
+def test_silent_factory_fades_then_goes_offline() -> None:
     fleet = a_fleet(a_factory())
     for seconds, expected in (
         (44, Presence.FRESH),
@@ -188,7 +188,7 @@ def test_silence_makes_a_factory_fade_and_then_go_offline() -> None:
     assert presence(fleet) is Presence.FRESH
 
 
-def test_a_factory_with_faults_is_sick_before_silence_makes_it_offline() -> None:
+def test_factory_with_faults_is_sick_before_silence_takes_it_offline() -> None:
     fleet = a_fleet(a_factory())
     fleet.record_vitals("mac-1", Vitals(last_seen=NOON, faults=0.4))
     for seconds, expected in ((67, Presence.FADING), (68, Presence.SICK), (90, Presence.AWAY)):
@@ -196,7 +196,7 @@ def test_a_factory_with_faults_is_sick_before_silence_makes_it_offline() -> None
         assert presence(fleet) is expected
 
 
-def test_a_factory_that_was_never_heard_of_is_offline() -> None:
+def test_factory_without_vitals_is_offline() -> None:
     fleet = FleetState()
     fleet.put(a_factory())
     member = fleet.member("mac-1")
@@ -205,19 +205,19 @@ def test_a_factory_that_was_never_heard_of_is_offline() -> None:
     assert presence(fleet) is Presence.AWAY
 
 
-def test_a_sign_of_life_of_a_stranger_is_ignored() -> None:
+def test_vitals_of_an_unknown_factory_are_ignored() -> None:
     fleet = FleetState()
     fleet.record_vitals("mac-9", Vitals(last_seen=NOON))
     assert fleet.member("mac-9") is None
 
 
-def test_a_sick_factory_is_set_apart() -> None:
+def test_factory_with_many_faults_is_sick() -> None:
     fleet = a_fleet(a_factory())
     fleet.record_vitals("mac-1", Vitals(last_seen=NOON, faults=0.9))
     assert presence(fleet) is Presence.SICK
 
 
-def test_an_engine_is_back_when_it_has_cooled_down() -> None:
+def test_engine_is_free_again_after_its_cool_down() -> None:
     cooling = EngineSeats(cooling_until=after(30))
     fleet = a_fleet(a_factory(engines={"claude": cooling}))
     fleet.advance(NOON)
@@ -226,28 +226,28 @@ def test_an_engine_is_back_when_it_has_cooled_down() -> None:
     assert [room.free for room in the_pool(fleet).open] == [(True,)]
 
 
-def test_alarms_of_a_factory_that_has_left_are_ignored() -> None:
+def test_timers_of_a_removed_factory_are_ignored() -> None:
     fleet = a_fleet(a_factory())
     fleet.remove("mac-1")
     fleet.advance(after(100))
     assert list(fleet.members()) == []
 
 
-def test_an_outdated_alarm_is_passed_over() -> None:
+def test_outdated_timer_is_ignored() -> None:
     fleet = a_fleet(a_factory())
     fleet.put(a_factory(engines={"claude": EngineSeats(cooling_until=after(10))}))
     fleet.advance(after(50))
     assert presence(fleet) is Presence.FADING
 
 
-def test_the_healthiest_of_equal_room_is_first() -> None:
+def test_healthier_factory_ranks_first_at_equal_room() -> None:
     fleet = a_fleet(a_linux("a"), a_linux("b"))
     fleet.record_vitals("a", Vitals(last_seen=NOON, pressure=Pressure(cpu=0.9)))
     ((_, ranks),) = the_pool(fleet).open.items()
     assert [factory_id for _, factory_id, _ in ranks] == ["b", "a"]
 
 
-def test_a_halted_product_and_a_halted_fleet_say_who_halted_them() -> None:
+def test_stop_reason_names_who_halted_the_product_or_fleet() -> None:
     fleet = FleetState()
     switch = HaltSwitch(product_id="notes", halted=True, by="user:ann", reason="red main", at=NOON)
     fleet.put_switch(switch)
@@ -260,7 +260,7 @@ def test_a_halted_product_and_a_halted_fleet_say_who_halted_them() -> None:
     assert fleet.stop_reason("notes") is None
 
 
-def test_seat_time_is_weighed_by_the_share() -> None:
+def test_seat_usage_is_divided_by_the_product_share() -> None:
     fleet = a_fleet(a_factory())
     assert fleet.product_ids == frozenset()
     fleet.put_product(Product(id="notes", share=2.0))
@@ -273,7 +273,7 @@ def test_seat_time_is_weighed_by_the_share() -> None:
     assert fleet.seat_usage("idle", after(60)) == 0.0
 
 
-def test_seat_time_ends_with_the_lease() -> None:
+def test_seat_usage_stops_growing_when_the_lease_ends() -> None:
     fleet = a_fleet(a_factory())
     fleet.put_job(a_running_job())
     ending = a_running_job(lease=None, ending=(a_lease(),), stage=Stage.CANCELLED)
@@ -284,14 +284,14 @@ def test_seat_time_ends_with_the_lease() -> None:
     assert fleet.seat_usage("notes", after(7200)) < 5
 
 
-def test_a_grant_that_is_undone_costs_no_share() -> None:
+def test_undone_grant_costs_no_seat_usage() -> None:
     fleet = a_fleet(a_factory())
     fleet.put_job(running("a", granted_at=after(5)))
     fleet.put_job(a_job(id="a"))
     assert fleet.seat_usage("notes", after(5)) == 0.0
 
 
-def test_what_a_factory_once_advertised_is_remembered_within_bounds() -> None:
+def test_capabilities_of_removed_factories_are_remembered_within_bounds() -> None:
     fleet = a_fleet(a_factory())
     fleet.remove("mac-1")
     ((had, who),) = fleet.past_capabilities.items()
@@ -305,7 +305,7 @@ def test_what_a_factory_once_advertised_is_remembered_within_bounds() -> None:
     assert had not in fleet.past_capabilities
 
 
-def test_a_factory_that_left_unheard_is_dated_by_the_last_known_time() -> None:
+def test_removed_factory_without_vitals_is_dated_by_the_last_known_time() -> None:
     fleet = FleetState()
     fleet.advance(after(5))
     fleet.put(a_factory())
@@ -313,7 +313,7 @@ def test_a_factory_that_left_unheard_is_dated_by_the_last_known_time() -> None:
     assert list(fleet.past_capabilities.values()) == [("mac-1", after(5))]
 
 
-def test_what_is_rare_is_what_many_factories_lack() -> None:
+def test_rarity_is_the_share_of_factories_that_lack_a_capability() -> None:
     fleet = a_fleet(a_factory(), a_linux("a"), a_linux("b"), a_linux("c"))
     demanded = frozenset({"has:xcode", "os:any", "gpu"})
     rare = {min(pool.members): found for pool, found in fleet.rarities(demanded).items()}
@@ -321,7 +321,7 @@ def test_what_is_rare_is_what_many_factories_lack() -> None:
     assert fleet.rarities(demanded) is fleet.rarities(frozenset(demanded))
 
 
-def test_how_a_class_fits_is_forgotten_when_there_are_too_many() -> None:
+def test_fit_cache_is_cleared_when_it_is_full() -> None:
     fleet = a_fleet(a_linux())
     pool = the_pool(fleet)
     job_class = only_class(a_queue(a_job())).job_class
@@ -332,7 +332,7 @@ def test_how_a_class_fits_is_forgotten_when_there_are_too_many() -> None:
     assert pool.cached_fit(job_class) is None
 
 
-def test_common_equipment_ties_nothing_up() -> None:
+def test_capability_that_every_factory_has_does_not_lower_the_fit() -> None:
     fleet = a_fleet(a_factory(), a_linux(capabilities=("os:linux", "has:git")))
     job_class = only_class(a_queue(a_job(ask=ask_for()))).job_class
     before = {min(pool.members): fleet.fit(job_class, pool) for pool in fleet.pools()}
@@ -371,7 +371,7 @@ leased = st.builds(
 
 @NO_DEADLINE
 @given(st.lists(factories | signs | leased | st.integers(0, 90), max_size=40))
-def test_every_factory_is_found_in_its_pool_where_it_belongs(
+def test_every_factory_is_ranked_in_its_pool_by_presence_and_room(
     steps: list[Factory | tuple[str, Vitals] | Job | int],
 ) -> None:
     fleet, now = FleetState(), NOON

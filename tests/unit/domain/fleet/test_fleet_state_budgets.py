@@ -10,7 +10,7 @@ from tests.support.small_fleet import ask_for
 from tests.unit.domain.tenancy.test_budget import USD, a_budget
 
 
-def test_a_product_whose_budget_is_spent_is_paused_until_the_next_period() -> None:
+def test_product_with_a_spent_budget_is_paused_until_the_next_period() -> None:
     fleet = FleetState()
     fleet.put_budget(a_budget(spent=10 * USD), now=NOON)
     assert (fleet.stop_reason("notes") or "").startswith("the budget of product notes is spent")
@@ -22,7 +22,7 @@ def test_a_product_whose_budget_is_spent_is_paused_until_the_next_period() -> No
     assert fleet.budget_left == {}
 
 
-def test_a_run_that_the_budget_has_no_room_for_is_not_affordable() -> None:
+def test_run_that_exceeds_the_remaining_budget_is_rejected() -> None:
     fleet = FleetState()
     expensive = a_job(ask=ask_for(budget_nano_usd=11 * USD))
     run = JobClass.of(expensive, Step.RUN)

@@ -58,13 +58,13 @@ def engines(ask: Ask) -> list[str | None]:
         ),
     ],
 )
-def test_a_rejection_says_what_is_in_the_way(
+def test_rejection_names_the_unmet_requirement(
     ask: Ask, factory: dict[str, object], code: str, message: str
 ) -> None:
     assert matched(ask, **factory) == Rejection(code, message)
 
 
-def test_a_factory_may_take_what_its_token_admits_and_its_tokens_meet() -> None:
+def test_factory_fits_a_job_when_its_token_and_capabilities_match() -> None:
     fit = matched(
         ask_for("os:mac", "node>=20", repo="notes", prefers=("has:xcode", "gpu", "factory:mac-1")),
         products=("notes",),
@@ -78,21 +78,21 @@ def test_a_factory_may_take_what_its_token_admits_and_its_tokens_meet() -> None:
 
 
 @pytest.mark.parametrize("said", [("sandbox:none", "sandbox:strict"), ("os:mac",)])
-def test_a_factory_that_can_confine_a_run_or_does_not_say_may_have_it(
+def test_strict_job_fits_a_factory_that_sandboxes_or_does_not_say(
     said: tuple[str, ...],
 ) -> None:
     assert isinstance(matched(ask_for(sandbox="strict"), capabilities=said), Fit)
 
 
-def test_a_yolo_job_runs_where_the_sandbox_is_switched_off() -> None:
+def test_yolo_job_fits_a_factory_without_sandbox() -> None:
     assert isinstance(matched(ask_for(yolo=True), capabilities=("sandbox:none",)), Fit)
 
 
-def test_a_job_that_asks_for_no_sandbox_may_run_in_any() -> None:
+def test_job_without_sandbox_setting_fits_a_factory_without_sandbox() -> None:
     assert isinstance(matched(ask_for(), capabilities=("sandbox:none",)), Fit)
 
 
-def test_an_explicit_engine_wins_then_the_preferred_then_any_of_the_class() -> None:
+def test_explicit_engine_wins_then_preferred_then_any_of_the_class() -> None:
     assert engines(ask_for(engine="codex", prefers_engine=("claude",))) == ["codex"]
     assert engines(ask_for(prefers_engine=("codex", "devin"))) == ["codex", "aider", "claude"]
     assert engines(ask_for()) == ["aider", "claude", "codex"]
@@ -101,7 +101,7 @@ def test_an_explicit_engine_wins_then_the_preferred_then_any_of_the_class() -> N
     assert engines(ask_for(engine="acp:gemini --acp")) == ["acp:gemini --acp"]
 
 
-def test_a_ship_step_needs_no_engine_and_no_tool_but_the_repo() -> None:
+def test_ship_step_needs_only_the_repo() -> None:
     asked = class_of(a_job(ask=ask_for("gpu", engine="devin", repo="notes"), **SHIP))
     fit = match(asked, FactoryTraits.of(a_factory()))
     assert isinstance(fit, Fit)
@@ -109,7 +109,7 @@ def test_a_ship_step_needs_no_engine_and_no_tool_but_the_repo() -> None:
     assert isinstance(match(asked, FactoryTraits.of(a_factory(may_clone=False))), Rejection)
 
 
-def test_a_job_may_require_a_factory_by_name() -> None:
+def test_job_can_require_a_factory_by_name() -> None:
     asked = class_of(a_job(ask=ask_for("factory:mac-1", "os:mac")))
     assert isinstance(match(asked, FactoryTraits.of(a_factory())), Fit)
     assert asked.allows_factory("mac-1")
@@ -120,7 +120,7 @@ def test_a_job_may_require_a_factory_by_name() -> None:
     assert class_of(a_job(ask=ask_for("factory:mac-1", "os:mac"), **SHIP)).allows_factory("mac-2")
 
 
-def test_capability_fit_falls_with_every_special_tool_that_is_not_needed() -> None:
+def test_capability_fit_falls_with_every_unneeded_special_tool() -> None:
     tools = frozenset({"has:xcode", "gpu", "cred:npm", "os:mac", "node:20"})
     assert capability_fit(("has:xcode", "gpu", "cred:npm"), tools) == 1.0
     assert capability_fit(("gpu",), tools) == 0.5

@@ -10,18 +10,18 @@ from gigafactory.domain.fleet.seat_usage import BEGUN_S, HALF_LIFE_S, REBASE_AFT
 from tests.support.builders import NOON, after
 
 
-def test_a_product_that_never_ran_has_used_nothing() -> None:
+def test_product_that_never_ran_has_no_usage() -> None:
     assert SeatUsage().used("notes", NOON) == 0.0
 
 
-def test_a_run_counts_at_once_and_then_by_the_second() -> None:
+def test_run_counts_a_minimum_at_once_and_then_by_the_second() -> None:
     time = SeatUsage()
     time.start("notes", NOON)
     assert time.used("notes", NOON) == BEGUN_S
     assert time.used("notes", after(10)) == pytest.approx(BEGUN_S + 10, rel=0.01)
 
 
-def test_what_was_used_halves_with_every_half_life() -> None:
+def test_seat_usage_halves_with_every_half_life() -> None:
     time = SeatUsage()
     time.start("notes", NOON)
     time.end("notes", after(60))
@@ -30,14 +30,14 @@ def test_what_was_used_halves_with_every_half_life() -> None:
     assert time.used("notes", after(60 + HALF_LIFE_S)) == pytest.approx(used / 2, rel=0.01)
 
 
-def test_a_run_that_was_undone_counts_for_nothing() -> None:
+def test_run_that_ends_at_its_start_counts_nothing() -> None:
     time = SeatUsage()
     time.start("notes", NOON)
     time.end("notes", NOON)
     assert time.used("notes", NOON) == 0.0
 
 
-def test_products_are_booked_apart() -> None:
+def test_seat_usage_is_kept_per_product() -> None:
     time = SeatUsage()
     time.start("notes", NOON)
     time.start("notes", NOON)
@@ -46,7 +46,7 @@ def test_products_are_booked_apart() -> None:
     assert time.used("notes", after(60)) > time.used("shop", after(60)) > 0.0
 
 
-def test_long_histories_stay_within_the_range_of_numbers() -> None:
+def test_seat_usage_stays_finite_over_long_histories() -> None:
     time = SeatUsage()
     time.start("notes", NOON)
     time.end("notes", after(60))
@@ -61,7 +61,7 @@ runs = st.tuples(st.integers(0, 7200), st.integers(0, 7200)).map(sorted)
 
 
 @given(st.lists(runs, min_size=1, max_size=10), st.randoms(use_true_random=False))
-def test_the_order_of_booking_does_not_matter(spans: list[list[int]], random: object) -> None:
+def test_order_of_booking_does_not_change_the_usage(spans: list[list[int]], random: object) -> None:
     one, other = SeatUsage(), SeatUsage()
     shuffled = list(spans)
     random.shuffle(shuffled)  # type: ignore[attr-defined]

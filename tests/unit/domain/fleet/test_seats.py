@@ -15,7 +15,7 @@ def take(seating: SeatMap, job_id: str, *keys: str) -> None:
     seating.reserve(job_id, "mac-1", "claude", keys, now=NOON)
 
 
-def test_a_run_takes_a_slot_a_seat_and_a_seat_of_the_fleet() -> None:
+def test_run_takes_a_slot_an_engine_seat_and_a_fleet_seat() -> None:
     assert SeatMap({}).free_keys(MAC, None) == ("slot/mac-1/0",)
     assert SeatMap({}).free_keys(MAC, "claude") == ("slot/mac-1/0", "seat/mac-1/claude/0")
     seating = SeatMap({"claude": 3})
@@ -27,7 +27,7 @@ def test_a_run_takes_a_slot_a_seat_and_a_seat_of_the_fleet() -> None:
     )
 
 
-def test_without_room_there_are_no_keys() -> None:
+def test_no_keys_are_free_without_a_slot_or_seat() -> None:
     assert SeatMap({}).free_keys(replace(MAC, slots=0), None) is None
     assert SeatMap({"claude": 0}).free_keys(MAC, "claude") is None
     assert SeatMap({}).free_keys(MAC, "codex") is None, "an engine that is gone has no seats"
@@ -37,7 +37,7 @@ def test_without_room_there_are_no_keys() -> None:
 
 
 @given(st.integers(0, 4), st.integers(0, 4), st.none() | st.integers(0, 4))
-def test_taking_seats_until_there_are_none_fills_the_narrowest(
+def test_number_of_runs_is_limited_by_the_scarcest_of_slots_and_seats(
     slots: int, seats: int, fleet: int | None
 ) -> None:
     factory = a_factory(slots=slots, engines={"claude": EngineSeats(seats=seats)})
@@ -52,7 +52,7 @@ def test_taking_seats_until_there_are_none_fills_the_narrowest(
 
 
 @given(st.lists(st.integers(0, 9), max_size=60))
-def test_the_free_seat_with_the_lowest_number_is_taken(jobs: list[int]) -> None:
+def test_lowest_numbered_free_slot_is_taken(jobs: list[int]) -> None:
     seating = SeatMap({})
     factory = a_factory(slots=6)
     for number in jobs:

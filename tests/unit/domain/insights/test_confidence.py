@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from gigafactory.domain.insights.confidence import wilson_interval
 
 
-def test_no_try_says_nothing() -> None:
+def test_no_tries_give_no_interval() -> None:
     assert wilson_interval(0, 0) is None
 
 
@@ -16,7 +16,9 @@ def test_no_try_says_nothing() -> None:
     # After the tables of the method itself, to three places.
     [(8, 10, 0.490, 0.943), (0, 10, 0.0, 0.278), (10, 10, 0.722, 1.0), (720, 1000, 0.691, 0.747)],
 )
-def test_the_range_is_that_of_wilson(passes: int, tries: int, low: float, high: float) -> None:
+def test_interval_matches_published_wilson_tables(
+    passes: int, tries: int, low: float, high: float
+) -> None:
     found = wilson_interval(passes, tries)
     assert found is not None
     assert (round(found.low, 3), round(found.high, 3)) == (low, high)
@@ -24,7 +26,9 @@ def test_the_range_is_that_of_wilson(passes: int, tries: int, low: float, high: 
 
 
 @given(st.integers(1, 10_000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-def test_a_share_is_within_its_range_and_that_within_one(drawn: tuple[int, int]) -> None:
+def test_share_lies_within_its_interval_and_interval_within_zero_and_one(
+    drawn: tuple[int, int],
+) -> None:
     found = wilson_interval(*drawn)
     assert found is not None
     assert 0 <= found.low <= found.share + 1e-9

@@ -32,7 +32,7 @@ def overall(*known: tuple[Cell, Observation]) -> Advice:
     return advice
 
 
-def test_advice_needs_two_engines_with_enough_first_attempts_and_says_so() -> None:
+def test_advice_needs_two_engines_with_enough_first_attempts() -> None:
     found = overall(
         attempts("codex", TRIES_MIN - 1, TRIES_MIN - 1),
         attempts("claude", 40, 40),
@@ -46,7 +46,7 @@ def test_advice_needs_two_engines_with_enough_first_attempts_and_says_so() -> No
     assert overall().says.endswith("are needed, found none")
 
 
-def test_a_clear_winner_is_named_with_rate_interval_and_count() -> None:
+def test_clear_winner_is_named_with_rate_interval_and_count() -> None:
     found = overall(
         attempts("codex", 10, 100), attempts("claude", 95, 100), attempts("pi", 30, 100)
     )
@@ -67,13 +67,13 @@ def test_close_engines_have_no_winner() -> None:
     assert overall(attempts("claude", 28, 40), attempts("codex", 30, 40)).engine is None
 
 
-def test_the_order_of_engines_does_not_matter() -> None:
+def test_order_of_engines_does_not_change_the_advice() -> None:
     known = [attempts("claude", 10, 100), attempts("codex", 95, 100)]
     assert compare_engines(known) == compare_engines(reversed(known))
     assert overall(*known).engine == "codex"
 
 
-def test_a_winner_must_beat_every_other_engine() -> None:
+def test_winner_must_beat_every_other_engine() -> None:
     clear = [attempts("claude", 700, 1000), attempts("codex", 600, 1000)]
     assert overall(*clear).engine == "claude"
     found = overall(*clear, attempts("pi", 11, TRIES_MIN))
@@ -112,7 +112,7 @@ def test_engines_without_comparable_jobs_are_not_compared() -> None:
 
 
 @pytest.mark.parametrize(("passes", "winner"), [(15, None), (30, "claude")])
-def test_single_attempts_of_many_kinds_of_jobs_are_compared_with_their_spread(
+def test_single_attempts_at_many_kinds_of_jobs_are_compared_by_their_spread(
     passes: int, winner: str | None
 ) -> None:
     tasks = [TaskFeatures("notes", f"repo-{number}") for number in range(30)]
@@ -127,7 +127,7 @@ def a_first_run(repo: str, engine: str, number: int, result: Result) -> Run:
     return a_run(id=f"{job}.1", job_id=job, **fields)
 
 
-def test_each_repo_gets_advice_of_its_own_with_most_attempts_first() -> None:
+def test_each_repo_gets_its_own_advice_most_attempts_first() -> None:
     """Overall both engines are equal; in each repo another one is far better."""
     runs = [
         a_first_run(repo, engine, n, Result.OK if engine == best else Result.VERIFY_FAILED)

@@ -48,7 +48,7 @@ def first_trip(rng: random.Random, learned: float, usual: float) -> int | None:
 
 
 @pytest.mark.parametrize(("learned", "usual"), [(0.7, 0.7), (0.68, 0.7), (0.08, 0.1), (0.95, 0.97)])
-def test_it_seldom_trips_over_what_is_no_harm_however_often_one_looks(
+def test_guardrail_rarely_trips_without_harm_at_repeated_looks(
     learned: float, usual: float
 ) -> None:
     rng = random.Random(7)
@@ -56,7 +56,7 @@ def test_it_seldom_trips_over_what_is_no_harm_however_often_one_looks(
     assert alarms / 200 <= FALSE_ALARM_RATE
 
 
-def test_it_finds_harm_soon() -> None:
+def test_guardrail_detects_a_real_drop_in_success_quickly() -> None:
     rng = random.Random(7)
     found = [first_trip(rng, 0.4, 0.7) for _ in range(50)]
     assert sum(trip is not None for trip in found) >= 49
@@ -73,7 +73,7 @@ def first_rise(rng: random.Random, rise: float) -> int | None:
     return None
 
 
-def test_costs_at_the_margin_seldom_trip_and_twice_the_cost_does() -> None:
+def test_guardrail_rarely_trips_at_the_cost_margin_and_trips_at_double_cost() -> None:
     rng = random.Random(7)
     assert (
         sum(first_rise(rng, COST_MARGIN) is not None for _ in range(200)) / 200 <= FALSE_ALARM_RATE
@@ -82,7 +82,7 @@ def test_costs_at_the_margin_seldom_trip_and_twice_the_cost_does() -> None:
     assert sum(trip is not None for trip in found) >= 29
 
 
-def test_costs_that_scatter_as_exponentials_do_not_trip_more_often() -> None:
+def test_exponentially_scattered_costs_do_not_raise_false_alarms() -> None:
     rng = random.Random(7)
     alarms = 0
     for _ in range(200):
@@ -97,7 +97,7 @@ def test_costs_that_scatter_as_exponentials_do_not_trip_more_often() -> None:
 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 60), st.integers(0, 60))
-def test_there_is_no_evidence_without_a_fall(
+def test_evidence_is_zero_without_a_drop_in_success(
     ok: int, bad: int, usual_ok: int, usual_bad: int
 ) -> None:
     learned, usual = tries(ok, ok + bad), tries(usual_ok, usual_ok + usual_bad)
@@ -112,14 +112,14 @@ def test_there_is_no_evidence_without_a_fall(
 
 
 @given(st.integers(0, 39))
-def test_the_more_fail_the_more_speaks_against(passes: int) -> None:
+def test_evidence_grows_with_the_number_of_failures(passes: int) -> None:
     usual = tries(40, 40)
     less = log_evidence(tries(passes, 40), usual, SUCCESS_MARGIN)
     more = log_evidence(tries(passes + 1, 40), usual, SUCCESS_MARGIN)
     assert less >= more - 1e-9
 
 
-def test_success_is_told_first_and_few_costs_say_nothing() -> None:
+def test_success_guardrail_trips_first_and_few_costs_do_not_trip() -> None:
     bad = judge(tries(0, 50), tries(50, 50))
     assert bad.tripped == "success"
     assert judge(priced([25.0] * 29), priced([20.0] * 100)).cost == 0.0

@@ -32,7 +32,7 @@ def ended(**fields: object) -> Run:
     return a_run(**(usual | fields))
 
 
-def test_a_run_teaches_when_it_can_be_judged() -> None:
+def test_judged_run_yields_an_observation() -> None:
     assert observe_run(ended()) == an_observation(1, 1)
     assert observe_run(ended(result=Result.VERIFY_FAILED)) == an_observation(1, 0)
     assert observe_run(ended(usage=None)) == an_observation(1, 1, usd=None)
@@ -51,11 +51,11 @@ def test_a_run_teaches_when_it_can_be_judged() -> None:
         ended(result=Result.RATE_LIMITED),
     ],
 )
-def test_what_cannot_be_judged_teaches_nothing(run: Run | None) -> None:
+def test_run_that_cannot_be_judged_yields_no_observation(run: Run | None) -> None:
     assert observe_run(run) == NO_OBSERVATION
 
 
-def test_a_run_belongs_to_all_that_it_was_tried_with() -> None:
+def test_cell_of_a_run_has_its_task_features_and_choice() -> None:
     cell = cell_of(ended(profile="coder@3", language="python", words=10))
     assert cell is not None
     assert cell == a_cell()
@@ -65,7 +65,7 @@ def test_a_run_belongs_to_all_that_it_was_tried_with() -> None:
     assert bare.choice.model is None
 
 
-def test_the_steps_of_a_run_add_up_to_what_it_came_to() -> None:
+def test_cell_updates_of_a_run_sum_to_its_observation() -> None:
     begun, done = a_run(repo="notes"), ended()
     cell = cell_of(done)
     assert cell is not None
@@ -78,7 +78,7 @@ def test_the_steps_of_a_run_add_up_to_what_it_came_to() -> None:
     assert cell_updates(None, ended(engine=None)) == ()
 
 
-def test_a_model_that_is_known_later_moves_what_was_counted() -> None:
+def test_model_reported_later_moves_the_observation_to_its_cell() -> None:
     silent, told = ended(usage=None), ended(usage=Usage(model="m"), rev=2)
     away, here = cell_updates(silent, told)
     assert away.cell.choice.model is None
@@ -90,7 +90,7 @@ def test_a_model_that_is_known_later_moves_what_was_counted() -> None:
     assert first_try_updates(moved, []) == (away, here)
 
 
-def test_only_the_first_try_of_a_job_is_taught() -> None:
+def test_only_the_first_try_of_a_job_is_observed() -> None:
     second = increment_for_run(None, ended(number=2, id="job-1.2"))
     assert second is not None
     assert first_try_updates(second, [ended(result=Result.LOST)]) == second.updates
@@ -101,7 +101,7 @@ def test_only_the_first_try_of_a_job_is_taught() -> None:
     assert first_try_updates(late, []) == ()
 
 
-def test_lessons_are_added_to_what_is_kept_of_their_month() -> None:
+def test_observations_are_added_to_the_tally_of_their_month() -> None:
     many = ObservationBatch()
     cell = a_cell()
     many.add(
@@ -118,7 +118,7 @@ def test_lessons_are_added_to_what_is_kept_of_their_month() -> None:
     assert (again.after.observation, again.after.rev) == (an_observation(4, 2), 2)
 
 
-def test_lessons_hold_for_some_months() -> None:
+def test_observations_are_retained_for_a_fixed_number_of_months() -> None:
     assert month_offset("2026-11", 3) == date(2027, 2, 1)
     assert month_offset("2026-01", -1) == date(2025, 12, 1)
     held = retained_months(NOON.date())
@@ -137,13 +137,13 @@ def test_lessons_hold_for_some_months() -> None:
         (("python:3.12",), "python"),
     ],
 )
-def test_the_tools_that_a_job_requires_tell_its_language(
+def test_language_is_derived_from_the_required_tools(
     needs: tuple[str, ...], language: str | None
 ) -> None:
     assert language_of(needs) == language
 
 
-def test_a_job_is_as_large_as_its_instructions() -> None:
+def test_job_size_is_derived_from_the_length_of_its_instructions() -> None:
     assert [size_of(words) for words in (None, 0, 49, 50, 199, 200)] == [
         *(None, "small", "small"),
         *("medium", "medium", "large"),
@@ -152,7 +152,7 @@ def test_a_job_is_as_large_as_its_instructions() -> None:
     assert features_of("coder@1", 3, None) is features_of("coder@2", 40, None)
 
 
-def test_what_is_added_and_taken_away_again_leaves_nothing() -> None:
+def test_adding_and_subtracting_an_observation_leaves_nothing() -> None:
     assert (
         add_observations(
             add_observations(NO_OBSERVATION, an_observation(3, 2)), an_observation(3, 2), -1

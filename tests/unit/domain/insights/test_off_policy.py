@@ -63,7 +63,7 @@ def named(estimates: Sequence[PolicyEstimate], name: str) -> PolicyEstimate:
     return next(each for each in estimates if each.policy == name)
 
 
-def test_each_way_of_choosing_is_estimated_as_it_truly_is() -> None:
+def test_policy_estimates_match_the_true_success_rates() -> None:
     found = evaluate_policies(played(3000))
     for name, true in (("learned", 0.8), ("heuristic", 0.5), ("best single: always codex", 0.8)):
         estimate = named(found.estimates, name)
@@ -78,7 +78,7 @@ def test_each_way_of_choosing_is_estimated_as_it_truly_is() -> None:
     assert found.conclusion.startswith("learned routing does better than the heuristic: +")
 
 
-def test_what_is_worse_or_no_different_is_said_to_be() -> None:
+def test_worse_or_equal_learned_routing_is_reported_as_such() -> None:
     worse = evaluate_policies(played(3000, learned=2))
     assert worse.conclusion.startswith("learned routing does worse than the heuristic: -")
     same = evaluate_policies(played(600, learned=0))
@@ -87,7 +87,7 @@ def test_what_is_worse_or_no_different_is_said_to_be() -> None:
     assert "needed to detect five points" in same.conclusion
 
 
-def test_too_little_supports_no_conclusion_and_says_what_is_needed() -> None:
+def test_too_few_episodes_support_no_conclusion_and_name_the_number_needed() -> None:
     few = evaluate_policies(played(EPISODES_MIN - 1))
     assert (few.is_conclusive, few.gain, few.episodes) == (False, None, EPISODES_MIN - 1)
     assert few.conclusion.startswith("too little data: 99 jobs explored")
@@ -98,7 +98,7 @@ def test_too_little_supports_no_conclusion_and_says_what_is_needed() -> None:
     assert "only 0 random choices" in evaluate_policies(unmatched).conclusion
 
 
-def test_without_a_probability_below_one_nothing_is_said() -> None:
+def test_evaluation_without_exploration_draws_no_conclusion() -> None:
     sure = [replace(each, propensity=1.0) for each in played(500)]
     found = evaluate_policies(sure)
     assert (found.episodes, found.estimates, found.is_conclusive) == (0, (), False)
@@ -106,12 +106,12 @@ def test_without_a_probability_below_one_nothing_is_said() -> None:
     assert "--explore" in found.conclusion
 
 
-def test_unknown_costs_are_not_invented() -> None:
+def test_unknown_costs_are_not_estimated() -> None:
     found = evaluate_policies(played(200, usd=None))
     assert named(found.estimates, "learned").cost_usd is None
 
 
-def test_an_engine_that_was_not_to_be_had_is_replaced_by_the_usual_choice() -> None:
+def test_unavailable_engine_is_replaced_by_the_heuristic_choice() -> None:
     only = a_routed(0, choices=a_routed().choices[:2], learned=1)
     some = [replace(each, routing=only) for each in played(300)]
     found = evaluate_policies([*played(300), *some])
@@ -124,7 +124,7 @@ def tried(routed: RoutingRecord, *, passed: bool = True, job_id: str = "job-1") 
     return TrialStep("notes", job_id, "2026-01-01", routed, 1 / 3, told)
 
 
-def test_who_explores_becomes_an_episode_and_is_on_no_side() -> None:
+def test_explored_run_is_saved_as_an_episode_and_counts_on_no_side() -> None:
     trials = TrialBatch()
     trials.add(tried(a_routed()))
     assert list(trials.episodes) == [episode_key("notes", "job-1")]
@@ -145,7 +145,7 @@ def test_who_explores_becomes_an_episode_and_is_on_no_side() -> None:
     assert (again.after.observation, again.after.rev) == (episode.observation, 2)
 
 
-def test_others_are_counted_on_their_side_of_this_comparison_alone() -> None:
+def test_other_runs_count_on_their_side_of_the_current_trial_only() -> None:
     routing = RoutingRollout(product_id="notes", mode=RolloutMode.AB, share=0.5, trial=2)
     trials = TrialBatch()
     trials.add(tried(a_routed(explored=False)))

@@ -38,18 +38,20 @@ def tries(
     return whole
 
 
-def told(known: dict[Cell, Observation], product: str | None = None) -> list[Recommendation]:
+def recommendations(
+    known: dict[Cell, Observation], product: str | None = None
+) -> list[Recommendation]:
     return find_recommendations(known.items(), product)
 
 
-def test_what_is_quicker_and_cheaper_is_told_with_its_intervals() -> None:
+def test_faster_and_cheaper_choice_is_recommended_with_intervals() -> None:
     designer = TaskFeatures("notes", "notes", "ux-designer")
     known = {
         Cell(designer, RoutingChoice("claude", "mac-2")): tries(64, seconds=400, usd=0.4),
         Cell(designer, RoutingChoice("claude", "mac-1")): tries(60),
         Cell(designer, RoutingChoice("codex", "mac-1")): tries(60),
     }
-    (best,) = told(known)
+    (best,) = recommendations(known)
     assert best.choice == RoutingChoice("claude", "mac-2")
     assert (best.tries, best.others) == (64, 120)
     assert best.sentence.startswith("repo notes, profile ux-designer: claude on mac-2 ships ")
@@ -58,12 +60,12 @@ def test_what_is_quicker_and_cheaper_is_told_with_its_intervals() -> None:
     assert "than the present mix (n = 64, 95 % intervals)" in best.sentence
 
 
-def test_one_thing_is_told_with_its_interval_at_the_end() -> None:
+def test_single_advantage_is_recommended_with_its_interval() -> None:
     known = {
         a_cell("claude"): tries(100, share=0.9, usd=None),
         a_cell("codex"): tries(100, share=0.5, usd=None),
     }
-    (best,) = told(known)
+    (best,) = recommendations(known)
     assert best.cost is None
     assert best.success.low > 0.0
     assert not best.time.sure
@@ -71,27 +73,27 @@ def test_one_thing_is_told_with_its_interval_at_the_end() -> None:
     assert "points more often than the present mix (n = 100, 95 % interval " in best.sentence
 
 
-def test_little_data_and_small_differences_support_nothing() -> None:
-    assert told({}) == []
+def test_few_tries_or_small_differences_give_no_recommendation() -> None:
+    assert recommendations({}) == []
     few = {a_cell("claude"): tries(19, share=1.0), a_cell("codex"): tries(90, share=0.1)}
-    assert told(few) == []
+    assert recommendations(few) == []
     alone = {a_cell("claude"): tries(500, share=1.0)}
-    assert told(alone) == []
+    assert recommendations(alone) == []
     same = {a_cell("claude"): tries(60), a_cell("codex"): tries(60)}
-    assert told(same) == []
+    assert recommendations(same) == []
 
 
-def test_what_is_better_in_one_thing_and_worse_in_another_is_not_recommended() -> None:
+def test_choice_better_at_one_measure_and_worse_at_another_is_not_recommended() -> None:
     known = {
         a_cell("claude"): tries(100, share=0.9, usd=5.0),
         a_cell("codex"): tries(100, share=0.4, usd=0.1),
     }
-    assert told(known) == []
+    assert recommendations(known) == []
     slow = {
         a_cell("claude"): tries(100, share=0.9, seconds=4000),
         a_cell("codex"): tries(100, share=0.4, seconds=100),
     }
-    assert told(slow) == []
+    assert recommendations(slow) == []
 
 
 def test_small_jobs_do_not_make_an_engine_look_quick() -> None:
@@ -102,10 +104,10 @@ def test_small_jobs_do_not_make_an_engine_look_quick() -> None:
         a_cell("codex", task=small): tries(50, seconds=100, usd=0.1),
         a_cell("codex", task=large): tries(150, seconds=1000, usd=1),
     }
-    assert told(known) == []
+    assert recommendations(known) == []
 
 
-def test_a_product_hears_of_its_own_jobs_alone_and_the_best_comes_first() -> None:
+def test_recommendations_are_filtered_by_product_and_sorted_best_first() -> None:
     other = TaskFeatures("shop", None, None)
     known = {
         a_cell("claude"): tries(80, share=0.9),
@@ -113,8 +115,8 @@ def test_a_product_hears_of_its_own_jobs_alone_and_the_best_comes_first() -> Non
         a_cell("claude", task=other): tries(80, share=0.2),
         a_cell("codex", task=other): tries(80, share=0.9),
     }
-    assert [each.product for each in told(known)] == ["shop", "notes"]
-    (mine,) = told(known, "notes")
+    assert [each.product for each in recommendations(known)] == ["shop", "notes"]
+    (mine,) = recommendations(known, "notes")
     assert mine.choice == RoutingChoice("claude")
-    (theirs,) = told(known, "shop")
+    (theirs,) = recommendations(known, "shop")
     assert theirs.sentence.startswith("no repo: codex passes at once")

@@ -45,7 +45,7 @@ lessons = st.integers(1, 50).flatmap(
 books = st.dictionaries(st.builds(Cell, tasks, choices), lessons, max_size=12)
 
 
-def test_where_nothing_is_known_the_prior_is_expected() -> None:
+def test_model_without_data_predicts_the_prior() -> None:
     found = fit_model([]).predict(NOTES, CLAUDE)
     assert found.success == pytest.approx(PRIOR_SHARE)
     assert found.seconds == pytest.approx(600.0)
@@ -53,7 +53,7 @@ def test_where_nothing_is_known_the_prior_is_expected() -> None:
     assert found.evidence_text == "first tries: none"
 
 
-def test_much_is_believed_nearly_as_it_was() -> None:
+def test_prediction_with_much_data_is_close_to_the_observed_rate() -> None:
     model = fit_model(KNOWN.items())
     assert model.predict(NOTES, CLAUDE).success == pytest.approx(0.4, abs=0.03)
     assert model.predict(NOTES, CODEX).success == pytest.approx(0.95, abs=0.03)
@@ -61,7 +61,7 @@ def test_much_is_believed_nearly_as_it_was() -> None:
     assert model.predict(NOTES, CODEX).cost_nano_usd < 0.5 * usual
 
 
-def test_little_stays_close_to_what_is_true_of_all() -> None:
+def test_prediction_with_little_data_stays_close_to_the_overall_rate() -> None:
     crowd = {a_cell("claude"): an_observation(400, 280)}
     one = {**crowd, a_cell("codex"): an_observation(1, 0)}
     usual = fit_model(crowd.items()).predict(NOTES, CODEX).success
@@ -69,7 +69,7 @@ def test_little_stays_close_to_what_is_true_of_all() -> None:
     assert usual - 0.1 < after_one < usual
 
 
-def test_an_engine_that_got_the_hard_jobs_is_not_blamed_for_them() -> None:
+def test_engine_that_got_the_hard_jobs_is_not_blamed_for_them() -> None:
     hard = replace(NOTES, repo="hard")
     known = {
         a_cell("claude", task=NOTES): an_observation(200, 180),
@@ -83,20 +83,20 @@ def test_an_engine_that_got_the_hard_jobs_is_not_blamed_for_them() -> None:
     assert abs(gap) < 0.08
 
 
-def test_a_prediction_says_what_it_stands_on() -> None:
+def test_prediction_names_its_evidence() -> None:
     told = fit_model(KNOWN.items()).predict(NOTES, CODEX).evidence_text
     assert told.startswith("first tries: product notes 400, profile coder 400")
     assert "engine codex 200" in told
     assert "engine on the factory codex 200" in told
 
 
-def test_who_has_no_repo_no_profile_and_no_factory_belongs_to_fewer_groups() -> None:
+def test_prediction_without_repo_profile_or_factory_uses_fewer_groups() -> None:
     found = fit_model(KNOWN.items()).predict(TaskFeatures("notes"), RoutingChoice("claude"))
     assert [each.name for each in found.evidence] == ["product", "engine"]
 
 
 @given(books)
-def test_chances_are_chances_and_times_and_costs_are_above_nothing(
+def test_predicted_success_is_a_probability_and_time_and_cost_are_positive(
     book: Mapping[Cell, Observation],
 ) -> None:
     model = fit_model(book.items())
@@ -109,7 +109,7 @@ def test_chances_are_chances_and_times_and_costs_are_above_nothing(
 
 
 @given(books, st.randoms(use_true_random=False))
-def test_the_same_lessons_make_the_same_model_in_whatever_order(
+def test_order_of_observations_does_not_change_the_model(
     book: Mapping[Cell, Observation], rng: random.Random
 ) -> None:
     shuffled = list(book.items())
@@ -118,7 +118,7 @@ def test_the_same_lessons_make_the_same_model_in_whatever_order(
 
 
 @given(st.integers(1, 200), st.data())
-def test_one_more_success_never_lowers_the_chance(tries: int, data: st.DataObject) -> None:
+def test_one_more_success_raises_the_predicted_success(tries: int, data: st.DataObject) -> None:
     passes = data.draw(st.integers(0, tries - 1))
     others = {a_cell("claude"): an_observation(50, 30)}
     chances = [
@@ -130,14 +130,14 @@ def test_one_more_success_never_lowers_the_chance(tries: int, data: st.DataObjec
     assert chances[0] < chances[1]
 
 
-def test_it_is_made_in_small_pieces_so_that_others_are_served_between() -> None:
+def test_model_fit_yields_between_steps() -> None:
     steps = list(fit_in_steps(KNOWN.items()))
     assert len(steps) > len(EFFECTS)
     assert all(step is None for step in steps[:-1])
     assert steps[-1] == fit_model(KNOWN.items())
 
 
-def test_the_parts_of_a_prediction_add_up_to_it() -> None:
+def test_engine_and_factory_sums_add_up_to_the_prediction() -> None:
     model = fit_model(KNOWN.items())
     wherever = model.engine_sums(NOTES, RoutingChoice("codex", None, "m"))
     there = model.factory_sums("codex", "mac-1")
@@ -146,7 +146,7 @@ def test_the_parts_of_a_prediction_add_up_to_it() -> None:
     )
 
 
-def test_the_first_links_of_the_chain_are_of_the_job_alone() -> None:
+def test_first_effects_depend_on_the_task_alone() -> None:
     one, other = RoutingChoice("claude", "mac-1", "m"), RoutingChoice("codex", "mac-2", "n")
     alike = [effect.group(NOTES, one) == effect.group(NOTES, other) for effect in EFFECTS]
     assert alike == [True] * OF_TASKS + [False] * (len(EFFECTS) - OF_TASKS)

@@ -34,12 +34,12 @@ def a_rollout(
         (RolloutMode.ON, ON_SHARE, EXPLORED),
     ],
 )
-def test_each_mode_has_its_usual_shares(mode: RolloutMode, share: float, explore: float) -> None:
+def test_each_mode_has_its_default_shares(mode: RolloutMode, share: float, explore: float) -> None:
     made = a_rollout(mode)
     assert (made.share, made.explore, made.trial, made.rev) == (share, explore, 1, 1)
 
 
-def test_shares_that_are_given_hold_where_they_mean_something() -> None:
+def test_given_shares_apply_only_in_modes_that_use_them() -> None:
     made = a_rollout(RolloutMode.AB, share=0.2, explore=0.01)
     assert (made.share, made.explore) == (0.2, 0.01)
     assert a_rollout(RolloutMode.SHADOW, share=0.2, explore=0.01).share == 0.0
@@ -47,7 +47,7 @@ def test_shares_that_are_given_hold_where_they_mean_something() -> None:
     assert a_rollout(RolloutMode.OFF, explore=0.01).explore == 0.0
 
 
-def test_a_new_setting_begins_a_new_comparison_without_the_old_alarm() -> None:
+def test_new_setting_starts_a_new_trial_and_clears_the_alarm() -> None:
     harmed = add_trials(
         a_rollout(RolloutMode.AB), TrialArm(tries=40), TrialArm(tries=40, passes=40), now=NOON
     )
@@ -57,7 +57,7 @@ def test_a_new_setting_begins_a_new_comparison_without_the_old_alarm() -> None:
     assert again.rev == harmed.rev + 1
 
 
-def test_lots_are_even_and_a_job_s_own() -> None:
+def test_hash_fractions_are_stable_uniform_and_independent() -> None:
     lots = [hash_fraction(f"job-{n}", "side") for n in range(2000)]
     assert lots == [hash_fraction(f"job-{n}", "side") for n in range(2000)]
     assert all(0.0 <= each < 1.0 for each in lots)
@@ -67,7 +67,7 @@ def test_lots_are_even_and_a_job_s_own() -> None:
     assert both / 2000 == pytest.approx(0.25, abs=0.04)
 
 
-def test_only_what_acts_has_two_sides_and_what_is_off_explores_nothing() -> None:
+def test_shadow_stays_on_the_heuristic_side_and_off_never_explores() -> None:
     jobs = [f"job-{n}" for n in range(50)]
     shadow = RoutingRollout(product_id="notes", mode=RolloutMode.SHADOW, share=1.0, explore=1.0)
     assert {shadow.side(job) for job in jobs} == {RoutingSide.HEURISTIC}
@@ -78,7 +78,7 @@ def test_only_what_acts_has_two_sides_and_what_is_off_explores_nothing() -> None
     assert {on.side(job) for job in jobs} == {RoutingSide.LEARNED}
 
 
-def test_harm_switches_back_to_the_shadow_and_says_what_it_was() -> None:
+def test_tripped_guardrail_switches_to_shadow_and_records_the_reason() -> None:
     well = add_trials(
         a_rollout(RolloutMode.ON),
         TrialArm(tries=5, passes=5),
@@ -94,7 +94,7 @@ def test_harm_switches_back_to_the_shadow_and_says_what_it_was() -> None:
     assert harmed.trial == well.trial + 1
 
 
-def test_a_rise_of_cost_is_told_in_per_cent() -> None:
+def test_cost_rise_is_reported_in_per_cent() -> None:
     def costs(nanos: float) -> TrialArm:
         each = round(1000 * math.log(nanos))
         return TrialArm(priced=50, log_nanos=50 * each, log_nanos_squared=50 * each**2)
@@ -104,7 +104,7 @@ def test_a_rise_of_cost_is_told_in_per_cent() -> None:
     assert harmed.tripped.reason == "jobs cost more: 100 % more than without"
 
 
-def test_what_is_not_acted_on_cannot_do_harm() -> None:
+def test_shadow_mode_never_trips_the_guardrail() -> None:
     watched = add_trials(
         a_rollout(RolloutMode.SHADOW), TrialArm(tries=90), TrialArm(tries=90, passes=90), now=NOON
     )

@@ -35,7 +35,7 @@ def total(*runs: Run) -> RunRollup:
     return summarize_runs(runs, ()).total
 
 
-def test_what_was_used_is_added_up_exactly() -> None:
+def test_usage_of_runs_is_summed_exactly() -> None:
     one = Usage(tokens_in=7, tokens_cached=1, tokens_out=2, cost_nano_usd=NANO)
     two = Usage(
         tokens_in=3,
@@ -53,33 +53,33 @@ def test_what_was_used_is_added_up_exactly() -> None:
     assert (found.runs, found.jobs) == (2, 1)
 
 
-def test_unknown_costs_and_rates_are_not_invented() -> None:
+def test_unknown_costs_and_rates_are_not_estimated() -> None:
     found = total(a_run(usage=None), a_run(id="job-1.2", usage=Usage(tokens_in=1)))
     assert (found.cost_nano_usd, found.unmetered, found.estimated) == (0, 2, 0)
     nothing = total()
     assert (nothing.runs, nothing.results, nothing.first_pass_rate) == (0, {}, None)
 
 
-def test_the_wait_is_that_of_one_job_where_any_is_known() -> None:
+def test_mean_wait_is_per_job_and_absent_without_waits() -> None:
     assert RunRollup(group="x", waits=4, wait_sec=10.0).mean_wait == 2.5
     assert RunRollup(group="x").mean_wait is None
 
 
-def test_a_run_that_goes_on_counts_and_has_no_result_yet() -> None:
+def test_unfinished_run_counts_as_running_without_a_result() -> None:
     found = total(a_run(ended_at=None, result=None))
     assert (found.runs, found.running, found.results) == (1, 1, {})
     assert (found.wall_sec, found.unmetered, found.first_tries) == (0, 0, 0)
 
 
-def test_one_that_never_began_lasted_from_its_grant() -> None:
+def test_run_that_never_started_lasts_from_its_grant() -> None:
     assert total(a_run(started_at=None, result=Result.LOST)).wall_sec == 61
 
 
-def test_shipping_is_no_run_of_the_work() -> None:
+def test_ship_steps_are_not_counted_as_runs() -> None:
     assert total(a_run(step=Step.SHIP, engine=None)).runs == 0
 
 
-def test_the_first_pass_is_a_job_s_first_run_that_can_be_judged() -> None:
+def test_first_pass_rate_uses_the_first_judged_run_of_each_job() -> None:
     runs = [
         a_run(id="a.3", job_id="a", number=3, result=Result.OK),
         a_run(id="a.1", job_id="a", number=1, result=Result.RATE_LIMITED),
@@ -93,14 +93,14 @@ def test_the_first_pass_is_a_job_s_first_run_that_can_be_judged() -> None:
     assert (found.results["ok"], found.results["verify_failed"], found.results["lost"]) == (2, 1, 1)
 
 
-def test_runs_from_before_are_left_out_and_still_known_to_have_been_first() -> None:
+def test_earlier_runs_are_left_out_but_still_count_as_first_tries() -> None:
     early = a_run(id="a.1", result=Result.CRASH, granted_at=NOON - timedelta(days=2))
     late = a_run(id="a.2", number=2, result=Result.OK)
     found = summarize_runs([early, late], (), since=NOON).total
     assert (found.runs, found.first_tries) == (1, 0)
 
 
-def test_runs_are_put_together_by_what_they_have_in_common() -> None:
+def test_runs_are_grouped_by_each_dimension() -> None:
     runs = [
         a_run(id="a.1", job_id="a", engine="codex", repo="notes", profile="qa@1"),
         a_run(id="b.1", job_id="b", started_at=NOON + timedelta(days=1), repo="notes"),
@@ -133,7 +133,7 @@ RUNS = st.lists(
 
 
 @given(RUNS, st.sampled_from(GroupBy))
-def test_the_groups_add_up_to_the_whole(runs: list[Run], by: GroupBy) -> None:
+def test_groups_add_up_to_the_total(runs: list[Run], by: GroupBy) -> None:
     found = summarize_runs(runs, (by,))
     for part in ("runs", "tokens_in", "cost_nano_usd", "first_passes", "first_tries", "unmetered"):
         assert sum(getattr(one, part) for one in found.by[by]) == getattr(found.total, part)

@@ -16,7 +16,7 @@ from tests.support.factory.local_fleet import Clock
     ("wrong", "of", "share", "left"),
     [(0, 0, None, None), (0, 10, 0.0, 1.0), (3, 10, 0.3, 0.0), (6, 10, 0.6, -1.0)],
 )
-def test_a_budget_is_what_may_go_wrong_without_what_has(
+def test_error_budget_left_is_the_allowance_minus_the_errors(
     wrong: int, of: int, share: float | None, left: float | None
 ) -> None:
     assert ERROR_BUDGETS[Objective.FIRST_PASS] == 0.3
@@ -26,14 +26,16 @@ def test_a_budget_is_what_may_go_wrong_without_what_has(
 
 
 @pytest.mark.parametrize(("wrong", "left"), [(0, 1.0), (2, 0.0)])
-def test_what_may_never_happen_has_no_budget_to_spend(wrong: int, left: float) -> None:
+def test_zero_tolerance_objective_has_all_or_none_of_its_error_budget(
+    wrong: int, left: float
+) -> None:
     told = SloMeasurement(Objective.DOUBLE_MERGES, wrong, 10, "today")
     assert (told.error_budget_left, told.promise) == (left, "no job is shipped twice")
     sometimes = SloMeasurement(Objective.FIRST_PASS, wrong, 10, "today")
     assert sometimes.promise == "the first run of a job comes out well, 70 % of the time"
 
 
-async def test_what_was_counted_is_told_by_product_and_nothing_is_made_up(tmp_path: Path) -> None:
+async def test_objectives_are_measured_per_product_and_absent_without_data(tmp_path: Path) -> None:
     clock = Clock()
     coordinator = a_coordinator(tmp_path, clock=clock)
     counters = coordinator.metrics.counters

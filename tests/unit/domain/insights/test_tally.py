@@ -51,7 +51,7 @@ class Book:
         return [tally for key, tally in self.tallies.items() if key.startswith(start)]
 
 
-def test_a_job_that_is_shipped_counts_once_where_its_newest_run_was() -> None:
+def test_shipped_job_counts_once_in_the_groups_of_its_newest_run() -> None:
     ended = Checkpoint(branch="b", commit="c", factory_id="mac-1")
     testing = a_job(stage=Stage.TESTING, engine="claude", checkpoint=ended, parent_id="plan")
     shipped = replace(testing, stage=Stage.SHIPPED, rev=testing.rev + 1, stage_since=NOON)
@@ -72,7 +72,7 @@ def test_a_job_that_is_shipped_counts_once_where_its_newest_run_was() -> None:
     assert replace(found[ALL], shipped=2, cost_nano_usd=9).cost_per_shipped == 4
 
 
-def test_the_first_defect_of_a_shipped_job_counts_on_the_day_of_its_shipping() -> None:
+def test_first_defect_of_a_shipped_job_counts_on_its_ship_day() -> None:
     shipped = a_job(stage=Stage.SHIPPED, engine="claude", stage_since=NOON)
     wrong = replace(shipped, defects=("revert:abc",), rev=shipped.rev + 1, updated_at=after(9))
     told = increment_for_shipping(shipped, wrong)
@@ -89,7 +89,7 @@ def test_the_first_defect_of_a_shipped_job_counts_on_the_day_of_its_shipping() -
     assert (total.escaped, total.shipped) == (1, 0)
 
 
-def test_only_a_step_to_shipped_counts_and_a_composite_never() -> None:
+def test_only_the_move_to_shipped_of_a_leaf_job_counts() -> None:
     shipped = a_job(stage=Stage.SHIPPED)
     assert increment_for_shipping(shipped, replace(shipped, rev=shipped.rev + 1)) is None
     assert increment_for_shipping(None, a_job()) is None
@@ -99,7 +99,7 @@ def test_only_a_step_to_shipped_counts_and_a_composite_never() -> None:
     assert alone.groups["factory"] == "none"
 
 
-def test_a_run_counts_when_it_ends_and_shipping_never() -> None:
+def test_run_counts_when_it_ends_and_ship_steps_never() -> None:
     begun = a_run()
     assert increment_for_run(None, begun) is None
     assert increment_for_run(begun, replace(begun, usage=Usage(tokens_in=1), rev=2)) is None
@@ -111,7 +111,7 @@ def test_a_run_counts_when_it_ends_and_shipping_never() -> None:
     assert increment_for_run(begun, replace(ended, step=Step.SHIP)) is None
 
 
-def test_what_is_learned_after_the_end_corrects_the_tallies() -> None:
+def test_reports_after_the_end_of_a_run_correct_the_tallies() -> None:
     book = Book()
     ended = a_run(ended_at=after(30), result=Result.LOST)
     book.note(a_run(), ended)
@@ -127,12 +127,12 @@ def test_what_is_learned_after_the_end_corrects_the_tallies() -> None:
     assert book.tallies["*/total/all/all"].product_id == "*"
 
 
-def test_a_count_that_comes_to_nothing_is_not_kept() -> None:
+def test_zero_counts_are_dropped() -> None:
     one = RunCounts(runs=1, results={"ok": 1})
     assert add_counts(one, one, -1) == NO_COUNTS
 
 
-def test_a_group_may_have_slashes() -> None:
+def test_tally_group_may_contain_slashes() -> None:
     assert Tally(key="notes/repo/all/git@host:a/b.git").group == "git@host:a/b.git"
 
 
@@ -146,7 +146,9 @@ def test_a_group_may_have_slashes() -> None:
         (date(2025, 12, 31), ["d2025-12-31", *(f"m2026-{month:02}" for month in range(1, 12))]),
     ],
 )
-def test_the_time_since_a_day_is_few_periods(since: date | None, expected: list[str]) -> None:
+def test_periods_since_a_day_use_whole_months_where_possible(
+    since: date | None, expected: list[str]
+) -> None:
     assert covering_periods(since, date(2026, 11, 16)) == expected
 
 
@@ -191,7 +193,7 @@ def stories(draw: st.DrawFn) -> list[list[Run]]:
 
 
 @given(stories())
-def test_tallies_are_what_adding_up_all_runs_gives(told: list[list[Run]]) -> None:
+def test_tallies_equal_the_rollup_of_all_runs(told: list[list[Run]]) -> None:
     book = Book()
     for runs in told:
         for run in runs:
@@ -208,7 +210,9 @@ def test_tallies_are_what_adding_up_all_runs_gives(told: list[list[Run]]) -> Non
 
 
 @given(stories(), st.integers(0, 70))
-def test_since_a_day_only_what_began_then_counts(told: list[list[Run]], days: int) -> None:
+def test_tallies_since_a_day_count_only_runs_granted_since_then(
+    told: list[list[Run]], days: int
+) -> None:
     book = Book()
     for runs in told:
         for run in runs:
@@ -225,7 +229,7 @@ def test_since_a_day_only_what_began_then_counts(told: list[list[Run]], days: in
 
 
 @given(st.lists(st.tuples(st.integers(-9, 9), st.sampled_from(["ok", "crash"])), min_size=1))
-def test_many_together_are_each_added_to_the_other(told: list[tuple[int, str]]) -> None:
+def test_sum_counts_equals_adding_counts_one_by_one(told: list[tuple[int, str]]) -> None:
     many = [
         RunCounts(runs=n, cost_nano_usd=2 * n, results={name: n} if n else {}) for n, name in told
     ]

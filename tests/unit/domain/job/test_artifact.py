@@ -50,7 +50,7 @@ def an_artifact(job: Job | None = None, **fields: object) -> Artifact:
 @pytest.mark.parametrize(
     "name", ["a", "report.html", "a/b/c.txt", "..a/b..", ".hidden", "über uns.md", "-x", "x" * 300]
 )
-def test_a_path_below_the_worktree_is_a_name(name: str) -> None:
+def test_relative_path_is_a_valid_artifact_name(name: str) -> None:
     assert artifact_name(name) == name
 
 
@@ -78,13 +78,13 @@ def test_a_path_below_the_worktree_is_a_name(name: str) -> None:
         "x" * 10_000,
     ],
 )
-def test_what_leads_elsewhere_or_deceives_is_no_name(name: str) -> None:
+def test_escaping_or_deceptive_path_is_not_an_artifact_name(name: str) -> None:
     with pytest.raises(ValueError, match=r"a name|a text|a relative|one line"):
         artifact_name(name)
 
 
 @given(st.text(max_size=40))
-def test_no_name_leaves_the_folder_that_it_is_put_into(text: str) -> None:
+def test_accepted_artifact_name_never_escapes_its_folder(text: str) -> None:
     try:
         name = artifact_name(text)
     except ValueError:
@@ -97,40 +97,40 @@ def test_no_name_leaves_the_folder_that_it_is_put_into(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["text/html", "text/plain; charset=utf-8", "image/svg+xml", "application/x.y-z"]
 )
-def test_a_media_type_is_what_http_takes_for_one(text: str) -> None:
+def test_http_media_type_is_accepted(text: str) -> None:
     assert media_type(text) == text
 
 
 @pytest.mark.parametrize(
     "text", ["", "text", "text/", "/html", "Text/HTML", "a/b\r\nset-cookie: x", "a/b; q=1", "é/x"]
 )
-def test_what_could_break_out_of_a_header_is_no_media_type(text: str) -> None:
+def test_malformed_media_type_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="media type"):
         media_type(text)
 
 
 @pytest.mark.parametrize("text", ["", "abc", DIGEST.upper(), DIGEST + "\n", "g" * 64])
-def test_a_hash_has_64_digits(text: str) -> None:
+def test_sha256_must_be_64_lowercase_hex_digits(text: str) -> None:
     assert sha256(DIGEST) == DIGEST
     with pytest.raises(ValueError, match="64"):
         sha256(text)
 
 
-def test_all_faults_of_an_offer_are_told_at_once() -> None:
+def test_offer_reports_all_faults_at_once() -> None:
     offered = an_offer(name="../x", sha256="?", media_type="?")
     with pytest.raises(Invalid) as refused:
         offered.check(bytes_max=10)
     assert [fault.field for fault in refused.value.faults] == ["name", "sha256", "mediaType"]
 
 
-def test_what_is_said_to_be_too_large_is_refused_before_it_comes() -> None:
+def test_oversized_offer_is_rejected_before_upload() -> None:
     an_offer().check(bytes_max=10)
     an_offer(size=10).check(bytes_max=10)
     with pytest.raises(TooLarge, match="at most 10 bytes"):
         an_offer(size=11).check(bytes_max=10)
 
 
-def test_bytes_are_what_was_said_of_them_or_are_refused() -> None:
+def test_content_that_differs_from_its_offer_is_rejected() -> None:
     an_offer().check_content(size=len(DATA), digest=DIGEST)
     an_offer(size=len(DATA)).check_content(size=len(DATA), digest=DIGEST)
     with pytest.raises(Invalid) as refused:
@@ -138,27 +138,27 @@ def test_bytes_are_what_was_said_of_them_or_are_refused() -> None:
     assert [fault.field for fault in refused.value.faults] == ["size", "sha256"]
 
 
-def test_a_job_has_room_for_so_many_and_no_more() -> None:
+def test_job_accepts_a_limited_number_of_artifacts() -> None:
     require_artifact_quota(ARTIFACTS_MAX - 1)
     with pytest.raises(TooLarge, match=f"at most {ARTIFACTS_MAX} artifacts"):
         require_artifact_quota(ARTIFACTS_MAX)
 
 
-def test_a_worker_s_artifact_names_its_run_and_where_its_bytes_are() -> None:
+def test_worker_artifact_names_its_run_and_blob() -> None:
     artifact = an_artifact()
     assert (artifact.key, artifact.blob) == ("job-1.0001", "artifacts/job-1/0001")
     assert (artifact.run_id, artifact.epoch) == ("job-1.1", 1)
     assert artifact.expires_at is None
 
 
-def test_a_person_s_artifact_has_no_run() -> None:
+def test_artifact_of_a_person_has_no_run() -> None:
     artifact = new_artifact(
         a_job(), an_offer(), 1, unique="1", lease=None, actor="user:ann", now=after(5)
     )
     assert (artifact.run_id, artifact.epoch, artifact.created_by) == (None, None, "user:ann")
 
 
-def test_the_same_file_of_the_same_run_is_the_same_artifact() -> None:
+def test_artifact_matches_the_same_file_of_the_same_run() -> None:
     artifact = an_artifact()
     assert artifact.matches(an_offer(), "job-1.1")
     assert not artifact.matches(an_offer(), "job-1.2")
@@ -167,7 +167,7 @@ def test_the_same_file_of_the_same_run_is_the_same_artifact() -> None:
     assert not artifact.matches(an_offer(sha256="0" * 64), "job-1.1")
 
 
-def test_the_story_tells_of_it_and_the_job_stays_where_it_is() -> None:
+def test_adding_or_deleting_an_artifact_writes_an_event_and_keeps_the_stage() -> None:
     job, artifact = a_running_job(), an_artifact()
     change = add_artifact(job, artifact, now=after(5))
     assert (change.after.stage, change.after.lease) == (job.stage, job.lease)
@@ -179,7 +179,7 @@ def test_the_story_tells_of_it_and_the_job_stays_where_it_is() -> None:
     assert (gone.type, gone.actor, gone.seq) == ("artifact_deleted", "user:ann", 3)
 
 
-def test_what_ends_by_itself_has_its_time_and_its_key() -> None:
+def test_artifact_link_and_orphan_blob_expire_under_their_key() -> None:
     link = ArtifactLink(
         hash="h",
         artifact_id="job-1.0001",
@@ -192,7 +192,7 @@ def test_what_ends_by_itself_has_its_time_and_its_key() -> None:
     assert OrphanBlob(key="artifacts/job-1/0001", expires_at=NOON).product_id == "*"
 
 
-def test_a_run_s_newer_diff_takes_the_place_of_its_older_one_and_of_nothing_else() -> None:
+def test_newer_diff_of_a_run_replaces_only_its_older_diff() -> None:
     older = an_artifact(purpose=Purpose.DIFF)
     newer = an_offer(purpose=Purpose.DIFF, sha256="0" * 64)
     assert older.is_replaced_by(newer, older.run_id)
@@ -203,7 +203,7 @@ def test_a_run_s_newer_diff_takes_the_place_of_its_older_one_and_of_nothing_else
     assert add_artifact(a_running_job(), older, now=NOON).events[0].type == "diff_added"
 
 
-def test_a_diff_is_smaller_than_other_files_may_be() -> None:
+def test_diff_has_a_smaller_size_limit_than_other_artifacts() -> None:
     with pytest.raises(TooLarge):
         an_offer(purpose=Purpose.DIFF, size=DIFF_BYTES_MAX + 1).check(bytes_max=1 << 40)
     an_offer(size=DIFF_BYTES_MAX + 1).check(bytes_max=1 << 40)

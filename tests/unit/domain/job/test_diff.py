@@ -12,12 +12,12 @@ DIFF = WorkDiff(
 )
 
 
-def test_it_counts_all_that_was_changed() -> None:
+def test_diff_summary_counts_files_and_lines() -> None:
     assert DIFF.summary == "2 files changed, 3 lines added, 1 deleted"
     assert replace(DIFF, files_changed=1).summary.startswith("1 file changed")
 
 
-def test_it_is_read_as_it_was_handed_in_or_refused() -> None:
+def test_diff_round_trips_and_malformed_diff_is_rejected() -> None:
     assert read_diff(msgspec.json.encode(DIFF)) == DIFF
     for wrong in (
         b"",
@@ -31,7 +31,7 @@ def test_it_is_read_as_it_was_handed_in_or_refused() -> None:
             read_diff(wrong)
 
 
-def test_a_long_text_is_cut_between_two_lines_and_says_so() -> None:
+def test_long_diff_is_cut_between_lines_with_a_notice() -> None:
     text = "diff --git a/a b/a\n+one\ndiff --git a/b b/b\n+two\n+three\n"
     assert truncate(text, 1000, "all") == text
     assert truncate(text, 30, "all") == (

@@ -18,7 +18,7 @@ from tests.support.builders import NOON, a_job, a_running_job, after
 SPEC = JobSpec("job-1", msgspec.Raw(b"{}"), "Fix it.")
 
 
-def test_a_job_that_the_only_machine_cannot_run_fails_and_has_not_been_tried() -> None:
+def test_unroutable_job_on_the_only_machine_fails_without_an_attempt() -> None:
     job = a_running_job(stage=Stage.ASSIGNED, terms=Terms(retry_max=3))
     change = fail_unroutable(job, "mac-1", 1, "it lacks gpu", now=after(1))
     after_it = change.after
@@ -40,7 +40,9 @@ def test_a_job_that_the_only_machine_cannot_run_fails_and_has_not_been_tried() -
         (Stage.FAILED, None),
     ],
 )
-def test_what_was_lost_is_what_the_board_says(stage: Stage, result: Result | None) -> None:
+def test_rebuilt_job_takes_the_stage_of_its_board_column(
+    stage: Stage, result: Result | None
+) -> None:
     new = submit(a_job(rev=0, seq=0), SPEC, [], actor="folder", now=NOON)
     change = rebuild(new, stage, now=NOON)
     job = change.after
@@ -49,13 +51,13 @@ def test_what_was_lost_is_what_the_board_says(stage: Stage, result: Result | Non
     assert (job.reason is not None) == job.finished
 
 
-def test_what_waited_and_was_lost_waits_again() -> None:
+def test_rebuilt_queued_job_with_missing_dependency_is_blocked() -> None:
     new = submit(a_job(rev=0, seq=0), SPEC, [], actor="folder", now=NOON, missing=("x",))
     job = rebuild(new, Stage.QUEUED, now=NOON).after
     assert (job.stage, job.flags) == (Stage.BLOCKED, (DEP_MISSING,))
 
 
-def test_a_job_waits_for_one_that_is_still_to_come_and_says_so() -> None:
+def test_job_with_missing_dependency_is_blocked_and_flagged() -> None:
     done = a_job(id="dep-1", name="dep", stage=Stage.SHIPPED, rev=3)
     new = a_job(rev=0, seq=0, deps=("dep-1",))
     change = submit(new, SPEC, [done], actor="folder", now=NOON, missing=("later", "last"))
@@ -73,18 +75,18 @@ def test_a_job_waits_for_one_that_is_still_to_come_and_says_so() -> None:
     assert (all_come.after.deps, all_come.after.flags) == (("dep-1", "id-2"), ())
 
 
-def test_a_job_that_waits_no_more_has_nothing_to_find() -> None:
+def test_names_are_not_resolved_for_a_job_that_is_not_blocked() -> None:
     assert resolve_names(a_job(deps=("later",)), {"later": "id-2"}, [], NOON) is None
 
 
-def test_both_flags_stand_beside_each_other() -> None:
+def test_failed_and_missing_dependency_flags_are_both_kept() -> None:
     dead = a_job(id="dep-1", name="dep", stage=Stage.FAILED, rev=3)
     new = a_job(rev=0, seq=0, deps=("dep-1",), flags=(DEP_FAILED, "other"))
     job = submit(new, SPEC, [dead], actor="folder", now=NOON, missing=("later",)).after
     assert job.flags == ("other", DEP_FAILED, DEP_MISSING)
 
 
-def test_an_edit_replaces_the_spec_and_continues_the_history() -> None:
+def test_edit_replaces_the_spec_and_continues_the_history() -> None:
     first = submit(a_job(rev=0, seq=0), SPEC, [], actor="folder", now=NOON).after
     old = msgspec.structs.replace(first, front=True, copy_id="copy-1")
     draft = a_job(rev=0, seq=0, title="Other", created_at=after(5), content_hash="other")

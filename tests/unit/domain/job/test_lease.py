@@ -39,7 +39,7 @@ ASKED_TO_SHIP = ShipRequest(by="user:ann", commit="abc", at=NOON)
 ASKED_BACK = Preemption(by="job-9", reason="critical", deadline=after(60))
 
 
-def test_a_grant_gives_lease_lock_and_seats_in_one_change() -> None:
+def test_grant_takes_lease_lock_and_seats_in_one_change() -> None:
     guards = (RevisionGuard("switch", "*", 1),)
     job = a_job(lock="db", lease_epoch=4, front=True, verified=True)
     change = grant(
@@ -72,7 +72,7 @@ def test_a_grant_gives_lease_lock_and_seats_in_one_change() -> None:
     }
 
 
-def test_a_claim_voids_the_offer_to_another_factory() -> None:
+def test_claim_voids_the_offer_to_another_factory() -> None:
     change = grant(
         offer(a_job(), "linux-1", None, now=NOON, decision={}).after,
         "mac-1",
@@ -84,12 +84,12 @@ def test_a_claim_voids_the_offer_to_another_factory() -> None:
     assert change.after.offer is None
 
 
-def test_a_new_run_has_passed_no_verify_yet() -> None:
+def test_new_run_clears_the_verified_flag() -> None:
     change = grant(a_job(verified=True), "mac-1", "a", None, now=NOON, ttl=TTL)
     assert change.after.verified is None
 
 
-def test_a_ship_step_is_leased_in_testing_without_the_lock() -> None:
+def test_ship_step_is_leased_in_testing_without_the_lock() -> None:
     job = a_job(
         stage=Stage.TESTING, ship=ASKED_TO_SHIP, lock="db", engine="claude", runs=2, verified=True
     )
@@ -101,11 +101,11 @@ def test_a_ship_step_is_leased_in_testing_without_the_lock() -> None:
     assert change.after.step is None
 
 
-def test_a_run_is_found_by_job_and_epoch() -> None:
+def test_run_id_consists_of_job_and_epoch() -> None:
     assert run_id("job-1", 7) == "job-1.7"
 
 
-def test_the_holder_of_the_current_epoch_is_heard() -> None:
+def test_holder_of_the_current_epoch_passes_the_lease_check() -> None:
     job = a_running_job()
     assert require_lease(job, "mac-1", 1) is job.lease
 
@@ -121,14 +121,14 @@ def test_the_holder_of_the_current_epoch_is_heard() -> None:
     ],
     ids=["ended lease", "another factory", "stale epoch", "guessed epoch", "epoch moved on"],
 )
-def test_a_factory_without_the_lease_is_fenced(job: Job, factory_id: str, epoch: int) -> None:
+def test_factory_without_the_lease_is_fenced(job: Job, factory_id: str, epoch: int) -> None:
     with pytest.raises(Fenced, match=f"epoch {epoch} does not hold the lease") as refusal:
         require_lease(job, factory_id, epoch)
     assert (refusal.value.presented, refusal.value.current) == (epoch, job.lease_epoch)
     assert refusal.value.job_id == job.id
 
 
-def test_a_fenced_write_leaves_one_event_and_moves_no_revision() -> None:
+def test_fenced_write_adds_one_event_and_keeps_the_revision() -> None:
     job = a_running_job(lease_epoch=2, rev=5)
     change = record_fenced(job, "mac-1", 1, now=after(3))
     assert change is not None
@@ -142,13 +142,13 @@ def test_a_fenced_write_leaves_one_event_and_moves_no_revision() -> None:
     assert record_fenced(change.after, "linux-1", 1, now=after(4)) is not None
 
 
-def test_a_fence_on_a_clock_that_went_back_comes_no_earlier_than_the_last_event() -> None:
+def test_fenced_event_is_never_earlier_than_the_last_event() -> None:
     change = record_fenced(a_job(updated_at=after(9)), "mac-1", 1, now=NOON)
     assert change is not None
     assert change.events[0].at == after(9)
 
 
-def test_what_is_remembered_of_fenced_writes_is_limited() -> None:
+def test_number_of_remembered_fenced_writes_is_limited() -> None:
     job = a_job()
     for epoch in range(FENCED_KEPT + 5):
         change = record_fenced(job, "mac-1", epoch, now=NOON)
@@ -158,13 +158,13 @@ def test_what_is_remembered_of_fenced_writes_is_limited() -> None:
     assert record_fenced(job, "mac-1", FENCED_KEPT + 4, now=NOON) is None
 
 
-def test_a_renewal_counts_from_now_and_touches_the_lease_alone() -> None:
+def test_renewal_extends_the_lease_from_now() -> None:
     assert renew(a_running_job(), "mac-1", 1, now=after(20), ttl=TTL) == Renewal(
         "job-1", 1, after(20) + TTL
     )
 
 
-def test_an_expired_lease_is_renewed_until_it_is_reaped() -> None:
+def test_expired_lease_can_be_renewed_until_it_is_reaped() -> None:
     job = a_running_job()
     assert renew(job, "mac-1", 1, now=after(500), ttl=TTL).expires_at == after(500) + TTL
     with pytest.raises(Fenced):
@@ -172,7 +172,7 @@ def test_an_expired_lease_is_renewed_until_it_is_reaped() -> None:
 
 
 @given(st.integers(-200, 200), st.none() | st.integers(-200, 200))
-def test_a_renewal_never_shortens_and_never_outlasts_a_preemption(
+def test_renewal_never_shortens_a_lease_or_outlasts_a_preemption(
     seconds: int, deadline: int | None
 ) -> None:
     preemption = None if deadline is None else replace(ASKED_BACK, deadline=after(deadline))
@@ -184,7 +184,7 @@ def test_a_renewal_never_shortens_and_never_outlasts_a_preemption(
         assert until == job.lease.expires_at or until <= after(deadline)
 
 
-def test_a_restarted_factory_takes_its_run_up_again_under_the_same_epoch() -> None:
+def test_restarted_factory_resumes_its_run_under_the_same_epoch() -> None:
     change = resume_lease(a_running_job(), "mac-1-b", now=NOON)
     assert change.after.lease == a_lease(instance_id="mac-1-b")
     assert change.events[0].type == "taken_up"

@@ -48,7 +48,7 @@ ASKED_BACK = Preemption(by="job-9", reason="critical", deadline=after(60))
         (Result.RELEASED, "released"),
     ],
 )
-def test_a_job_that_is_handed_back_waits_again_unharmed(result: Result, kind: str) -> None:
+def test_job_handed_back_is_queued_without_a_failed_attempt(result: Result, kind: str) -> None:
     job = a_running_job(attempts=1, lost=2, preemption=ASKED_BACK, preempted=1)
     change = hand_back(job, result, "why", actor="factory:mac-1", now=after(5))
     after_ = change.after
@@ -63,14 +63,14 @@ def test_a_job_that_is_handed_back_waits_again_unharmed(result: Result, kind: st
     assert change.events[0].type == kind
 
 
-def test_a_job_that_is_handed_back_can_have_to_wait() -> None:
+def test_job_handed_back_can_get_a_start_delay() -> None:
     change = hand_back(
         a_running_job(), Result.OVERLOADED, "", actor="x", now=NOON, not_before=after(30)
     )
     assert change.after.not_before == after(30)
 
 
-def test_a_ship_step_that_is_handed_back_stays_in_testing_and_stays_asked_for() -> None:
+def test_ship_step_handed_back_stays_in_testing_and_requested() -> None:
     job = a_shipping_job(result=Result.OK)
     change = hand_back(job, Result.RELEASED, "drained", actor="x", now=NOON)
     assert (change.after.stage, change.after.step) == (Stage.TESTING, Step.SHIP)
@@ -78,7 +78,7 @@ def test_a_ship_step_that_is_handed_back_stays_in_testing_and_stays_asked_for() 
     assert change.free == ("slot/mac-1/0",)
 
 
-def test_an_expired_lease_is_taken_away_under_guard_and_the_checkpoint_stays() -> None:
+def test_expired_lease_is_revoked_under_guard_and_keeps_the_checkpoint() -> None:
     job = a_running_job(checkpoint=a_checkpoint(), attempts=1)
     change = expire(job, now=after(91))
     after_ = change.after
@@ -91,14 +91,14 @@ def test_an_expired_lease_is_taken_away_under_guard_and_the_checkpoint_stays() -
     assert (event.type, event.actor, event.data["epoch"]) == ("lease_expired", "system:reaper", 1)
 
 
-def test_a_restarted_factory_that_forgot_a_run_loses_it_at_once() -> None:
+def test_restarted_factory_that_forgot_a_run_loses_its_lease_at_once() -> None:
     change = expire(a_running_job(), now=NOON, actor="factory:mac-1", restarted=True)
     assert change.guards == ()
     assert change.after.reason == "the factory restarted without this run"
     assert change.after.lost == 1
 
 
-def test_the_third_lease_lost_in_a_row_without_a_newer_checkpoint_is_poison() -> None:
+def test_third_lease_lost_in_a_row_without_new_checkpoint_is_dead_lettered() -> None:
     job = a_job()
     for lost in (1, 2):
         granted = grant(job, "mac-1", "a", None, now=NOON, ttl=TTL).after
@@ -136,7 +136,7 @@ def test_a_handed_back_job_starts_counting_its_losses_again() -> None:
     assert (job.stage, job.lost, job.lost_instances) == (Stage.QUEUED, 1, ("c",))
 
 
-def test_an_eviction_that_was_not_answered_is_no_lost_lease() -> None:
+def test_expired_preemption_is_not_counted_as_a_lost_lease() -> None:
     job = a_running_job(preemption=ASKED_BACK, lost=2)
     change = expire(job, now=after(61))
     assert (change.after.stage, change.after.result) == (Stage.QUEUED, Result.PREEMPTED)
@@ -144,7 +144,7 @@ def test_an_eviction_that_was_not_answered_is_no_lost_lease() -> None:
     assert change.after.preemption is None
 
 
-def test_a_lost_ship_step_stays_in_testing_for_a_successor() -> None:
+def test_lost_ship_step_stays_in_testing_and_requested() -> None:
     job = a_shipping_job(result=Result.OK, lost=2)
     change = expire(job, now=after(91))
     assert (change.after.stage, change.after.step) == (Stage.TESTING, Step.SHIP)
@@ -152,11 +152,11 @@ def test_a_lost_ship_step_stays_in_testing_for_a_successor() -> None:
     assert change.free == ("slot/mac-1/0",)
 
 
-def test_a_job_without_a_lease_has_nothing_to_take_away() -> None:
+def test_job_without_a_lease_has_no_lease_to_revoke() -> None:
     assert revoke_lease(a_job()) == {}
 
 
-def test_what_a_taken_lease_holds_comes_free_when_the_worker_has_stopped() -> None:
+def test_holds_of_a_revoked_lease_are_freed_when_the_worker_stops() -> None:
     kept = a_lease(epoch=2, holds=("slot/mac-1/1",))
     job = a_job(stage=Stage.CANCELLED, ending=(a_lease(), kept), lease_epoch=3)
     change = release_revoked(job, 1, now=NOON, actor="factory:mac-1")
@@ -166,20 +166,20 @@ def test_what_a_taken_lease_holds_comes_free_when_the_worker_has_stopped() -> No
     assert change.events[0].data == {"factoryId": "mac-1", "epoch": 1, "reason": "stopped"}
 
 
-def test_what_a_taken_lease_holds_comes_free_at_its_old_expiry_under_guard() -> None:
+def test_holds_of_a_revoked_lease_are_freed_under_guard_at_its_expiry() -> None:
     job = a_job(stage=Stage.CANCELLED, ending=(a_lease(),), lease_epoch=2)
     change = release_revoked(job, 1, now=after(91), actor="system:reaper", expired=True)
     assert change.guards == (LeaseExpiredGuard("job-1", 1, after(91)),)
     assert change.events[0].data["reason"] == "time is up"
 
 
-def test_only_an_ending_lease_can_be_stopped() -> None:
+def test_only_a_revoked_lease_can_be_released() -> None:
     with pytest.raises(AssertionError, match="only a revoked lease"):
         release_revoked(a_running_job(), 1, now=NOON, actor="x")
 
 
 @pytest.mark.parametrize(("left", "ends"), [(20, 20), (60, 60), (85, 60)])
-def test_a_preempted_worker_has_a_minute_at_most(left: int, ends: int) -> None:
+def test_preempted_worker_has_at_most_a_minute(left: int, ends: int) -> None:
     job = a_running_job(lease=a_lease(expires_at=after(left)))
     change = request_preemption(job, "job-9", "critical", now=NOON)
     assert change.after.lease is not None
@@ -190,7 +190,7 @@ def test_a_preempted_worker_has_a_minute_at_most(left: int, ends: int) -> None:
     assert change.events[0].data == {"by": "job-9", "reason": "critical", "factoryId": "mac-1"}
 
 
-def test_a_second_request_does_not_move_the_deadline_of_the_first() -> None:
+def test_second_preemption_request_is_rejected() -> None:
     job = request_preemption(a_running_job(), "job-9", "critical", now=NOON).after
     with pytest.raises(
         Conflict, match=r"already asked to hand back, by job-9;.* at 2026-01-01T12:01:00"
@@ -199,12 +199,12 @@ def test_a_second_request_does_not_move_the_deadline_of_the_first() -> None:
 
 
 @pytest.mark.parametrize("job", [a_job(), a_shipping_job()], ids=["queued", "shipping"])
-def test_only_a_running_job_is_preempted(job: Job) -> None:
+def test_only_a_running_job_can_be_preempted(job: Job) -> None:
     with pytest.raises(IllegalTransition, match="preempt is for jobs that are assigned, building"):
         request_preemption(job, "user:ann", "why", now=NOON)
 
 
-def test_the_time_of_all_runs_is_added_up_and_shipping_is_none_of_it() -> None:
+def test_worked_time_adds_up_over_runs_and_excludes_ship_steps() -> None:
     once = hand_back(a_running_job(), Result.RELEASED, "", actor="x", now=after(7)).after
     assert once.worked_s == 7.0
     lost = expire(a_running_job(worked_s=once.worked_s), now=after(91)).after

@@ -57,7 +57,7 @@ cancelled   queued blocked
 """
 
 
-def test_the_table_is_the_one_of_the_specification() -> None:
+def test_transition_table_matches_the_specification() -> None:
     rows = [line.split() for line in TABLE.strip().splitlines()]
     written = {(row[0], after) for row in rows for after in row[1:]}
     assert {(move.before or "-", str(move.after)) for move in TRANSITIONS} == written
@@ -66,7 +66,7 @@ def test_the_table_is_the_one_of_the_specification() -> None:
 
 
 @pytest.mark.parametrize(("stage", "wanted"), list(product(Stage, Stage)))
-def test_only_moves_of_the_table_are_taken_and_a_refusal_names_both_stages(
+def test_move_outside_the_table_is_rejected_and_names_both_stages(
     stage: Stage, wanted: Stage
 ) -> None:
     job = a_job(stage=stage)
@@ -77,14 +77,14 @@ def test_only_moves_of_the_table_are_taken_and_a_refusal_names_both_stages(
         transition(job, wanted, ("moved", {}), actor="x", now=NOON)
 
 
-def test_every_stage_stands_in_one_column_of_the_board() -> None:
+def test_every_stage_is_in_one_column_of_the_board() -> None:
     assert sorted(stage for column in BOARD.values() for stage in column) == sorted(Stage)
     assert set(BOARD["failed"]) | set(BOARD["shipped"]) == FINAL
     assert set(BOARD["building"]) < RUNNING
 
 
 @pytest.mark.parametrize(("stage", "action"), list(product(Stage, ACTIONS)))
-def test_an_action_is_offered_exactly_where_it_is_allowed(stage: Stage, action: str) -> None:
+def test_action_is_offered_exactly_where_it_is_allowed(stage: Stage, action: str) -> None:
     job = a_job(stage=stage)
     if action in actions_of(job):
         require_action(job, action)
@@ -96,13 +96,13 @@ def test_an_action_is_offered_exactly_where_it_is_allowed(stage: Stage, action: 
         require_action(job, action)
 
 
-def test_a_page_shows_the_buttons_of_its_stage() -> None:
+def test_review_and_shipped_stages_offer_their_actions() -> None:
     buttons = ("approve", "reject", "request-changes", "request-review", "cancel")
     assert actions_of(a_job(stage=Stage.REVIEW)) == buttons
     assert actions_of(a_job(stage=Stage.SHIPPED)) == ()
 
 
-def test_what_people_changed_after_its_approval_is_approved_again_before_it_ships() -> None:
+def test_work_edited_after_its_approval_needs_approval_before_shipping() -> None:
     job = a_job(stage=Stage.TESTING, checkpoint=a_checkpoint("def"), flags=(EDITED,))
     assert actions_of(job) == ("approve", "reject", "request-changes", "cancel")
     with pytest.raises(IllegalTransition, match="def has to be approved first"):
@@ -111,7 +111,7 @@ def test_what_people_changed_after_its_approval_is_approved_again_before_it_ship
     assert actions_of(alone) == ("reject", "request-changes", "ship", "cancel")
 
 
-def test_an_action_leads_along_the_table() -> None:
+def test_every_action_follows_a_move_of_the_table() -> None:
     assert ACTION_TARGETS.keys() == ACTIONS.keys()
     for action, wanted in ACTION_TARGETS.items():
         assert all(stage is wanted or (stage, wanted) in ALLOWED for stage in ACTIONS[action]), (
@@ -119,7 +119,7 @@ def test_an_action_leads_along_the_table() -> None:
         )
 
 
-def test_a_step_carries_one_event_for_each_note_numbered_on() -> None:
+def test_transition_writes_one_numbered_event_for_each_note() -> None:
     job = a_job(seq=4, rev=7)
     guards = (RevisionGuard("switch", "*", 1),)
     change = transition(
@@ -146,29 +146,29 @@ def test_a_step_carries_one_event_for_each_note_numbered_on() -> None:
     assert (change.take, change.free, change.guards) == (("seat",), (), guards)
 
 
-def test_a_step_that_stays_keeps_the_time_of_the_stage() -> None:
+def test_transition_without_a_new_stage_keeps_the_stage_time() -> None:
     change = transition(a_job(), None, ("noted", {}), actor="x", now=after(5))
     assert change.after.stage_since == NOON
     assert change.after.stage is Stage.QUEUED
 
 
-def test_a_clock_that_went_back_does_not_turn_a_story_around() -> None:
+def test_event_times_never_go_back_when_the_clock_does() -> None:
     change = transition(a_job(updated_at=after(9)), Stage.ASSIGNED, ("x", {}), actor="x", now=NOON)
     assert change.events[0].at == change.after.updated_at == change.after.stage_since == after(9)
 
 
 @pytest.mark.parametrize(("before", "to"), [(m.before, m.after) for m in TRANSITIONS if m.before])
-def test_a_name_comes_free_with_the_end_of_its_job(before: Stage, to: Stage) -> None:
+def test_finished_job_frees_its_name(before: Stage, to: Stage) -> None:
     change = transition(a_job(stage=before), to, ("x", {}), actor="x", now=NOON, free=("seat",))
     assert change.free == (("seat", "name/notes/fix-login") if to in FINAL else ("seat",))
 
 
-def test_a_field_that_a_job_does_not_have_is_a_mistake() -> None:
+def test_transition_rejects_an_unknown_job_field() -> None:
     with pytest.raises(TypeError, match="colour"):
         transition(a_job(), None, ("x", {}), actor="x", now=NOON, colour="red")
 
 
-def test_two_steps_as_one_are_stored_together() -> None:
+def test_combined_changes_are_stored_as_one() -> None:
     job = a_running_job()
     first = transition(job, None, ("one", {}), actor="x", now=NOON, take=("a",), free=("b",))
     second = transition(
@@ -185,14 +185,14 @@ def test_two_steps_as_one_are_stored_together() -> None:
     assert combine(None, second) is second
 
 
-def test_a_second_step_from_elsewhere_is_a_mistake() -> None:
+def test_combine_rejects_a_change_that_does_not_start_from_the_first() -> None:
     first = transition(a_job(), None, ("one", {}), actor="x", now=NOON)
     with pytest.raises(AssertionError, match="starts from the result"):
         combine(first, first)
 
 
 @given(st.sampled_from(Stage), st.integers(-5, 5))
-def test_a_factory_has_its_turn_when_a_job_waits_and_its_time_has_come(
+def test_job_is_ready_only_when_queued_and_its_start_time_has_come(
     stage: Stage, seconds: int
 ) -> None:
     job = a_job(stage=stage, not_before=NOON)
@@ -205,14 +205,14 @@ def test_a_factory_has_its_turn_when_a_job_waits_and_its_time_has_come(
         require_ready(job, Stage.ASSIGNED, now=after(seconds))
 
 
-def test_a_job_in_testing_is_work_again_once_it_is_asked_to_ship() -> None:
+def test_job_in_testing_has_a_ship_step_once_shipping_is_requested() -> None:
     shipping = a_shipping_job()
     assert shipping.step is None
     assert a_shipping_job(lease=None).step is Step.SHIP
     assert a_shipping_job(lease=None, ship=None).step is None
 
 
-def test_a_job_knows_its_head_and_its_end() -> None:
+def test_job_head_is_its_checkpoint_commit_and_final_stages_are_finished() -> None:
     assert a_job().head is None
     assert a_job(checkpoint=a_checkpoint("abc")).head == "abc"
     assert [stage for stage in Stage if a_job(stage=stage).finished] == [
@@ -223,7 +223,7 @@ def test_a_job_knows_its_head_and_its_end() -> None:
     ]
 
 
-def test_critical_goes_before_all_others() -> None:
+def test_critical_priority_ranks_first() -> None:
     assert [p.rank for p in (Priority.CRITICAL, Priority.HIGH, Priority.MEDIUM, Priority.LOW)] == [
         0,
         1,
@@ -232,11 +232,11 @@ def test_critical_goes_before_all_others() -> None:
     ]
 
 
-def test_names_are_kept_apart_by_product() -> None:
+def test_name_keys_differ_by_product() -> None:
     assert name_key(a_job(product_id="a")) != name_key(a_job(product_id="b"))
 
 
-def test_events_of_a_group_come_in_its_order() -> None:
+def test_events_of_a_group_of_writes_keep_their_order() -> None:
     def told(job: Job, kind: str) -> JobChange:
         return transition(job, None, (kind, {}), actor="x", now=NOON)
 
@@ -246,7 +246,7 @@ def test_events_of_a_group_come_in_its_order() -> None:
     assert [event.type for event in events_of(writes)] == ["one", "one", "two"]
 
 
-def test_a_change_of_a_record_knows_what_it_is_about() -> None:
+def test_record_change_exposes_the_changed_record() -> None:
     product_ = Product(id="notes")
     assert RecordChange(before=None, after=product_).record is product_
     assert RecordChange(before=product_, after=None).record is product_
@@ -254,7 +254,7 @@ def test_a_change_of_a_record_knows_what_it_is_about() -> None:
         _ = RecordChange(before=None, after=None).record
 
 
-def test_a_composite_has_actions_of_its_own_and_says_which() -> None:
+def test_composite_has_its_own_actions_and_rejects_others() -> None:
     composite = a_job(kind="composite", stage=Stage.BUILDING)
     assert actions_of(composite) == ("approve", "cancel")
     require_action(composite, "cancel")
@@ -264,6 +264,6 @@ def test_a_composite_has_actions_of_its_own_and_says_which() -> None:
         require_action(composite, "preempt")
 
 
-def test_a_composite_is_no_work_for_a_factory_before_its_acceptance() -> None:
+def test_composite_has_no_step_before_its_ship_request() -> None:
     assert a_job(kind="composite").step is None
     assert a_shipping_job(kind="composite", lease=None).step is Step.SHIP

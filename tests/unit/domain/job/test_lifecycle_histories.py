@@ -260,7 +260,7 @@ class History:
         self.settle(lambda: offers.withdraw(self.job, "lapsed", now=self.now, actor="x"))
 
 
-def told_in(seeds: range) -> Counter[str]:
+def count_events(seeds: range) -> Counter[str]:
     """Play the histories of these seeds, and count what happened in them."""
     told: Counter[str] = Counter()
     for seed in seeds:
@@ -272,5 +272,5 @@ def told_in(seeds: range) -> Counter[str]:
 
 @pytest.mark.parametrize("first", range(0, 1500, 300))
 def test_every_history_keeps_every_promise(first: int) -> None:
-    told = told_in(range(first, first + 300))
+    told = count_events(range(first, first + 300))
     assert not WORTH_TELLING - told.keys(), "what never happens is not tested"

@@ -25,7 +25,7 @@ def offered(job: Job | None = None, factory_id: str = "mac-1") -> Job:
     return offer(job or a_job(), factory_id, "claude", now=NOON, decision={"score": 3}).after
 
 
-def test_a_job_is_offered_to_one_factory_for_a_while() -> None:
+def test_job_is_offered_to_one_factory_until_the_offer_expires() -> None:
     guards = (RevisionGuard("leader", "dispatch", 3),)
     change = offer(a_job(), "mac-1", "claude", now=NOON, decision={"score": 3}, guards=guards)
     made = change.after.offer
@@ -51,13 +51,13 @@ def test_a_job_is_offered_to_one_factory_for_a_while() -> None:
     }
 
 
-def test_a_job_that_is_offered_is_not_offered_again() -> None:
+def test_offered_job_cannot_be_offered_again() -> None:
     with pytest.raises(IllegalTransition, match="offered to mac-1 already"):
         offer(offered(), "linux-1", None, now=NOON, decision={})
 
 
 @pytest.mark.parametrize("stage", [stage for stage in Stage if stage is not Stage.QUEUED])
-def test_a_job_that_waits_for_no_factory_is_neither_offered_nor_granted(stage: Stage) -> None:
+def test_job_that_is_not_queued_is_neither_offered_nor_granted(stage: Stage) -> None:
     job = a_job(stage=stage)
     with pytest.raises(IllegalTransition, match=f"is {stage} and cannot become offered"):
         offer(job, "mac-1", None, now=NOON, decision={})
@@ -65,7 +65,7 @@ def test_a_job_that_waits_for_no_factory_is_neither_offered_nor_granted(stage: S
         grant(job, "mac-1", "a", None, now=NOON, ttl=TTL)
 
 
-def test_a_job_is_neither_offered_nor_granted_before_its_time() -> None:
+def test_job_is_neither_offered_nor_granted_before_its_start_time() -> None:
     job = a_job(not_before=after(30))
     with pytest.raises(IllegalTransition, match="waits until 2026-01-01T12:00:30"):
         offer(job, "mac-1", None, now=after(29), decision={})
@@ -74,7 +74,7 @@ def test_a_job_is_neither_offered_nor_granted_before_its_time() -> None:
     assert grant(job, "mac-1", "a", None, now=after(30), ttl=TTL).after.lease is not None
 
 
-def test_a_lapsed_offer_is_withdrawn_and_the_next_has_a_new_id() -> None:
+def test_expired_offer_is_withdrawn_and_the_next_has_a_new_id() -> None:
     guards = (RevisionGuard("leader", "dispatch", 3),)
     change = withdraw(offered(), "lapsed", now=after(16), actor="system:dispatcher", guards=guards)
     assert change.after.offer is None
@@ -91,7 +91,7 @@ def test_a_lapsed_offer_is_withdrawn_and_the_next_has_a_new_id() -> None:
     assert offer_id(again.id, again.offer) == "job-1.2"
 
 
-def test_a_late_offer_may_be_accepted_until_it_is_withdrawn() -> None:
+def test_expired_offer_can_be_accepted_until_it_is_withdrawn() -> None:
     job = offered()
     assert require_offer(job, "mac-1", "job-1.1") is job.offer
 
@@ -105,12 +105,14 @@ def test_a_late_offer_may_be_accepted_until_it_is_withdrawn() -> None:
     ],
     ids=["withdrawn", "another's", "an older one"],
 )
-def test_an_offer_that_does_not_stand_is_gone(job: Job, factory_id: str, presented: str) -> None:
+def test_accepting_an_offer_that_does_not_stand_is_rejected(
+    job: Job, factory_id: str, presented: str
+) -> None:
     with pytest.raises(OfferGone, match=f"offer {presented} is gone"):
         require_offer(job, factory_id, presented)
 
 
-def test_an_excluded_factory_is_kept_for_its_time_only() -> None:
+def test_exclusions_are_dropped_after_their_time() -> None:
     job = a_job(exclusions=(Exclusion("old", NOON), Exclusion("new", after(5))))
     assert exclude(job, "mac-1", NOON) == (
         Exclusion("new", after(5)),

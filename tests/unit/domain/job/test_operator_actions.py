@@ -54,7 +54,7 @@ def in_testing(**fields: object) -> Job:
     return replace(a_job(stage=Stage.TESTING, checkpoint=a_checkpoint()), **fields)
 
 
-def test_an_approval_moves_the_work_on_and_says_who_looked_at_what() -> None:
+def test_approval_moves_the_job_to_testing_and_records_reviewer_and_commit() -> None:
     change = approve(in_review(), "user:bob", "fine", "abc", now=after(5))
     assert (change.after.stage, change.after.approvals) == (Stage.TESTING, ("user:bob",))
     assert change.after.ship is None
@@ -66,7 +66,7 @@ def test_an_approval_moves_the_work_on_and_says_who_looked_at_what() -> None:
     assert (approved.type, approved.data) == ("approved", {"by": ["user:bob"], "commit": "abc"})
 
 
-def test_what_people_changed_after_its_approval_is_approved_where_it_is() -> None:
+def test_work_edited_after_its_approval_is_approved_again_in_testing() -> None:
     job = in_testing(
         terms=TWO_OF_THREE, flags=(EDITED,), submitted_by="user:eve", reason="people went on"
     )
@@ -83,7 +83,7 @@ def test_what_people_changed_after_its_approval_is_approved_where_it_is() -> Non
     assert request_ship(second, "user:bob", "abc", now=NOON).after.ship is not None
 
 
-def test_a_quorum_is_reached_by_the_named_reviewers_each_counted_once() -> None:
+def test_quorum_counts_each_named_reviewer_once() -> None:
     first = approve(in_review(terms=TWO_OF_THREE), "user:bob", "", "abc", now=NOON)
     assert (first.after.stage, first.after.approvals) == (Stage.REVIEW, ("user:bob",))
     assert [event.type for event in first.events] == ["review_submitted"]
@@ -94,7 +94,7 @@ def test_a_quorum_is_reached_by_the_named_reviewers_each_counted_once() -> None:
     assert second.events[-1].data == {"by": ["user:bob", "user:cat"], "commit": "abc"}
 
 
-def test_only_named_reviewers_decide_and_never_the_author() -> None:
+def test_only_named_reviewers_other_than_the_author_can_approve() -> None:
     job = in_review(terms=TWO_OF_THREE)
     with pytest.raises(
         Forbidden, match="user:dan does not review job job-1; its reviewers are ann"
@@ -104,7 +104,7 @@ def test_only_named_reviewers_decide_and_never_the_author() -> None:
         approve(job, "user:ann", "", "abc", now=NOON)
 
 
-def test_who_is_not_named_neither_rejects_nor_sends_back_what_is_in_review() -> None:
+def test_unnamed_reviewer_can_neither_reject_nor_request_changes_in_review() -> None:
     job = in_review(terms=TWO_OF_THREE)
     with pytest.raises(Forbidden, match="user:dan does not review job job-1"):
         reject(job, "user:dan", "no", None, now=NOON)
@@ -115,11 +115,11 @@ def test_who_is_not_named_neither_rejects_nor_sends_back_what_is_in_review() -> 
     assert sent.after.stage is Stage.QUEUED
 
 
-def test_where_none_are_named_any_reviewer_decides_the_author_too() -> None:
+def test_anyone_can_approve_when_no_reviewers_are_named() -> None:
     assert approve(in_review(), "user:ann", "", "abc", now=NOON).after.stage is Stage.TESTING
 
 
-def test_a_person_asks_others_to_look_and_says_whom() -> None:
+def test_review_request_names_the_reviewers() -> None:
     change = request_review(in_review(), "user:ann", ("@bob", "cat", "bob"), 2, "please", now=NOON)
     terms = change.after.terms
     assert (change.after.stage, terms.reviewers, terms.quorum) == (Stage.REVIEW, ("bob", "cat"), 2)
@@ -138,7 +138,7 @@ def test_a_person_asks_others_to_look_and_says_whom() -> None:
         approve(change.after, "user:dan", "", "abc", now=NOON)
 
 
-def test_a_review_requested_during_the_run_is_required_afterwards() -> None:
+def test_review_requested_during_the_run_is_required_afterwards() -> None:
     job = a_running_job(terms=Terms(verify=True, review_by_people=False), verified=True)
     asked = request_review(job, "user:bob", (), None, "", now=NOON).after
     assert asked.lease == job.lease
@@ -147,7 +147,7 @@ def test_a_review_requested_during_the_run_is_required_afterwards() -> None:
     assert done.after.flags == ()
 
 
-def test_the_approval_of_a_removed_reviewer_does_not_count() -> None:
+def test_approval_of_a_removed_reviewer_does_not_count() -> None:
     job = in_review(terms=TWO_OF_THREE, approvals=("user:bob",))
     kept = request_review(job, "user:bob", ("bob", "cat"), None, "", now=NOON).after
     assert (kept.approvals, kept.terms.quorum) == (("user:bob",), 2)
@@ -168,14 +168,14 @@ def test_the_approval_of_a_removed_reviewer_does_not_count() -> None:
     ],
     ids=["others", "fewer", "the author", "none named", "only the author", "no name"],
 )
-def test_a_request_never_asks_for_less_nor_for_what_cannot_be_reached(
+def test_review_request_rejects_weaker_or_unreachable_terms(
     terms: Terms, reviewers: tuple[str, ...], quorum: int | None, fault: str
 ) -> None:
     with pytest.raises(Invalid, match=fault):
         request_review(in_review(terms=terms), "user:bob", reviewers, quorum, "", now=NOON)
 
 
-def test_what_was_reviewed_already_is_not_reviewed_again() -> None:
+def test_review_cannot_be_requested_in_testing() -> None:
     with pytest.raises(IllegalTransition, match="request-review is for jobs that are building"):
         request_review(in_testing(), "user:bob", (), None, "", now=NOON)
 
@@ -190,7 +190,7 @@ def test_what_was_reviewed_already_is_not_reviewed_again() -> None:
     ],
     ids=["verified", "no verify", "red", "protected path"],
 )
-def test_approved_work_ships_by_policy_only_when_verified_and_nothing_protected_changed(
+def test_approved_work_ships_by_policy_only_if_verified_and_unprotected(
     fields: dict[str, object], *, ships: bool
 ) -> None:
     job = in_review(terms=Terms(auto_ship=True), **fields)
@@ -211,19 +211,19 @@ def test_approved_work_ships_by_policy_only_when_verified_and_nothing_protected_
     ],
     ids=["approve", "reject", "request-changes", "ship"],
 )
-def test_a_decision_on_an_older_commit_is_refused(decide: partial[object]) -> None:
+def test_decision_on_an_older_commit_is_rejected(decide: partial[object]) -> None:
     with pytest.raises(Conflict, match="changed since you looked at commit old: now abc"):
         decide("old", now=NOON)
     decide("abc", now=NOON)
 
 
-def test_a_decision_on_work_that_has_no_commit_says_so() -> None:
+def test_decision_on_work_without_a_commit_is_rejected() -> None:
     with pytest.raises(Conflict, match="looked at commit abc: now it has none"):
         approve(in_review(checkpoint=None), "user:bob", "", "abc", now=NOON)
 
 
 @pytest.mark.parametrize("job", [in_review(), in_testing(ship=ASKED, offer=OFFER)])
-def test_a_rejection_ends_a_job_and_whatever_was_asked_for_it(job: Job) -> None:
+def test_rejection_fails_the_job_and_drops_its_ship_request_and_offer(job: Job) -> None:
     change = reject(job, "user:bob", "wrong", None, now=NOON)
     after_ = change.after
     assert (after_.stage, after_.result, after_.reason) == (Stage.FAILED, Result.REJECTED, "wrong")
@@ -233,7 +233,7 @@ def test_a_rejection_ends_a_job_and_whatever_was_asked_for_it(job: Job) -> None:
 
 
 @pytest.mark.parametrize("job", [in_review(), in_testing(ship=ASKED, offer=OFFER)])
-def test_requested_changes_are_the_next_run_s_instruction(job: Job) -> None:
+def test_requested_changes_become_instructions_of_the_next_run(job: Job) -> None:
     job = replace(
         job,
         follow_ups=("first",),
@@ -256,7 +256,7 @@ def test_requested_changes_are_the_next_run_s_instruction(job: Job) -> None:
     assert change.events[0].data == {"by": "user:bob", "comment": "use tabs", "commit": "abc"}
 
 
-def test_a_decision_that_needs_a_reason_is_refused_without_one() -> None:
+def test_decision_that_needs_a_reason_is_rejected_without_one() -> None:
     failed = a_job(stage=Stage.FAILED, result=Result.SCOPE_VIOLATION)
     with pytest.raises(Invalid, match="reason: is empty; say why you reject it"):
         reject(in_review(), "user:bob", " ", None, now=NOON)
@@ -266,7 +266,7 @@ def test_a_decision_that_needs_a_reason_is_refused_without_one() -> None:
         override_scope(failed, "user:bob", "\n", now=NOON)
 
 
-def test_nothing_is_taken_from_a_factory_that_is_shipping() -> None:
+def test_job_cannot_be_stopped_while_a_factory_ships_it() -> None:
     job = a_shipping_job()
     with pytest.raises(IllegalTransition, match="cannot become cancelled; mac-1 is shipping it"):
         cancel(job, "user:ann", "", now=NOON)
@@ -278,7 +278,7 @@ def test_nothing_is_taken_from_a_factory_that_is_shipping() -> None:
         release(job, "user:ann", "", now=NOON)
 
 
-def test_a_ship_request_makes_the_job_work_again() -> None:
+def test_ship_request_gives_the_job_a_ship_step() -> None:
     change = request_ship(in_testing(), "user:ann", "abc", now=NOON)
     assert (change.after.stage, change.after.step) == (Stage.TESTING, Step.SHIP)
     assert change.after.ship == ASKED
@@ -286,12 +286,12 @@ def test_a_ship_request_makes_the_job_work_again() -> None:
 
 
 @pytest.mark.parametrize("job", [a_shipping_job(), in_testing(ship=ASKED)])
-def test_what_is_asked_to_ship_is_not_asked_again(job: Job) -> None:
+def test_second_ship_request_is_rejected(job: Job) -> None:
     with pytest.raises(Conflict, match="already asked to ship, by user:ann"):
         request_ship(job, "user:bob", "abc", now=NOON)
 
 
-def test_work_that_leaves_nothing_behind_is_shipped_by_the_word_alone() -> None:
+def test_ship_request_ships_a_job_with_ship_none_at_once() -> None:
     job = in_testing(terms=Terms(ship="none"), reason="x")
     change = request_ship(job, "user:ann", "abc", now=NOON)
     assert (change.after.stage, change.after.result) == (Stage.SHIPPED, Result.OK)
@@ -300,7 +300,7 @@ def test_work_that_leaves_nothing_behind_is_shipped_by_the_word_alone() -> None:
     assert change.free == ("name/notes/fix-login",)
 
 
-def test_a_scope_violation_can_be_overridden_and_is_no_failed_attempt_any_more() -> None:
+def test_scope_override_sends_the_job_to_review_and_undoes_the_attempt() -> None:
     job = a_job(stage=Stage.FAILED, result=Result.SCOPE_VIOLATION, attempts=2, approvals=("x",))
     change = override_scope(job, "user:bob", "it belongs here", now=NOON)
     assert (change.after.stage, change.after.attempts) == (Stage.REVIEW, 1)
@@ -310,7 +310,7 @@ def test_a_scope_violation_can_be_overridden_and_is_no_failed_attempt_any_more()
 
 
 @pytest.mark.parametrize("result", [result for result in Result if result != "scope_violation"])
-def test_no_other_failure_can_be_overridden(result: Result) -> None:
+def test_only_a_scope_violation_can_be_overridden(result: Result) -> None:
     job = a_job(stage=Stage.FAILED, result=result)
     with pytest.raises(IllegalTransition, match="failed and cannot become review; only a scope"):
         override_scope(job, "user:bob", "why", now=NOON)
@@ -318,7 +318,7 @@ def test_no_other_failure_can_be_overridden(result: Result) -> None:
 
 @pytest.mark.parametrize("stage", [Stage.FAILED, Stage.DEAD_LETTER, Stage.CANCELLED])
 @pytest.mark.parametrize("fresh", [False, True])
-def test_a_requeued_job_starts_its_attempts_again(stage: Stage, *, fresh: bool) -> None:
+def test_requeued_job_starts_its_attempts_again(stage: Stage, *, fresh: bool) -> None:
     job = a_job(
         stage=stage,
         attempts=3,
@@ -342,13 +342,13 @@ def test_a_requeued_job_starts_its_attempts_again(stage: Stage, *, fresh: bool) 
     assert change.events[0].data == {"by": "user:ann", "fresh": fresh, "from": stage}
 
 
-def test_a_schedule_s_template_never_runs_itself() -> None:
+def test_template_of_a_schedule_cannot_be_requeued() -> None:
     job = a_job(stage=Stage.CANCELLED, terms=Terms(schedule="0 6 * * *"))
     with pytest.raises(IllegalTransition, match="template of a schedule; submit it again"):
         requeue(job, "user:ann", fresh=False, now=NOON)
 
 
-def test_a_cancelled_run_loses_its_epoch_at_once_and_its_holds_when_the_worker_stops() -> None:
+def test_cancelled_run_loses_its_epoch_at_once_and_its_holds_on_stopping() -> None:
     change = cancel(a_running_job(), "user:ann", "not needed", now=NOON)
     after_ = change.after
     assert (after_.stage, after_.lease, after_.lease_epoch) == (Stage.CANCELLED, None, 2)
@@ -358,30 +358,30 @@ def test_a_cancelled_run_loses_its_epoch_at_once_and_its_holds_when_the_worker_s
     assert [event.type for event in change.events] == ["cancelled"]
 
 
-def test_a_cancelled_job_that_waits_is_neither_offered_nor_asked_to_ship_any_more() -> None:
+def test_cancelled_waiting_job_loses_its_offer_and_ship_request() -> None:
     change = cancel(in_testing(ship=ASKED, offer=OFFER), "user:ann", "", now=NOON)
     assert (change.after.offer, change.after.ship, change.after.reason) == (None, None, None)
     assert (change.after.lease_epoch, change.after.ending) == (0, ())
 
 
-def test_a_superseded_job_says_so() -> None:
+def test_superseded_job_gets_the_superseded_result() -> None:
     change = cancel(a_job(), "user:ann", "by job-2", now=NOON, result=Result.SUPERSEDED)
     assert (change.after.result, change.events[0].type) == (Result.SUPERSEDED, "superseded")
 
 
 @pytest.mark.parametrize("stage", [Stage.SHIPPED, Stage.FAILED, Stage.CANCELLED])
-def test_a_finished_job_is_not_cancelled(stage: Stage) -> None:
+def test_finished_job_cannot_be_cancelled(stage: Stage) -> None:
     with pytest.raises(IllegalTransition, match=f"is {stage} and cannot become cancelled"):
         cancel(a_job(stage=stage), "user:ann", "", now=NOON)
 
 
-def test_a_promoted_job_goes_to_the_front_and_not_before_its_time() -> None:
+def test_promoted_job_moves_to_the_front_and_keeps_its_start_time() -> None:
     change = promote(a_job(not_before=after(60)), "user:ann", now=NOON)
     assert (change.after.front, change.after.not_before) == (True, after(60))
     assert [event.type for event in change.events] == ["promoted"]
 
 
-def test_an_operator_can_take_a_running_job_back_into_the_queue() -> None:
+def test_operator_can_release_a_running_job_into_the_queue() -> None:
     change = release(a_running_job(attempts=1, lost=2), "user:ann", "mac-1 is sold", now=NOON)
     after_ = change.after
     assert (after_.stage, after_.lease, after_.lease_epoch) == (Stage.QUEUED, None, 2)

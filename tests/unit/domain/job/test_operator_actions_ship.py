@@ -13,14 +13,14 @@ from tests.support.builders import NOON, a_job, a_running_job
 VERIFIED = Progress(verify={"passed": True})
 
 
-def test_a_ship_request_makes_the_job_a_candidate_again_and_leaves_its_stage() -> None:
+def test_ship_request_adds_a_ship_step_and_keeps_the_stage() -> None:
     change = ask_to_ship(a_job(stage=Stage.TESTING), "user:ann", actor="user:ann", now=NOON)
     assert change.after.stage is Stage.TESTING
     assert change.after.step is not None
     assert [event.type for event in change.events] == ["ship_requested"]
 
 
-def test_work_that_leaves_nothing_behind_is_shipped_by_the_word_alone() -> None:
+def test_ship_request_ships_a_job_with_ship_none_at_once() -> None:
     report = a_job(stage=Stage.TESTING, terms=Terms(ship="none"))
     change = ask_to_ship(report, "user:ann", actor="user:ann", now=NOON)
     assert change.after.stage is Stage.SHIPPED
@@ -36,7 +36,7 @@ def test_policy_ships_a_verified_report_without_a_person_or_a_second_lease() -> 
     assert [event.type for event in change.events][-2:] == ["ship_requested", "shipped"]
 
 
-def test_an_approval_ships_by_policy_what_was_verified() -> None:
+def test_approval_of_verified_work_ships_by_policy() -> None:
     job = a_job(stage=Stage.REVIEW, verified=True, terms=Terms(auto_ship=True, verify=True))
     change = approve(job, "user:ann", "", None, now=NOON)
     assert change.after.stage is Stage.TESTING
@@ -44,13 +44,13 @@ def test_an_approval_ships_by_policy_what_was_verified() -> None:
     assert change.after.ship.by == "policy"
 
 
-def test_a_superseded_job_is_not_reopened_beside_the_one_that_has_its_key() -> None:
+def test_superseded_job_cannot_be_requeued() -> None:
     old = a_job(stage=Stage.CANCELLED, superseded_by="job-2")
     with pytest.raises(IllegalTransition, match="superseded by job-2"):
         requeue(old, "user:ann", fresh=False, now=NOON)
 
 
-def test_a_job_whose_dependency_was_superseded_waits_for_the_newer_one() -> None:
+def test_job_with_a_superseded_dependency_waits_for_the_newer_job() -> None:
     old = a_job(id="old", stage=Stage.CANCELLED, superseded_by="new")
     waiting = a_job(id="w", stage=Stage.BLOCKED, deps=("old", "other"))
     change = reevaluate(waiting, [old, a_job(id="other")], now=NOON)

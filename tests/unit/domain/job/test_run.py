@@ -22,13 +22,13 @@ from gigafactory.domain.job.run import (
 from tests.support.builders import NOON, a_job, a_running_job, after
 
 
-def test_usage_that_a_run_can_have_is_taken() -> None:
+def test_usage_within_bounds_is_accepted() -> None:
     Usage().check()
     Usage(tokens_in=USAGE_MAX, cost_nano_usd=0, turns=3).check()
 
 
 @given(st.integers(max_value=-1) | st.integers(min_value=USAGE_MAX + 1))
-def test_usage_that_no_run_can_have_is_refused_by_field(amount: int) -> None:
+def test_usage_out_of_bounds_is_rejected_by_field(amount: int) -> None:
     usage = Usage(tokens_out=amount, cost_nano_usd=amount, tool_calls=amount)
     with pytest.raises(Invalid) as refusal:
         usage.check()
@@ -39,7 +39,7 @@ def test_usage_that_no_run_can_have_is_refused_by_field(amount: int) -> None:
     ]
 
 
-def test_tools_that_no_run_can_have_called_are_refused_by_name() -> None:
+def test_invalid_tool_counts_are_rejected_by_name() -> None:
     Usage(tools={"mcp__notes__find": 3, OTHER_TOOLS: 0}).check()
     wrong = Usage(tools={"rm -rf": 1, "Bash": -1, "x" * (TOOL_CHARS_MAX + 1): 1})
     with pytest.raises(Invalid) as refusal:
@@ -55,7 +55,7 @@ def test_tools_that_no_run_can_have_called_are_refused_by_name() -> None:
 
 
 @given(st.lists(st.text() | st.sampled_from(["Bash", "Edit", OTHER_TOOLS]), max_size=200))
-def test_calls_are_counted_by_name_within_bounds(names: list[str]) -> None:
+def test_tool_calls_are_counted_by_name_within_bounds(names: list[str]) -> None:
     tools: dict[str, int] = {}
     for name in names:
         tools = count_tool_call(tools, name)
@@ -63,7 +63,7 @@ def test_calls_are_counted_by_name_within_bounds(names: list[str]) -> None:
     assert sum(tools.values()) == len(names)
 
 
-def test_tools_beyond_the_bound_count_together() -> None:
+def test_tools_beyond_the_limit_are_counted_together() -> None:
     tools: dict[str, int] = {}
     for number in range(TOOLS_MAX + 5):
         tools = count_tool_call(tools, f"tool-{number}")
@@ -75,18 +75,18 @@ def test_tools_beyond_the_bound_count_together() -> None:
     ("usage", "any_"),
     [(Usage(engine="claude"), False), (Usage(turns=1), True), (Usage(cost_nano_usd=1), True)],
 )
-def test_whether_anything_was_used_is_known(usage: Usage, *, any_: bool) -> None:
+def test_usage_is_nonzero_if_any_amount_is(usage: Usage, *, any_: bool) -> None:
     assert usage.nonzero is any_
 
 
-def test_tokens_are_counted_once() -> None:
+def test_token_total_counts_each_kind_once() -> None:
     used = Usage(
         tokens_in=1, tokens_cached=20, tokens_cache_write=300, tokens_out=4000, tokens_reasoning=9
     )
     assert used.tokens == 4321
 
 
-def test_a_run_stands_for_its_lease() -> None:
+def test_new_run_copies_the_fields_of_job_and_lease() -> None:
     run = start_run(a_running_job(runs=3, attempts=1, profile="qa@2"), {"score": 2})
     assert (run.attempt, run.profile, run.repo) == (2, "qa@2", a_running_job().ask.repo)
     assert (run.key, run.job_id, run.product_id) == ("job-1.1", "job-1", "notes")
@@ -94,19 +94,19 @@ def test_a_run_stands_for_its_lease() -> None:
     assert (run.engine, run.granted_at, run.decision) == ("claude", NOON, {"score": 2})
 
 
-def test_without_a_lease_there_is_no_run() -> None:
+def test_run_cannot_start_without_a_lease() -> None:
     with pytest.raises(AssertionError, match="a run begins with a lease"):
         start_run(a_job(), {})
 
 
-def test_a_run_ends_once() -> None:
+def test_run_ends_only_once() -> None:
     run = start_run(a_running_job(), {})
     ended = end_run(run, Result.OK, None, now=after(5))
     assert ended == replace(run, ended_at=after(5), result=Result.OK, rev=2)
     assert end_run(ended, Result.LOST, "late", now=after(9)) == replace(ended, rev=3)
 
 
-def test_what_people_changed_is_told_of_the_newest_run_that_was_no_ship() -> None:
+def test_edited_lines_are_added_to_the_newest_run_that_is_no_ship_step() -> None:
     first = start_run(a_running_job(runs=1), {})
     second, ship = replace(first, number=2), replace(first, number=3, step=Step.SHIP)
     assert newest_work([second, ship, first]) == second

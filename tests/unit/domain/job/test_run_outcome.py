@@ -68,7 +68,7 @@ def test_no_report_is_accepted_without_the_lease(
         word(a_job(lease_epoch=1), "mac-1", 1, PASSED, now=NOON)
 
 
-def test_progress_is_told_in_the_order_in_which_it_happened() -> None:
+def test_progress_events_are_written_in_a_fixed_order() -> None:
     told = Progress(
         checkpoint=a_checkpoint("def"),
         usage=Usage(tokens_in=5),
@@ -88,20 +88,20 @@ def test_progress_is_told_in_the_order_in_which_it_happened() -> None:
     assert change.after.lease == a_running_job().lease
 
 
-def test_what_is_not_new_changes_nothing() -> None:
+def test_progress_without_news_changes_nothing() -> None:
     job = a_running_job(checkpoint=a_checkpoint())
     assert record_progress(job, "mac-1", 1, NO_PROGRESS, now=NOON) is None
     assert record_progress(job, "mac-1", 1, Progress(checkpoint=a_checkpoint()), now=NOON) is None
 
 
-def test_a_newer_commit_ends_a_losing_streak_and_voids_approvals() -> None:
+def test_newer_commit_resets_lost_leases_and_voids_approvals() -> None:
     job = a_running_job(checkpoint=a_checkpoint("abc"), lost=2, approvals=("user:bob",))
     change = record_progress(job, "mac-1", 1, Progress(checkpoint=a_checkpoint("def")), now=NOON)
     assert change is not None
     assert (change.after.head, change.after.lost, change.after.approvals) == ("def", 0, ())
 
 
-def test_the_same_commit_on_another_branch_is_not_progress() -> None:
+def test_same_commit_on_another_branch_is_not_progress() -> None:
     job = a_running_job(checkpoint=a_checkpoint("abc"), lost=2, approvals=("user:bob",))
     told = Progress(checkpoint=a_checkpoint("abc", branch="aq/wip/job-1/2", session_id="s"))
     change = record_progress(job, "mac-1", 1, told, now=NOON)
@@ -110,12 +110,12 @@ def test_the_same_commit_on_another_branch_is_not_progress() -> None:
     assert (change.after.lost, change.after.approvals) == (2, ("user:bob",))
 
 
-def test_paths_out_of_scope_are_told_as_a_warning() -> None:
+def test_paths_out_of_scope_write_a_scope_warning() -> None:
     told = Progress(diff={"outOfScope": ["README.md"]})
     assert kinds(record_progress(a_running_job(), "mac-1", 1, told, now=NOON)) == ["scope_warning"]
 
 
-def test_a_protected_path_in_the_diff_flags_the_job_until_a_later_diff_is_without() -> None:
+def test_protected_path_flags_the_job_until_a_later_diff_drops_it() -> None:
     job = a_running_job(flags=("other",))
     touched = Progress(diff={"protected": [".ci/build.yml"]})
     flagged = record_progress(job, "mac-1", 1, touched, now=NOON)
@@ -129,13 +129,13 @@ def test_a_protected_path_in_the_diff_flags_the_job_until_a_later_diff_is_withou
     assert gone.after.flags == ("other",)
 
 
-def test_a_verify_passes_only_by_saying_so() -> None:
+def test_verify_passes_only_with_an_explicit_true() -> None:
     assert verify_passed({"passed": True})
     assert not verify_passed({})
     assert not verify_passed({"passed": "yes"})
 
 
-def test_a_worker_begins_once_however_often_it_says_so() -> None:
+def test_repeated_start_report_starts_the_run_once() -> None:
     first = start_building(an_assigned_job(), "mac-1", 1, Progress(note="hello"), now=after(1))
     assert first is not None
     assert kinds(first) == ["note", "started"]
@@ -152,7 +152,7 @@ def test_a_worker_begins_once_however_often_it_says_so() -> None:
     ]
 
 
-def test_a_worker_that_ships_does_not_begin_a_run() -> None:
+def test_worker_with_a_ship_step_cannot_start_a_run() -> None:
     with pytest.raises(IllegalTransition, match="is testing and cannot become building"):
         start_building(a_shipping_job(), "mac-1", 2, NO_PROGRESS, now=NOON)
 
@@ -167,7 +167,7 @@ def test_a_worker_that_ships_does_not_begin_a_run() -> None:
     ],
     ids=["automatic", "the worker wants a look", "review by people", "no verify"],
 )
-def test_good_work_goes_to_a_person_unless_no_review_is_required(
+def test_successful_work_goes_to_review_unless_none_is_required(
     terms: Terms, wants: Stage, stage: Stage
 ) -> None:
     job = a_running_job(
@@ -198,7 +198,7 @@ def test_work_without_required_review_ships_by_policy() -> None:
     assert change.after.ship == ShipRequest(by="policy", commit="abc", at=NOON)
 
 
-def test_work_that_people_look_at_is_not_asked_to_ship_before() -> None:
+def test_work_with_required_review_is_not_shipped_by_policy_before() -> None:
     job = a_running_job(terms=Terms(verify=True, auto_ship=True))
     change = succeed(job, "mac-1", 1, PASSED, wants=Stage.TESTING, now=NOON)
     assert (change.after.stage, change.after.ship) == (Stage.REVIEW, None)
@@ -212,7 +212,7 @@ def test_work_that_people_look_at_is_not_asked_to_ship_before() -> None:
     ],
     ids=["by asking for a look", "by the diff"],
 )
-def test_a_change_of_a_protected_path_waits_for_people_whatever_the_policy(
+def test_change_to_a_protected_path_waits_for_review_despite_policy(
     told: Progress, wants: Stage
 ) -> None:
     job = a_running_job(terms=replace(AUTOMATIC, auto_ship=True))
@@ -222,12 +222,12 @@ def test_a_change_of_a_protected_path_waits_for_people_whatever_the_policy(
 
 
 @pytest.mark.parametrize("told", [NO_PROGRESS, Progress(verify={"passed": False})])
-def test_a_verify_that_did_not_pass_cannot_be_reported_as_success(told: Progress) -> None:
+def test_success_without_a_passing_verify_is_rejected(told: Progress) -> None:
     with pytest.raises(Invalid, match="no passing result was reported"):
         succeed(a_running_job(terms=AUTOMATIC), "mac-1", 1, told, wants=Stage.TESTING, now=NOON)
 
 
-def test_a_verify_may_have_passed_in_an_earlier_report_of_the_run() -> None:
+def test_verify_may_have_passed_in_an_earlier_report_of_the_run() -> None:
     job = a_running_job(terms=AUTOMATIC, verified=True)
     assert (
         succeed(job, "mac-1", 1, NO_PROGRESS, wants=Stage.TESTING, now=NOON).after.verified is True
@@ -237,12 +237,12 @@ def test_a_verify_may_have_passed_in_an_earlier_report_of_the_run() -> None:
 @pytest.mark.parametrize(
     ("job", "epoch"), [(an_assigned_job(), 1), (a_shipping_job(), 2)], ids=["assigned", "shipping"]
 )
-def test_only_a_run_that_has_begun_can_succeed(job: Job, epoch: int) -> None:
+def test_only_a_started_run_can_succeed(job: Job, epoch: int) -> None:
     with pytest.raises(IllegalTransition):
         succeed(job, "mac-1", epoch, NO_PROGRESS, wants=Stage.TESTING, now=NOON)
 
 
-def test_a_ship_step_says_what_it_is_about_to_do_and_then_that_it_is_done() -> None:
+def test_ship_step_reports_its_intent_and_then_completion() -> None:
     job = a_shipping_job(reason="an earlier conflict")
     intent = record_progress(job, "mac-1", 2, Progress(note="push abc to main"), now=NOON)
     assert intent is not None
@@ -256,7 +256,7 @@ def test_a_ship_step_says_what_it_is_about_to_do_and_then_that_it_is_done() -> N
     assert change.free == ("slot/mac-1/0", "name/notes/fix-login")
 
 
-def test_a_ship_step_delivers_the_commit_that_was_decided_on_and_no_other() -> None:
+def test_ship_step_must_deliver_the_approved_commit() -> None:
     told = Progress(checkpoint=a_checkpoint("def"))
     for word in (record_progress, complete_ship):
         with pytest.raises(Conflict, match="ships commit abc, which was decided on, and not def"):
@@ -265,7 +265,7 @@ def test_a_ship_step_delivers_the_commit_that_was_decided_on_and_no_other() -> N
     assert complete_ship(a_shipping_job(), "mac-1", 2, same, now=NOON).after.head == "abc"
 
 
-def test_commits_of_people_are_what_is_decided_on_next() -> None:
+def test_commits_by_people_during_shipping_need_a_new_decision() -> None:
     told = Progress(checkpoint=a_checkpoint("def"), diff={"protected": ["ci.yml"]})
     job = a_shipping_job(approvals=("user:bob",), verified=True)
     change = fail(job, "mac-1", 2, Result.MERGE_CONFLICT, "people went on", told, now=NOON)
@@ -278,14 +278,14 @@ def test_commits_of_people_are_what_is_decided_on_next() -> None:
         fail(job, "mac-1", 2, Result.TIMEOUT, "slow", told, now=NOON)
 
 
-def test_a_run_cannot_ship_by_itself() -> None:
+def test_run_cannot_complete_a_ship_step() -> None:
     with pytest.raises(
         IllegalTransition, match="is building and cannot become shipped; a run ends"
     ):
         complete_ship(a_running_job(), "mac-1", 1, NO_PROGRESS, now=NOON)
 
 
-def test_a_composite_is_accepted_only_with_a_verify_that_passed() -> None:
+def test_composite_ships_only_with_a_passing_verify() -> None:
     job = a_shipping_job(kind="composite", checkpoint=None)
     with pytest.raises(Invalid, match="accepted by its verify"):
         complete_ship(job, "mac-1", 2, NO_PROGRESS, now=NOON)

@@ -40,7 +40,7 @@ BLAMELESS = sorted(UNCOUNTED_RESULTS)
 ASKED_BACK = Preemption(by="job-9", reason="critical", deadline=after(60))
 
 
-def test_a_failure_that_may_pass_is_tried_again_after_its_back_off() -> None:
+def test_retryable_failure_is_queued_again_after_its_back_off() -> None:
     job = a_running_job(terms=TWICE, attempts=0, lost=2, preemption=ASKED_BACK)
     told = Progress(checkpoint=a_checkpoint("def"))
     change = fail(job, "mac-1", 1, Result.CRASH, "exit 1", told, now=after(5))
@@ -62,7 +62,7 @@ def test_a_failure_that_may_pass_is_tried_again_after_its_back_off() -> None:
     }
 
 
-def test_retries_that_run_out_end_in_the_dead_letter_office_with_the_last_result() -> None:
+def test_exhausted_retries_dead_letter_the_job_with_the_last_result() -> None:
     job = a_running_job(terms=TWICE, attempts=2)
     change = fail(job, "mac-1", 1, Result.TIMEOUT, "too slow", NO_PROGRESS, now=NOON)
     assert (change.after.stage, change.after.attempts) == (Stage.DEAD_LETTER, 3)
@@ -77,7 +77,7 @@ def test_retries_that_run_out_end_in_the_dead_letter_office_with_the_last_result
 
 
 @pytest.mark.parametrize("result", FAULTS)
-def test_without_retries_every_failure_is_final(result: Result) -> None:
+def test_failure_without_retries_is_final(result: Result) -> None:
     change = fail(a_running_job(), "mac-1", 1, result, "why", NO_PROGRESS, now=NOON)
     assert (change.after.stage, change.after.result) == (Stage.FAILED, result)
     assert (change.after.lease, change.after.reason) == (None, "why")
@@ -87,20 +87,20 @@ def test_without_retries_every_failure_is_final(result: Result) -> None:
 
 
 @pytest.mark.parametrize("result", FAULTS)
-def test_what_is_retried_by_default_is_what_may_pass_by_itself(result: Result) -> None:
+def test_only_default_retryable_results_are_retried_by_default(result: Result) -> None:
     change = fail(a_running_job(terms=TWICE), "mac-1", 1, result, "why", NO_PROGRESS, now=NOON)
     assert change.after.stage is (Stage.QUEUED if result in DEFAULT_RETRY_ON else Stage.FAILED)
 
 
 @pytest.mark.parametrize("result", FAULTS)
-def test_the_manifest_chooses_what_is_retried_but_for_what_never_is(result: Result) -> None:
+def test_manifest_chooses_retried_results_except_those_never_retried(result: Result) -> None:
     terms = Terms(retry_max=2, retry_on=(Result.NO_CHANGE, *NEVER_RETRIED))
     change = fail(a_running_job(terms=terms), "mac-1", 1, result, "why", NO_PROGRESS, now=NOON)
     assert change.after.stage is (Stage.QUEUED if result is Result.NO_CHANGE else Stage.FAILED)
 
 
 @pytest.mark.parametrize("result", BLAMELESS)
-def test_what_is_not_the_job_s_fault_sends_it_back_and_is_no_attempt(result: Result) -> None:
+def test_blameless_result_hands_the_job_back_without_an_attempt(result: Result) -> None:
     change = fail(a_running_job(), "mac-1", 1, result, "why", NO_PROGRESS, now=NOON)
     assert (change.after.stage, change.after.attempts) == (Stage.QUEUED, 0)
     assert (change.after.result, change.after.lease) == (result, None)
@@ -109,7 +109,7 @@ def test_what_is_not_the_job_s_fault_sends_it_back_and_is_no_attempt(result: Res
     assert change.after.not_before == (NOON + OVERLOAD_BACKOFF if waits else None)
 
 
-def test_an_overloaded_engine_names_its_own_wait() -> None:
+def test_overloaded_engine_sets_its_own_wait() -> None:
     job = a_running_job()
     wait = timedelta(seconds=7)
     for result, due in ((Result.OVERLOADED, after(7)), (Result.RATE_LIMITED, None)):
@@ -118,18 +118,18 @@ def test_an_overloaded_engine_names_its_own_wait() -> None:
 
 
 @pytest.mark.parametrize("result", sorted(set(Result) - WORKER_RESULTS))
-def test_a_worker_cannot_report_what_only_others_decide(result: Result) -> None:
+def test_worker_cannot_report_a_result_that_only_others_decide(result: Result) -> None:
     with pytest.raises(Forbidden, match=f"cannot report the result {result}; it may report"):
         fail(a_running_job(), "mac-1", 1, result, "why", NO_PROGRESS, now=NOON)
 
 
-def test_a_failure_before_the_run_began_counts_as_well() -> None:
+def test_failure_before_the_run_started_counts_as_an_attempt() -> None:
     job = a_running_job(stage=Stage.ASSIGNED, terms=TWICE)
     change = fail(job, "mac-1", 1, Result.SETUP_FAILED, "no disk", NO_PROGRESS, now=NOON)
     assert (change.after.stage, change.after.attempts) == (Stage.QUEUED, 1)
 
 
-def test_a_ship_conflict_waits_in_testing_for_a_person_with_the_reason() -> None:
+def test_ship_conflict_waits_in_testing_with_its_reason() -> None:
     job = a_shipping_job(result=Result.OK)
     change = fail(job, "mac-1", 2, Result.MERGE_CONFLICT, "README.md", NO_PROGRESS, now=NOON)
     after_ = change.after
@@ -140,7 +140,7 @@ def test_a_ship_conflict_waits_in_testing_for_a_person_with_the_reason() -> None
     assert [event.type for event in change.events] == ["ship_failed"]
 
 
-def test_a_ship_step_that_could_not_be_done_there_is_tried_elsewhere() -> None:
+def test_released_ship_step_is_tried_on_another_factory() -> None:
     job = a_shipping_job(result=Result.OK)
     change = fail(job, "mac-1", 2, Result.RELEASED, "drained", NO_PROGRESS, now=NOON)
     assert (change.after.stage, change.after.step) == (Stage.TESTING, Step.SHIP)
@@ -150,7 +150,7 @@ def test_a_ship_step_that_could_not_be_done_there_is_tried_elsewhere() -> None:
 
 
 @given(st.text(), st.floats(0, 1e300), st.integers(1, 10_000))
-def test_a_back_off_is_bounded_repeatable_and_in_whole_milliseconds(
+def test_back_off_is_bounded_repeatable_and_in_whole_milliseconds(
     job_id: str, seconds: float, attempt: int
 ) -> None:
     job = a_job(id=job_id, terms=Terms(retry_backoff_s=seconds))
@@ -161,14 +161,14 @@ def test_a_back_off_is_bounded_repeatable_and_in_whole_milliseconds(
 
 
 @given(st.text(), st.integers(1, 60), st.integers(1, 6))
-def test_a_back_off_doubles_with_a_little_spread(job_id: str, seconds: int, attempt: int) -> None:
+def test_back_off_doubles_with_a_small_spread(job_id: str, seconds: int, attempt: int) -> None:
     wait = backoff(a_job(id=job_id, terms=Terms(retry_backoff_s=seconds)), attempt)
     plain = timedelta(seconds=seconds * 2 ** (attempt - 1))
     assert min(plain, BACKOFF_MAX) <= wait <= min(plain * 1.25, BACKOFF_MAX)
 
 
 @given(st.integers(0, 5), st.integers(1, 60))
-def test_a_job_that_always_crashes_is_tried_as_often_as_allowed_and_no_more(
+def test_job_that_always_crashes_runs_retry_max_plus_one_times(
     retry_max: int, seconds: int
 ) -> None:
     job = a_job(terms=Terms(retry_max=retry_max, retry_backoff_s=seconds))

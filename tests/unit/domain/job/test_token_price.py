@@ -36,11 +36,11 @@ PRICES = {
         ("", None),
     ],
 )
-def test_a_model_has_the_price_of_its_longest_name(model: str, found: str | None) -> None:
+def test_price_is_found_by_the_longest_matching_model_name(model: str, found: str | None) -> None:
     assert price_of(PRICES, model) == (PRICES[found] if found else None)
 
 
-def test_a_cost_is_exact_to_the_nano_dollar() -> None:
+def test_cost_estimate_is_exact_to_the_nano_dollar() -> None:
     used = Usage(
         model="large", tokens_in=1500, tokens_cached=1000, tokens_cache_write=200, tokens_out=52
     )
@@ -49,12 +49,12 @@ def test_a_cost_is_exact_to_the_nano_dollar() -> None:
     assert priced == replace(used, cost_nano_usd=6_330_000, estimated=True)
 
 
-def test_what_has_no_price_of_its_own_costs_as_much_as_input() -> None:
+def test_tokens_without_their_own_price_cost_as_much_as_input() -> None:
     used = Usage(model="tiny", tokens_cached=1, tokens_cache_write=2)
     assert estimate_cost(used, PRICES).cost_nano_usd == 3 * 75
 
 
-def test_a_part_of_a_nano_dollar_counts_as_a_whole_one() -> None:
+def test_fractions_of_a_nano_dollar_are_rounded_up() -> None:
     odd = {"odd": Price(input=0.0375, output=0)}
     assert estimate_cost(Usage(model="odd", tokens_in=1), odd).cost_nano_usd == 38
     assert estimate_cost(Usage(model="odd", tokens_in=2), odd).cost_nano_usd == 75
@@ -69,7 +69,7 @@ def test_a_part_of_a_nano_dollar_counts_as_a_whole_one() -> None:
         Usage(model="large", turns=1),
     ],
 )
-def test_nothing_is_made_up(used: Usage) -> None:
+def test_usage_with_a_cost_or_without_a_priced_model_stays_unchanged(used: Usage) -> None:
     assert estimate_cost(used, PRICES) is used
 
 
@@ -77,7 +77,7 @@ counts = st.integers(0, USAGE_MAX)
 
 
 @given(counts, counts, counts, counts, st.sampled_from(sorted(PRICES)))
-def test_no_estimate_is_out_of_bounds(
+def test_cost_estimate_stays_within_usage_bounds(
     into: int, cached: int, written: int, out: int, model: str
 ) -> None:
     used = Usage(
@@ -102,7 +102,7 @@ def test_no_estimate_is_out_of_bounds(
         ("gpt-5-2025-08-07", (1.25, 10)),
     ],
 )
-def test_the_shipped_list_knows_models_by_the_names_that_engines_use(
+def test_shipped_price_list_knows_models_by_the_names_engines_use(
     model: str, dollars: tuple[float, float]
 ) -> None:
     price = price_of(load_price_list().prices, model)
@@ -113,11 +113,11 @@ def test_the_shipped_list_knows_models_by_the_names_that_engines_use(
 @pytest.mark.parametrize(
     "model", ["claude-opus-4-5[1m]", "gpt-5.5-pro", "gpt-7", "gemini-2.5-pro-tts", "scripted"]
 )
-def test_the_shipped_list_guesses_no_price(model: str) -> None:
+def test_shipped_price_list_has_no_price_for_unlisted_models(model: str) -> None:
     assert price_of(load_price_list().prices, model) is None
 
 
-def test_the_shipped_list_says_when_it_was_taken_and_makes_sense() -> None:
+def test_shipped_price_list_is_dated_and_consistent() -> None:
     assert load_price_list().taken >= date(2026, 11, 16)
     for pattern, price in load_price_list().prices.items():
         assert pattern == pattern.lower()
@@ -125,7 +125,7 @@ def test_the_shipped_list_says_when_it_was_taken_and_makes_sense() -> None:
         assert price.cached < price.input < price.output, pattern
 
 
-def test_prices_of_ones_own_go_over_the_shipped_ones() -> None:
+def test_configured_prices_override_the_shipped_ones() -> None:
     own = {"gpt-5": Price(input=1, output=2), "my-*": Price(input=0, output=0)}
     prices = merge_prices(own)
     assert price_of(prices, "gpt-5") == own["gpt-5"]

@@ -33,14 +33,16 @@ def a_run(job: Job) -> Run:
         ({"stage": Stage.QUEUED}, Stage.QUEUED),
     ],
 )
-def test_what_a_report_wants_becomes_a_step(report: dict[str, object], stage: Stage) -> None:
+def test_report_moves_the_job_to_the_reported_stage(
+    report: dict[str, object], stage: Stage
+) -> None:
     job = a_running_job(terms=Terms())
     change = change_for(job, "mac-1", a_report(**report), now=NOON)
     assert change is not None
     assert change.after.stage is stage
 
 
-def test_a_run_that_begins_and_one_that_ships_report_too() -> None:
+def test_starting_and_shipping_reports_move_the_job() -> None:
     begun = change_for(assigned(), "mac-1", a_report(stage=Stage.BUILDING), now=NOON)
     assert begun is not None
     assert begun.after.stage is Stage.BUILDING
@@ -51,14 +53,14 @@ def test_a_run_that_begins_and_one_that_ships_report_too() -> None:
     assert shipped.after.stage is Stage.SHIPPED
 
 
-def test_what_a_worker_cannot_report_is_refused() -> None:
+def test_report_of_a_stage_not_open_to_workers_is_rejected() -> None:
     with pytest.raises(IllegalTransition, match="cannot report this"):
         change_for(a_running_job(), "mac-1", a_report(stage=Stage.CANCELLED), now=NOON)
     with pytest.raises(Fenced):
         change_for(a_running_job(), "mac-2", a_report(stage=Stage.REVIEW), now=NOON)
 
 
-def test_a_run_knows_when_it_began_what_it_used_and_how_it_ended() -> None:
+def test_run_records_its_start_usage_and_end() -> None:
     job = assigned()
     report = a_report(stage=Stage.BUILDING, versions={"git": "2.47.3"})
     change = change_for(job, "mac-1", report, now=after(1))
@@ -77,7 +79,7 @@ def test_a_run_knows_when_it_began_what_it_used_and_how_it_ended() -> None:
     assert (last.versions, last.wall_sec, last.cpu_sec) == (run.versions, 2.0, 0.0)
 
 
-def test_the_result_of_a_run_is_the_worker_s_own_word() -> None:
+def test_run_result_is_the_one_the_worker_reported() -> None:
     job = a_running_job(terms=Terms(retry_max=0))
     report = a_report(stage=Stage.FAILED, result=Result.TIMEOUT, reason="slow")
     change = change_for(job, "mac-1", report, now=NOON)

@@ -50,18 +50,18 @@ MAC = frozenset({"os:mac", "node:20.11.1", "python:3.9.1", "python:3.12.0", "gpu
         ("os>=1", False),
     ],
 )
-def test_a_token_is_met_or_not(token: str, *, met: bool) -> None:
+def test_requirement_is_met_by_matching_capabilities(token: str, *, met: bool) -> None:
     assert meets(token, MAC) is met
     assert meets(Requirement.parse(token), MAC) is met
 
 
-def test_the_leading_numbers_of_what_a_tool_prints_are_its_version() -> None:
+def test_tool_version_is_parsed_from_its_leading_numbers() -> None:
     assert meets("go>=1.22", frozenset({"go:1.22rc1"}))
     assert meets("node>=20", frozenset({"node:v20.1.0"}))
     assert not meets("node>=20", frozenset({"node:nightly"}))
 
 
-def test_what_is_missing_is_listed_in_the_order_asked() -> None:
+def test_missing_requirements_are_listed_in_requested_order() -> None:
     assert missing_requirements(("has:figma", "gpu", "node>=22"), MAC) == ("has:figma", "node>=22")
     assert missing_requirements((), frozenset()) == ()
 
@@ -83,12 +83,12 @@ def test_what_is_missing_is_listed_in_the_order_asked() -> None:
         ("node>=1.2\n", "no version"),
     ],
 )
-def test_a_malformed_token_is_refused_with_what_is_wrong(token: str, why: str) -> None:
+def test_malformed_requirement_is_rejected_with_its_fault(token: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         Requirement.parse(token)
 
 
-def test_a_factory_advertises_values_not_comparisons() -> None:
+def test_advertised_capability_has_a_value_and_no_comparison() -> None:
     assert AdvertisedCapability.parse("node:20.11.1") == AdvertisedCapability(
         "node:20.11.1", "node", "20.11.1"
     )
@@ -97,14 +97,14 @@ def test_a_factory_advertises_values_not_comparisons() -> None:
         AdvertisedCapability.parse("node>=20")
 
 
-def test_an_advertisement_is_refused_with_all_that_is_wrong() -> None:
+def test_invalid_advertisement_reports_all_faults() -> None:
     assert parse_advertised(["gpu", "os:mac", "gpu"]) == {"gpu", "os:mac"}
     with pytest.raises(Invalid) as refused:
         parse_advertised(["gpu", "node>=20", "A"])
     assert [fault.field for fault in refused.value.faults] == ["capabilities[1]", "capabilities[2]"]
 
 
-def test_the_nearest_tokens_are_of_the_same_key_or_alike() -> None:
+def test_similar_tokens_share_the_key_or_are_spelled_alike() -> None:
     known = {"has:figma", "has:xcode", "node:20.11.1", "os:mac"}
     assert similar_tokens("node>=22", known) == ("node:20.11.1",)
     assert similar_tokens("has:figmma", known)[0] == "has:figma"
@@ -137,7 +137,7 @@ def test_versions_are_compared_number_by_number(
 
 @settings(deadline=None)
 @given(st.text(max_size=20), st.frozensets(st.text(max_size=10), max_size=4))
-def test_any_text_is_judged_or_refused_with_a_reason(token: str, tokens: frozenset[str]) -> None:
+def test_any_token_is_judged_or_rejected_with_a_reason(token: str, tokens: frozenset[str]) -> None:
     try:
         verdict = meets(token, tokens)
     except ValueError as wrong:

@@ -91,19 +91,19 @@ def test_json_keys_are_camel_case() -> None:
         ({"name": "x" * 10_000}, "name", "xxx…'; expected"),
     ],
 )
-def test_a_fault_in_json_names_its_field(obj: dict[str, object], field: str, why: str) -> None:
+def test_fault_in_json_names_its_field(obj: dict[str, object], field: str, why: str) -> None:
     (fault,) = faults_of(obj)
     assert (fault.field, fault.line) == (field, None)
     assert why in fault.message
 
 
-def test_a_job_in_json_is_a_manifest_and_a_body() -> None:
+def test_json_job_is_a_manifest_and_a_body() -> None:
     given_json = {"manifest": {"lock": "a"}, "body": "# Title\n"}
     assert parse_json_job(given_json) == JobFile(Manifest(lock="a", title="Title"), "# Title\n")
     assert parse_json_job({"body": "x"}).manifest == Manifest(title="x")
 
 
-def test_a_job_in_json_is_refused_with_every_fault() -> None:
+def test_invalid_json_job_reports_every_fault() -> None:
     with pytest.raises(Invalid) as refused:
         parse_json_job({"manifest": 5, "body": None, "name": "x"})
     assert {fault.field for fault in refused.value.faults} == {"manifest", "body", "name"}
@@ -128,7 +128,7 @@ children:
 """
 
 
-def test_a_composite_brings_its_children() -> None:
+def test_composite_job_file_contains_its_children() -> None:
     one, two = parse_job_file(COMPOSITE).manifest.children
     assert one == Child(Manifest(name="one", title="Do one"), "# Do one\n")
     assert two.manifest.deps == ("one",)
@@ -154,13 +154,13 @@ def test_a_composite_brings_its_children() -> None:
         ([{"children": "x"}], "children[0].children", "a list of manifests"),
     ],
 )
-def test_a_fault_in_a_child_names_the_child(children: object, field: str, why: str) -> None:
+def test_fault_in_a_child_names_the_child(children: object, field: str, why: str) -> None:
     (fault,) = faults_of({"kind": "composite", "children": children})
     assert fault.field == field
     assert why in fault.message
 
 
-def test_a_leaf_has_no_children_and_a_command_its_engine() -> None:
+def test_leaf_with_children_and_command_with_another_engine_are_rejected() -> None:
     leaf, command = faults_of({"children": [{}], "command": "x", "engine": "pi"})
     assert leaf.message == "found children in a leaf; expected `kind: composite` beside them"
     assert "for the engine 'pi'" in command.message
@@ -236,14 +236,14 @@ manifests = leaves | st.builds(
 
 @settings(deadline=None)
 @given(manifests)
-def test_a_manifest_written_as_json_reads_back(manifest: Manifest) -> None:
+def test_manifest_round_trips_through_json(manifest: Manifest) -> None:
     written = msgspec.json.decode(msgspec.json.encode(manifest_to_json(manifest)))
     assert parse_json(written) == manifest
 
 
 @settings(deadline=None)
 @given(manifests, st.none() | st.just("Go slowly."), st.sampled_from([None, "warn", "deny"]))
-def test_a_snapshot_reads_back_with_what_its_profile_gave(
+def test_snapshot_round_trips_with_persona_and_scope_enforcement(
     manifest: Manifest, persona: str | None, enforcement: ScopeEnforcement | None
 ) -> None:
     resolved = replace(manifest, persona=persona, scope_enforcement=enforcement)
@@ -251,24 +251,24 @@ def test_a_snapshot_reads_back_with_what_its_profile_gave(
     assert parse_snapshot(written) == resolved
 
 
-def test_a_snapshot_of_another_shape_is_refused() -> None:
+def test_malformed_snapshot_is_rejected() -> None:
     with pytest.raises(Invalid, match="persona: expected text"):
         parse_snapshot({"persona": 5})
 
 
 @settings(deadline=None)
 @given(manifests, bodies)
-def test_a_manifest_written_as_a_file_reads_back(manifest: Manifest, body: str) -> None:
+def test_manifest_round_trips_through_a_job_file(manifest: Manifest, body: str) -> None:
     assert parse_job_file(format_job_file(manifest, body)) == JobFile(manifest, body)
 
 
 @settings(deadline=None)
 @given(manifests)
-def test_a_stored_manifest_is_the_same_manifest(manifest: Manifest) -> None:
+def test_manifest_round_trips_through_storage(manifest: Manifest) -> None:
     assert msgspec.json.decode(msgspec.json.encode(manifest), type=Manifest) == manifest
 
 
-def test_a_job_without_fields_is_written_as_its_body() -> None:
+def test_job_without_fields_is_written_as_its_body() -> None:
     assert format_job_file(Manifest(), "x") == "x"
     assert format_job_file(Manifest(), "---\nx\n---\n") == "---\n---\n---\nx\n---\n"
     assert parse_job_file(format_job_file(Manifest(), "---\nx\n---\n")).body == "---\nx\n---\n"

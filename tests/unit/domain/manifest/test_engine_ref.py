@@ -12,7 +12,7 @@ from gigafactory.domain.manifest.engine_ref import (
 from gigafactory.domain.manifest.manifest import EngineClass, Manifest
 
 
-def test_the_explicit_engine_wins_over_everything() -> None:
+def test_explicit_engine_overrides_class_and_preference() -> None:
     asked = Manifest(engine="copilot", engine_class="agentic-coder", prefers_engine=("claude",))
     assert eligible_engines(asked, ["claude", "copilot"]) == ("copilot",)
     assert eligible_engines(asked, ["claude"]) == ()
@@ -28,18 +28,18 @@ def test_preferred_engines_come_first_and_then_any_of_the_class() -> None:
     )
 
 
-def test_a_chat_coder_is_used_for_its_own_class() -> None:
+def test_chat_coder_is_eligible_only_for_its_own_class() -> None:
     asked = Manifest(engine_class="chat-coder")
     assert eligible_engines(asked, ["claude", "copilot"]) == ("copilot",)
 
 
-def test_a_script_is_never_run_unasked() -> None:
+def test_command_and_acp_engines_are_eligible_only_when_named() -> None:
     assert eligible_engines(Manifest(), ["command", "acp"]) == ()
     assert eligible_engines(Manifest(engine="command"), ["command"]) == ("command",)
     assert eligible_engines(Manifest(prefers_engine=("command",)), ["command"]) == ("command",)
 
 
-def test_an_agent_behind_a_protocol_needs_the_protocol_only() -> None:
+def test_acp_engine_needs_only_the_protocol() -> None:
     asked = Manifest(engine="acp:my-agent --stdio")
     assert eligible_engines(asked, ["acp"]) == ("acp:my-agent --stdio",)
     assert eligible_engines(Manifest(prefers_engine=("acp:x",)), ["acp", "pi"]) == ("acp:x", "pi")
@@ -59,19 +59,17 @@ def test_an_agent_behind_a_protocol_needs_the_protocol_only() -> None:
         ("brand-new", "agentic-coder", True),
     ],
 )
-def test_an_engine_serves_its_class(
-    engine: str, engine_class: EngineClass, *, answer: bool
-) -> None:
+def test_engine_serves_its_class(engine: str, engine_class: EngineClass, *, answer: bool) -> None:
     assert serves_class(engine, engine_class) is answer
 
 
-def test_an_engine_of_another_package_has_the_class_that_it_brings() -> None:
+def test_plugin_engine_serves_the_class_it_declares() -> None:
     classes: dict[str, EngineClass] = {**ENGINE_CLASSES, "brand-new": "chat-coder"}
     asked = Manifest(engine_class="chat-coder")
     assert eligible_engines(asked, ["brand-new", "claude"], classes) == ("brand-new",)
 
 
-def test_an_engine_has_a_name_or_is_a_command_that_speaks_the_protocol() -> None:
+def test_engine_name_is_a_slug_or_an_acp_command() -> None:
     assert engine_name("brand-new") == "brand-new"
     assert engine_name("acp: agent --x") == "acp:agent --x"
     for bad in ("acp:", "acp:-x", "Claude", "a/b", "-x"):

@@ -27,17 +27,17 @@ def faults_of(text: bytes | str) -> tuple[Fault, ...]:
         ("---\nlock: a\n---\nx\n---\ny", "x\n---\ny"),
     ],
 )
-def test_the_body_is_kept_byte_for_byte(text: str, body: str) -> None:
+def test_job_file_body_is_kept_byte_for_byte(text: str, body: str) -> None:
     assert parse_job_file(text.encode()).body == body
 
 
 @settings(deadline=None)
 @given(st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"])))
-def test_whatever_stands_in_a_body_stays(body: str) -> None:
+def test_any_body_text_is_kept_unchanged(body: str) -> None:
     assert parse_job_file(f"---\npriority: low\n---\n{body}".encode()).body == body
 
 
-def test_a_flood_of_faults_is_counted_and_not_listed() -> None:
+def test_faults_beyond_the_limit_are_counted_and_not_listed() -> None:
     faults = faults_of("---\n" + "".join(f"k{i}: 1\n" for i in range(150)) + "---\n")
     assert len(faults) == 101
     assert faults[-1].message == "and 50 faults more"
@@ -68,13 +68,13 @@ def test_a_flood_of_faults_is_counted_and_not_listed() -> None:
         ("---\nx-a: " + "{a: " * 15_000 + "\n---\n", 2, "nested deeper than 32"),
     ],
 )
-def test_a_hostile_or_broken_file_gets_a_clear_fault(
+def test_hostile_or_broken_file_is_rejected_with_a_clear_fault(
     text: bytes | str, line: int | None, why: str
 ) -> None:
     assert any(why in fault.message and fault.line == line for fault in faults_of(text))
 
 
-def test_own_keys_have_limits() -> None:
+def test_number_of_extension_keys_is_limited() -> None:
     many = "".join(f"x-{i}: 1\n" for i in range(101))
     (fault,) = faults_of(f"---\n{many}---\n")
     assert "found 101 keys that start with x-" in fault.message
@@ -82,7 +82,7 @@ def test_own_keys_have_limits() -> None:
 
 @settings(deadline=None)
 @given(st.binary(max_size=200))
-def test_no_bytes_at_all_make_the_reader_fail_in_another_way(data: bytes) -> None:
+def test_arbitrary_bytes_parse_or_are_rejected_as_invalid(data: bytes) -> None:
     for text in (data, b"---\n" + data + b"\n---\nx"):
         try:
             parse_job_file(text)
@@ -129,7 +129,7 @@ yamlish = st.lists(
 
 @settings(deadline=None)
 @given(yamlish)
-def test_no_yaml_at_all_makes_the_reader_fail_in_another_way(text: str) -> None:
+def test_arbitrary_yaml_parses_or_is_rejected_as_invalid(text: str) -> None:
     try:
         parse_job_file(f"---\n{text}\n---\nx")
     except Invalid as refused:

@@ -83,7 +83,7 @@ def the_fault(field: str) -> Fault:
     return fault
 
 
-def test_every_field_is_read() -> None:
+def test_every_manifest_field_is_read() -> None:
     assert parse_job_file(FULL) == JobFile(
         Manifest(
             name="fix-login",
@@ -143,7 +143,7 @@ def test_every_field_is_read() -> None:
     )
 
 
-def test_a_file_of_the_oldest_version_says_nothing_else() -> None:
+def test_job_file_of_the_oldest_version_is_read() -> None:
     old = (
         "---\nengine: devin\ncwd: /abs/repo\nyolo: true\nlock: repo\ntimeout: 45m\n"
         "verify: pnpm -s test\n---\nDo it."
@@ -160,7 +160,7 @@ def test_a_file_of_the_oldest_version_says_nothing_else() -> None:
     )
 
 
-def test_a_file_without_frontmatter_is_a_job() -> None:
+def test_file_without_frontmatter_is_a_job() -> None:
     assert parse_job_file(b"Do it.", stem="a") == JobFile(
         Manifest(name="a", title="Do it."), "Do it."
     )
@@ -169,11 +169,11 @@ def test_a_file_without_frontmatter_is_a_job() -> None:
     assert parse_job_file("x", stem="日本").manifest.name is None
 
 
-def test_a_key_with_nothing_after_it_is_not_given() -> None:
+def test_key_without_a_value_is_ignored() -> None:
     assert parse_job_file("---\nlock:\nverify: ~\n---\n").manifest == Manifest()
 
 
-def test_the_surprises_of_yaml_do_not_surprise() -> None:
+def test_yaml_scalars_are_not_converted_unexpectedly() -> None:
     written = "---\nlock: no\ntitle: 1:30\ntracker-item: 2024-01-01\nyolo: Off\n---\n"
     manifest = parse_job_file(written).manifest
     assert (manifest.lock, manifest.title, manifest.tracker_item) == ("no", "1:30", "2024-01-01")
@@ -191,7 +191,7 @@ def test_the_surprises_of_yaml_do_not_surprise() -> None:
         ("{reviewers: a}", ReviewPolicy("reviewers", ("a",))),
     ],
 )
-def test_a_review_policy_has_several_spellings(written: str, policy: ReviewPolicy) -> None:
+def test_review_policy_has_several_spellings(written: str, policy: ReviewPolicy) -> None:
     assert parse_job_file(f"---\nreview-policy: {written}\n---\n").manifest.review_policy == policy
 
 
@@ -261,29 +261,29 @@ def test_a_review_policy_has_several_spellings(written: str, policy: ReviewPolic
         ('x-a: "a\\0b"', "", "a NUL character"),
     ],
 )
-def test_a_fault_names_field_line_and_what_is_expected(written: str, field: str, why: str) -> None:
+def test_fault_names_field_line_and_expected_value(written: str, field: str, why: str) -> None:
     fault = the_fault(written)
     assert fault.field == field
     assert why in fault.message
     assert fault.line in {2, 3}
 
 
-def test_a_schedule_that_never_comes_is_refused() -> None:
+def test_schedule_that_never_matches_is_rejected() -> None:
     assert "matches some time" in the_fault("schedule: 0 0 */29 2 1#5").message
 
 
-def test_a_schedule_that_trips_the_cron_library_is_refused() -> None:
+def test_schedule_that_breaks_the_cron_library_is_rejected() -> None:
     assert "a cron expression such as" in the_fault("schedule: 0 0 * * ,").message
 
 
-def test_the_value_of_a_variable_is_never_repeated() -> None:
+def test_fault_never_repeats_the_value_of_a_variable() -> None:
     fault = the_fault("env: [OK, TOKEN=hunter2]")
     assert fault.field == "env[1]"
     assert "'TOKEN'" in fault.message
     assert "hunter2" not in fault.message
 
 
-def test_all_faults_are_reported_at_once_in_the_order_of_lines() -> None:
+def test_all_faults_are_reported_at_once_in_line_order() -> None:
     text = "---\nnam: x\nyolo: maybe\nlock: &a 1\nlock: 2\nbase: *a\n---\n" + "x" * 1_048_577
     found = [(fault.line, fault.field) for fault in faults_of(text)]
     assert found == [(2, "nam"), (3, "yolo"), (4, ""), (5, "lock"), (6, ""), (None, "body")]
@@ -312,11 +312,11 @@ def test_all_faults_are_reported_at_once_in_the_order_of_lines() -> None:
         ("\ufeffHello", "Hello"),
     ],
 )
-def test_the_title_is_the_first_heading_or_the_first_line(body: str, title: str | None) -> None:
+def test_title_is_the_first_heading_or_the_first_line(body: str, title: str | None) -> None:
     assert title_of(body) == title
 
 
-def test_a_start_is_a_time_or_a_delay_from_now() -> None:
+def test_not_before_is_a_time_or_a_delay_from_now() -> None:
     def start(written: str) -> datetime | None:
         manifest = parse_job_file(f"---\nnot-before: {written}\n---\n").manifest
         return earliest_start(manifest, now=NOON)
@@ -328,7 +328,7 @@ def test_a_start_is_a_time_or_a_delay_from_now() -> None:
     assert start("") is None
 
 
-def test_the_content_hash_follows_the_content_and_not_the_key() -> None:
+def test_content_hash_ignores_key_order_and_idempotency_key() -> None:
     plain = parse_job_file("---\nlock: a\nx-b: {c: 1, d: 2}\n---\nx")
     keyed = parse_job_file("---\nx-b: {d: 2, c: 1}\nidempotency-key: k\nlock: a\n---\nx")
     assert content_hash(plain.manifest, "x") == content_hash(keyed.manifest, "x")

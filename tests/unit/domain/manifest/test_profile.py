@@ -46,7 +46,7 @@ def faults_of(text: str) -> tuple[Fault, ...]:
     return refused.value.faults
 
 
-def test_the_body_of_a_profile_file_is_its_persona() -> None:
+def test_profile_persona_is_the_body_of_its_file() -> None:
     profile = parse_profile_file(FILE)
     assert profile.persona == "You are careful."
     assert profile.default_verify == "pnpm -s test"
@@ -57,13 +57,13 @@ def test_the_body_of_a_profile_file_is_its_persona() -> None:
     assert msgspec.json.decode(msgspec.json.encode(profile), type=Profile) == profile
 
 
-def test_a_persona_may_stand_in_the_frontmatter() -> None:
+def test_persona_can_be_in_the_frontmatter() -> None:
     profile = parse_profile_file("---\nname: a\npersona: |\n  You are.\n  Two lines.\n---\n")
     assert profile == Profile(name="a", persona="You are.\nTwo lines.")
     assert profile.scope_enforcement == "deny"
 
 
-def test_a_profile_may_come_as_json() -> None:
+def test_profile_can_be_json() -> None:
     given_json = {"name": "a", "persona": "You.", "defaultVerify": "make"}
     assert parse_profile_json(given_json) == Profile(
         name="a", persona="You.", default_verify="make"
@@ -72,7 +72,7 @@ def test_a_profile_may_come_as_json() -> None:
         parse_profile_json({"name": "a", "default-verify": "make"})
 
 
-def test_a_profile_is_refused_with_every_fault() -> None:
+def test_invalid_profile_reports_every_fault() -> None:
     unknown, unnamed = faults_of("---\nverify: make\n---\nx")
     assert "did you mean" in unknown.message
     assert unnamed.message == "found nothing; expected the profile's name"
@@ -84,12 +84,12 @@ def test_a_profile_is_refused_with_every_fault() -> None:
     assert slug.field == "name"
 
 
-def test_an_unknown_profile_is_refused_with_the_known_ones() -> None:
+def test_unknown_profile_error_lists_the_known_ones() -> None:
     assert "unknown; expected one of a, b" in str(unknown_profile("c", ["b", "a"]))
     assert "none yet" in str(unknown_profile("c", []))
 
 
-def test_the_shipped_catalogue_is_complete() -> None:
+def test_shipped_catalogue_is_complete() -> None:
     assert list(shipped()) == [
         "backend-engineer",
         "developer",
@@ -104,7 +104,7 @@ def test_the_shipped_catalogue_is_complete() -> None:
 
 
 @pytest.mark.parametrize("name", list(shipped()))
-def test_a_shipped_profile_has_something_to_say(name: str) -> None:
+def test_shipped_profile_has_a_full_persona_and_valid_capabilities(name: str) -> None:
     profile = shipped()[name]
     assert profile.persona.startswith("You are a senior")
     assert 15 <= len(profile.persona.splitlines()) <= 40

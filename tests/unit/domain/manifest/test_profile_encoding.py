@@ -13,7 +13,7 @@ You change as little as you can.
 """
 
 
-def test_a_profile_is_written_in_the_words_in_which_people_write_one() -> None:
+def test_profile_round_trips_through_readable_json() -> None:
     profile = parse_profile_file(FILE)
     written = profile_to_json(profile)
     assert written["stall"] == "20m"

@@ -27,7 +27,7 @@ from gigafactory.domain.manifest.repo import ref, repo, repo_identity, repo_name
         (r"C:\code\notes", "notes"),
     ],
 )
-def test_a_repo_is_taken_and_has_a_short_name(written: str, name: str) -> None:
+def test_valid_repo_is_accepted_and_has_a_short_name(written: str, name: str) -> None:
     assert repo(written) == written
     assert repo_name(written) == name
 
@@ -59,14 +59,14 @@ def test_a_repo_is_taken_and_has_a_short_name(written: str, name: str) -> None:
         ("x" * 1001, "1 to 1000"),
     ],
 )
-def test_a_repo_that_git_could_take_for_something_else_is_refused(written: str, why: str) -> None:
+def test_repo_that_git_could_misread_is_rejected(written: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         repo(written)
 
 
 @settings(deadline=None)
 @given(st.text(max_size=40))
-def test_the_short_name_of_a_repo_always_makes_a_capability(written: str) -> None:
+def test_short_name_of_any_repo_is_a_valid_capability_value(written: str) -> None:
     assert Requirement.parse(f"repo:{repo_name(written)}").value == repo_name(written)
 
 
@@ -109,7 +109,7 @@ def test_a_repo_with_the_same_last_part_is_another_repo(written: str) -> None:
 
 
 @pytest.mark.parametrize("branch", ["main", "release/2.1", "user/x_y-z", "v1.0"])
-def test_a_branch_is_taken(branch: str) -> None:
+def test_valid_branch_is_accepted(branch: str) -> None:
     assert ref(branch) == branch
 
 
@@ -140,31 +140,31 @@ def test_a_branch_is_taken(branch: str) -> None:
         "",
     ],
 )
-def test_what_git_would_not_take_for_a_branch_is_refused(branch: str) -> None:
+def test_invalid_branch_is_rejected(branch: str) -> None:
     with pytest.raises(ValueError, match=r"the name of a branch|a text of"):
         ref(branch)
 
 
 @pytest.mark.parametrize("bad", ["../x", "A", "-a", "", "a..b", "a/b", "x" * 101, "é", "a\n"])
-def test_a_name_that_is_no_slug_is_refused(bad: str) -> None:
+def test_name_that_is_not_a_slug_is_rejected(bad: str) -> None:
     with pytest.raises(ValueError, match="lower-case letters"):
         names.slug(bad)
 
 
 @settings(deadline=None)
 @given(st.text(max_size=300))
-def test_whatever_a_file_is_called_its_slug_is_a_name_or_nothing(stem: str) -> None:
+def test_slug_of_any_file_name_is_a_valid_name_or_absent(stem: str) -> None:
     made = names.slugify(stem)
     assert made is None or names.slug(made) == made
 
 
-def test_a_slug_keeps_what_it_can() -> None:
+def test_slugify_keeps_letters_digits_and_dots() -> None:
     assert names.slugify("Fix Login (v2)") == "fix-login-v2"
     assert names.slugify("../../Événement..x") == "evenement.x"
     assert names.slugify("日本") is None
 
 
-def test_references_to_jobs_people_variables_and_profiles() -> None:
+def test_valid_references_to_jobs_people_variables_and_profiles_are_accepted() -> None:
     assert names.reference("01J9ZK_x") == "01J9ZK_x"
     assert names.person("@alice") == names.person("alice") == "alice"
     assert names.variable("API_KEY") == "API_KEY"
@@ -173,20 +173,20 @@ def test_references_to_jobs_people_variables_and_profiles() -> None:
 
 
 @pytest.mark.parametrize("bad", ["../x", "a b", "a..b", ""])
-def test_what_is_no_reference_is_refused(bad: str) -> None:
+def test_invalid_reference_is_rejected(bad: str) -> None:
     for check in (names.reference, names.profile_reference):
         with pytest.raises(ValueError, match="name"):
             check(bad)
 
 
-def test_what_is_no_person_or_variable_is_refused() -> None:
+def test_invalid_person_or_variable_is_rejected() -> None:
     with pytest.raises(ValueError, match="such as @alice"):
         names.person("@-x")
     with pytest.raises(ValueError, match="values never appear"):
         names.variable("A=b")
 
 
-def test_texts_that_a_terminal_would_obey_are_refused() -> None:
+def test_text_with_control_characters_or_leading_dash_is_rejected() -> None:
     assert names.line(" héllo\u00a0wörld ", chars_max=20) == "héllo\u00a0wörld"
     for bad in ("a\x1b]52;c;x", "a\x9bb", "a\u202eb", "a\nb"):
         with pytest.raises(ValueError, match="control characters"):
@@ -198,7 +198,7 @@ def test_texts_that_a_terminal_would_obey_are_refused() -> None:
     assert names.option_free_line("opus", chars_max=9) == "opus"
 
 
-def test_a_script_may_have_lines_and_nothing_else_that_is_special() -> None:
+def test_script_may_have_line_breaks_and_tabs_as_its_only_control_characters() -> None:
     assert names.script("a\n\tb\r\n", chars_max=9) == "a\n\tb\r\n"
     with pytest.raises(ValueError, match="control characters"):
         names.script("a\x07", chars_max=9)
@@ -206,7 +206,7 @@ def test_a_script_may_have_lines_and_nothing_else_that_is_special() -> None:
         names.script(" ", chars_max=9)
 
 
-def test_paths_and_patterns_never_climb() -> None:
+def test_paths_and_globs_with_parent_segments_are_rejected() -> None:
     assert names.absolute_path("/srv/x") == "/srv/x"
     assert names.absolute_path("C:/x") == "C:/x"
     assert names.glob("src/**") == "src/**"

@@ -34,7 +34,7 @@ OUTSPOKEN = Profile(
 )
 
 
-def test_a_job_that_says_nothing_gets_the_defaults() -> None:
+def test_job_without_settings_gets_the_defaults() -> None:
     assert resolve(Manifest(name="a"), None, product="notes") == Manifest(
         name="a",
         title="a",
@@ -63,7 +63,7 @@ def test_a_job_that_says_nothing_gets_the_defaults() -> None:
     )
 
 
-def test_a_profile_speaks_where_the_job_does_not() -> None:
+def test_profile_fills_settings_missing_in_the_job() -> None:
     resolved = resolve(Manifest(profile="outspoken"), OUTSPOKEN, product="notes")
     assert resolved.profile == "outspoken@3"
     assert resolved.persona == "You are."
@@ -80,7 +80,7 @@ def test_a_profile_speaks_where_the_job_does_not() -> None:
     assert (resolved.sandbox, resolved.scope_enforcement) == ("strict", "warn")
 
 
-def test_a_job_has_the_last_word() -> None:
+def test_manifest_overrides_profile_defaults() -> None:
     job = Manifest(
         product="other",
         verify="make check",
@@ -102,7 +102,7 @@ def test_a_job_has_the_last_word() -> None:
     assert resolved.wait_merge is False
 
 
-def test_required_capabilities_add_up() -> None:
+def test_required_capabilities_of_job_and_profile_are_combined() -> None:
     resolved = resolve(Manifest(capabilities=("os:mac", "gpu")), OUTSPOKEN, product="notes")
     assert resolved.capabilities == ("os:mac", "gpu", "node>=20")
 
@@ -116,7 +116,7 @@ def test_required_capabilities_add_up() -> None:
         (Manifest(timeout=timedelta(minutes=1)), timedelta(minutes=1)),
     ],
 )
-def test_a_run_is_limited_by_the_timeout_or_the_wall(
+def test_run_is_limited_by_the_timeout_or_the_wall_budget(
     job: Manifest, timeout: timedelta | None
 ) -> None:
     assert resolve(job, None, product="notes").timeout == timeout
@@ -133,7 +133,7 @@ def test_a_run_is_limited_by_the_timeout_or_the_wall(
         (Manifest(), Profile(name="a", default_verify="make"), "auto"),
     ],
 )
-def test_review_is_automatic_only_where_something_verifies(
+def test_review_is_automatic_only_with_a_verify_and_no_other_policy(
     job: Manifest, profile: Profile | None, mode: str
 ) -> None:
     policy = resolve(job, profile, product="notes").review_policy
@@ -141,7 +141,7 @@ def test_review_is_automatic_only_where_something_verifies(
     assert policy.mode == mode
 
 
-def test_a_command_without_an_engine_selects_the_command_engine() -> None:
+def test_command_without_an_engine_selects_the_command_engine() -> None:
     assert resolve(Manifest(command="make"), None, product="notes").engine == "command"
     assert resolve(Manifest(engine="pi"), None, product="notes").engine == "pi"
 
@@ -158,6 +158,6 @@ def test_a_command_without_an_engine_selects_the_command_engine() -> None:
     ),
     st.sampled_from([None, SILENT, OUTSPOKEN]),
 )
-def test_resolving_twice_is_the_same_as_once(job: Manifest, profile: Profile | None) -> None:
+def test_resolving_is_idempotent(job: Manifest, profile: Profile | None) -> None:
     once = resolve(job, profile, product="notes")
     assert resolve(once, profile, product="other") == once

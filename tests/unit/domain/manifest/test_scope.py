@@ -26,7 +26,7 @@ from gigafactory.domain.manifest.scope import matches_any, paths_outside
         ("name with (odd) [signs].txt", "name with (odd) [signs].txt"),
     ],
 )
-def test_a_path_that_is_meant(glob: str, path: str) -> None:
+def test_glob_matches_paths_in_its_scope(glob: str, path: str) -> None:
     assert matches_any(path, [glob])
 
 
@@ -41,17 +41,17 @@ def test_a_path_that_is_meant(glob: str, path: str) -> None:
         ("docs/*.md", "docs/a.mdx"),
     ],
 )
-def test_a_path_that_is_not_meant(glob: str, path: str) -> None:
+def test_glob_does_not_match_paths_out_of_its_scope(glob: str, path: str) -> None:
     assert not matches_any(path, [glob])
 
 
-def test_what_is_outside_keeps_its_order() -> None:
+def test_paths_outside_the_scope_keep_their_order() -> None:
     assert paths_outside(["z.py", "src/a.py", "a.md"], ["src/**"]) == ("z.py", "a.md")
     assert paths_outside(["z.py"], []) == ("z.py",)
 
 
 @given(st.text(min_size=1).filter(lambda text: "\n" not in text))
-def test_any_text_is_a_glob_and_everything_is_below_everything(text: str) -> None:
+def test_any_text_is_a_valid_glob_and_double_star_matches_everything(text: str) -> None:
     matches_any("a/b", [text])
     assert matches_any(text, ["**"])
 

@@ -51,19 +51,19 @@ def locked(job_id: str, **fields: object) -> Job:
     return replace(old_job(job_id, lock="db"), **fields)
 
 
-def test_the_oldest_goes_first_and_of_equals_the_lower_id() -> None:
+def test_oldest_job_goes_first_and_ties_go_to_the_lower_id() -> None:
     minute = timedelta(minutes=1)
     queue = a_queue(old_job("b"), old_job("c", waited=minute), old_job("a"))
     assert in_order(queue) == ["c", "a", "b"]
 
 
-def test_a_promoted_job_goes_before_the_older_ones() -> None:
+def test_promoted_job_goes_before_older_ones() -> None:
     queue = a_queue(old_job("old", waited=timedelta(hours=1)), old_job("new"))
     queue.put(old_job("new", front=True))
     assert in_order(queue) == ["new", "old"]
 
 
-def test_jobs_that_ask_for_the_same_thing_form_one_class() -> None:
+def test_jobs_with_equal_requirements_form_one_class() -> None:
     queue = a_queue(
         a_job(id="a"),
         a_job(id="b", checkpoint=a_checkpoint()),
@@ -76,7 +76,7 @@ def test_jobs_that_ask_for_the_same_thing_form_one_class() -> None:
     assert len(queue) == 6
 
 
-def test_a_job_that_no_factory_can_do_anything_for_is_not_in_the_queue() -> None:
+def test_running_job_leaves_the_queue() -> None:
     queue = a_queue(a_job())
     assert "job-1" in queue
     queue.put(a_running_job())
@@ -84,18 +84,18 @@ def test_a_job_that_no_factory_can_do_anything_for_is_not_in_the_queue() -> None
     assert list(queue.classes()) == []
 
 
-def test_a_composite_waits_for_its_children_and_not_for_a_factory() -> None:
+def test_composite_is_not_queued_for_a_factory() -> None:
     assert len(a_queue(a_job(kind="composite"))) == 0
 
 
-def test_removing_twice_is_the_same_as_once() -> None:
+def test_removing_a_job_is_idempotent() -> None:
     queue = a_queue(a_job())
     queue.remove("job-1")
     queue.remove("job-1")
     assert len(queue) == 0
 
 
-def test_a_job_enters_when_its_time_has_come() -> None:
+def test_delayed_job_enters_at_its_start_time() -> None:
     queue = a_queue(a_job(not_before=after(60)))
     assert heads(queue, seconds=59) == []
     assert queue.demanded_tokens == frozenset()
@@ -105,21 +105,21 @@ def test_a_job_enters_when_its_time_has_come() -> None:
     assert waiting.waiting_since == after(60).timestamp()
 
 
-def test_a_delayed_job_can_be_cancelled() -> None:
+def test_delayed_job_can_be_cancelled() -> None:
     queue = a_queue(*(a_job(id=f"job-{n}", not_before=after(60)) for n in range(SWEEP_SLACK * 2)))
     for n in range(SWEEP_SLACK * 2):
         queue.remove(f"job-{n}")
     assert heads(queue, seconds=60) == []
 
 
-def test_a_delayed_job_that_is_put_again_enters_once() -> None:
+def test_delayed_job_that_is_put_again_enters_once() -> None:
     queue = a_queue(a_job(not_before=after(60)), a_job(not_before=after(30)))
     assert heads(queue, seconds=30) == ["job-1"]
     queue.remove("job-1")
     assert heads(queue, seconds=60) == []
 
 
-def test_a_ship_step_waits_since_it_was_asked_for() -> None:
+def test_ship_step_waits_since_its_request() -> None:
     ship = ShipRequest(by="ann", commit=None, at=after(10))
     queue = a_queue(a_job(stage=Stage.TESTING, ship=ship, lock="db"))
     waiting = queue.find("job-1")
@@ -128,7 +128,7 @@ def test_a_ship_step_waits_since_it_was_asked_for() -> None:
     assert waiting.job_class.step is Step.SHIP
 
 
-def test_an_excluded_factory_gets_the_next_job_of_the_class() -> None:
+def test_excluded_factory_gets_the_next_job_of_the_class() -> None:
     queue = a_queue(
         old_job("a", exclusions=(Exclusion("mac-1", after(30)),)),
         old_job("b"),
@@ -140,7 +140,7 @@ def test_an_excluded_factory_gets_the_next_job_of_the_class() -> None:
         assert head.job_id == expected
 
 
-def test_a_class_of_nothing_but_excluded_jobs_is_left_for_later() -> None:
+def test_class_with_only_excluded_jobs_has_no_head() -> None:
     exclusions = (Exclusion("mac-1", after(30)),)
     jobs = [old_job(f"{n:03}", exclusions=exclusions) for n in range(PASSED_OVER_MAX)]
     queue = a_queue(*jobs, old_job("last"))
@@ -149,7 +149,7 @@ def test_a_class_of_nothing_but_excluded_jobs_is_left_for_later() -> None:
     assert head_for(only_class(a_queue(jobs[0])), "mac-1", now=NOON, skip=NO_JOBS) is None
 
 
-def test_a_skipped_job_is_passed_over() -> None:
+def test_skipped_job_is_passed_over() -> None:
     group = only_class(a_queue(old_job("a"), old_job("b")))
     head = head_for(group, "mac-1", now=NOON, skip=frozenset({"a"}))
     assert head is not None
@@ -157,7 +157,7 @@ def test_a_skipped_job_is_passed_over() -> None:
     assert offerable(group, skip=frozenset({"a"})) == ["b"]
 
 
-def test_a_job_that_one_factory_let_lapse_is_offered_with_the_next_behind_it() -> None:
+def test_job_with_an_exclusion_is_offered_with_the_next_job_behind_it() -> None:
     group = only_class(
         a_queue(
             old_job("a", exclusions=(Exclusion("mac-1", after(30)),)),
@@ -169,18 +169,18 @@ def test_a_job_that_one_factory_let_lapse_is_offered_with_the_next_behind_it() -
     assert offerable(group, skip=frozenset({"b", "c"})) == ["a"]
 
 
-def test_nothing_is_offered_of_a_class_that_only_waits() -> None:
+def test_class_with_only_delayed_jobs_offers_nothing() -> None:
     assert offerable(only_class(a_queue(a_job(not_before=after(5))))) == []
 
 
-def test_an_offered_job_is_only_for_the_factory_that_it_is_offered_to() -> None:
+def test_offered_job_is_reserved_for_its_factory() -> None:
     queue = a_queue(old_job("a", offer=an_offer("mac-2")))
     assert heads(queue) == []
     assert [job.job_id for job in queue.offered_to("mac-2")] == ["a"]
     assert list(queue.offered_to("mac-1")) == []
 
 
-def test_a_job_with_a_lapsed_offer_can_be_claimed_and_is_not_offered_again() -> None:
+def test_job_with_an_expired_offer_can_be_claimed_and_is_not_offered_again() -> None:
     queue = a_queue(old_job("a", offer=an_offer("mac-2")), old_job("b"))
     assert heads(queue, seconds=15) == ["a"]
     assert offerable(only_class(queue)) == ["b"]
@@ -189,27 +189,27 @@ def test_a_job_with_a_lapsed_offer_can_be_claimed_and_is_not_offered_again() -> 
     assert list(queue.offered_to("mac-2")) == []
 
 
-def test_a_second_offer_of_a_factory_outlives_the_first() -> None:
+def test_second_offer_to_a_factory_outlives_the_first() -> None:
     queue = a_queue(old_job("a", offer=an_offer()), old_job("b", offer=an_offer()))
     queue.put(old_job("a"))
     assert [job.job_id for job in queue.offered_to("mac-1")] == ["b"]
 
 
-def test_of_jobs_behind_one_lock_only_the_best_of_a_class_is_a_candidate() -> None:
+def test_only_the_first_job_of_a_class_behind_a_lock_is_a_candidate() -> None:
     queue = a_queue(locked("b"), locked("c"), locked("a"), locked("d", ask=ask_for("gpu")))
     assert heads(queue) == ["a", "d"]
     ready = {group.job_class.needed_tokens: group.ready.live for group in queue.classes()}
     assert ready == {frozenset(): 1, frozenset({"gpu"}): 1}
 
 
-def test_the_next_behind_a_lock_follows_when_the_best_leaves() -> None:
+def test_next_job_behind_a_lock_follows_when_the_first_leaves() -> None:
     queue = a_queue(locked("a"), locked("b"), locked("c"))
     queue.remove("b")
     queue.remove("a")
     assert heads(queue) == ["c"]
 
 
-def test_no_job_behind_a_held_lock_is_a_candidate() -> None:
+def test_jobs_behind_a_held_lock_are_no_candidates() -> None:
     queue = a_queue(locked("a"), locked("b"))
     queue.put(a_running_job(id="x", lock="db", lease=a_lease(holds=(LOCK, "slot/mac-1/0"))))
     assert heads(queue) == []
@@ -221,7 +221,7 @@ def test_no_job_behind_a_held_lock_is_a_candidate() -> None:
     assert queue.lock_holders("lock/notes/other") == ()
 
 
-def test_a_lock_is_held_until_a_run_that_was_taken_away_has_stopped() -> None:
+def test_lock_is_held_until_a_revoked_run_has_stopped() -> None:
     ending = a_lease(holds=(LOCK,))
     queue = a_queue(locked("a"), a_job(id="x", stage=Stage.CANCELLED, ending=(ending,)))
     assert heads(queue) == []
@@ -229,7 +229,7 @@ def test_a_lock_is_held_until_a_run_that_was_taken_away_has_stopped() -> None:
     assert heads(queue) == ["a"]
 
 
-def test_a_removed_job_leaves_its_locks() -> None:
+def test_removed_job_frees_its_locks() -> None:
     queue = a_queue(locked("a"))
     queue.take_lock(LOCK, "x")
     queue.take_lock("lock/notes/two", "x")
@@ -247,7 +247,7 @@ def test_freeing_a_lock_that_is_not_held_changes_nothing() -> None:
     assert heads(queue) == ["a"]
 
 
-def test_an_offer_promises_the_lock_until_it_lapses() -> None:
+def test_offer_holds_the_lock_until_it_expires() -> None:
     queue = a_queue(locked("a", offer=an_offer()), locked("b", ask=ask_for("gpu")))
     assert heads(queue) == []
     assert queue.lock_holders(LOCK) == ("a",)
@@ -255,19 +255,19 @@ def test_an_offer_promises_the_lock_until_it_lapses() -> None:
     assert heads(queue, seconds=15) == ["a", "b"]
 
 
-def test_a_withdrawn_offer_gives_the_lock_back() -> None:
+def test_withdrawn_offer_frees_the_lock() -> None:
     queue = a_queue(locked("a", offer=an_offer()), locked("b"))
     queue.remove("a")
     assert heads(queue) == ["b"]
 
 
-def test_an_offered_job_whose_lock_was_taken_is_not_to_be_had() -> None:
+def test_offered_job_whose_lock_was_taken_cannot_be_claimed() -> None:
     queue = a_queue(locked("a", offer=an_offer()))
     queue.take_lock(LOCK, "x")
     assert list(queue.offered_to("mac-1")) == []
 
 
-def test_what_waiting_jobs_need_is_known() -> None:
+def test_demanded_tokens_are_those_of_waiting_jobs() -> None:
     queue = a_queue(
         a_job(id="a", ask=ask_for("gpu", "os:mac")),
         a_job(id="b", ask=ask_for("gpu", engine="acp:gemini --acp")),
@@ -284,7 +284,7 @@ def test_what_waiting_jobs_need_is_known() -> None:
     assert queue.demanded_tokens == {"gpu", "engine:acp"}
 
 
-def test_a_lock_that_comes_and_goes_leaves_no_rubbish() -> None:
+def test_repeated_locking_keeps_the_order_of_the_queue() -> None:
     queue = a_queue(*(locked(f"{n:03}") for n in range(50)))
     for _ in range(5 * SWEEP_SLACK):
         queue.take_lock(LOCK, "x")
@@ -292,7 +292,7 @@ def test_a_lock_that_comes_and_goes_leaves_no_rubbish() -> None:
     assert in_order(queue) == [f"{n:03}" for n in range(50)]
 
 
-def test_walking_gives_each_job_once_however_often_it_came_back() -> None:
+def test_jobs_that_return_to_the_queue_are_listed_once() -> None:
     queue = a_queue(locked("a", exclusions=(Exclusion("mac-2", after(30)),)), old_job("b"))
     for _ in range(3):
         queue.take_lock(LOCK, "x")
@@ -340,7 +340,7 @@ def candidates(known: dict[str, Job], held: set[str]) -> list[str]:
 
 @NO_DEADLINE
 @given(st.lists(jobs | locks | st.integers(0, 12), max_size=60))
-def test_the_heads_are_those_that_a_search_over_all_jobs_would_find(
+def test_heads_match_a_search_over_all_jobs(
     steps: list[Job | tuple[str, bool] | int],
 ) -> None:
     queue, known, held = ReadyQueue(), dict[str, Job](), set[str]()
@@ -363,6 +363,6 @@ def test_the_heads_are_those_that_a_search_over_all_jobs_would_find(
 
 
 @pytest.mark.parametrize("length", [1, 1000])
-def test_a_class_full_of_jobs_behind_one_lock_has_one_candidate(length: int) -> None:
+def test_class_of_jobs_behind_one_lock_has_one_candidate(length: int) -> None:
     queue = a_queue(*(replace(locked("x"), id=f"{n:04}") for n in range(length)))
     assert only_class(queue).ready.live == 1

@@ -44,38 +44,38 @@ def two(**fields: object) -> list[Job]:
     return [a_job(id=f"j{n}", **fields) for n in range(2)]
 
 
-def test_jobs_that_ask_for_one_thing_are_counted_together() -> None:
+def test_jobs_of_one_class_are_counted_together() -> None:
     demand = only(looked(a_fleet(), *two(), a_running_job(id="r")))
     assert (demand.waiting, demand.running, demand.served, demand.free) == (2, 1, 0, 0)
     assert (demand.unserved, demand.oldest_s, demand.is_late) == (2, 0.0, False)
 
 
-def test_what_only_runs_is_told_too() -> None:
+def test_running_jobs_count_as_demand_without_waiting() -> None:
     demand = only(looked(a_fleet(), a_running_job(id="r"), a_running_job(id="s")))
     assert (demand.waiting, demand.running, demand.oldest_s) == (0, 2, None)
 
 
-def test_a_free_seat_serves_one_job() -> None:
+def test_free_seat_serves_one_job() -> None:
     seen = looked(a_fleet(a_linux()), *two())
     demand = only(seen)
     assert (demand.free, demand.served, demand.unserved) == (1, 1, 1)
     assert seen.busy_soon == {"linux-1"}
 
 
-def test_a_factory_serves_as_many_as_it_has_slots_and_seats() -> None:
+def test_factory_serves_as_many_jobs_as_it_has_slots_and_seats() -> None:
     wide = a_linux(slots=3, engines={"claude": EngineSeats(seats=2)})
     assert only(looked(a_fleet(wide), *two(), a_job(id="j3"))).served == 2
     narrow = a_linux(slots=1, engines={"claude": EngineSeats(seats=2)})
     assert only(looked(a_fleet(narrow), *two())).served == 1
 
 
-def test_a_job_may_have_any_engine_that_is_free() -> None:
+def test_job_without_engine_preference_is_served_by_any_free_engine() -> None:
     both = a_linux(slots=2, engines={"claude": EngineSeats(), "codex": EngineSeats()})
     demand = only(looked(a_fleet(both), *two()))
     assert (demand.free, demand.served) == (2, 2)
 
 
-def test_the_more_urgent_class_has_the_free_seat() -> None:
+def test_free_seat_goes_to_the_most_urgent_class() -> None:
     ranks = (Priority.LOW, Priority.HIGH, Priority.MEDIUM)
     jobs = [a_job(id=priority, priority=priority) for priority in ranks]
     demands = looked(a_fleet(a_linux()), *jobs).demands
@@ -83,7 +83,7 @@ def test_the_more_urgent_class_has_the_free_seat() -> None:
     assert [(demand.served, demand.free) for demand in demands] == [(1, 1), (0, 1), (0, 1)]
 
 
-def test_who_is_late_comes_before_who_is_urgent() -> None:
+def test_late_class_comes_before_an_urgent_one() -> None:
     fleet = a_fleet(a_linux())
     fleet.put_product(Product(id="notes", target_wait={Priority.LOW: timedelta(minutes=5)}))
     patient = old_job("low", waited=timedelta(minutes=6), priority=Priority.LOW)
@@ -92,7 +92,7 @@ def test_who_is_late_comes_before_who_is_urgent() -> None:
     assert (urgent.is_late, urgent.target_s, urgent.served) == (False, None, 0)
 
 
-def test_what_is_to_be_shipped_needs_a_slot_and_has_no_target() -> None:
+def test_ship_step_needs_a_slot_and_has_no_target() -> None:
     fleet = a_fleet(a_linux(engines={}))
     fleet.put_product(Product(id="notes", target_wait={Priority.MEDIUM: timedelta(seconds=1)}))
     ship = ShipRequest(by="user:ann", commit=None, at=after(-60))
@@ -113,30 +113,30 @@ def test_busy_draining_silent_and_unfit_factories_serve_no_job() -> None:
         assert only(looked(fleet, *two())).served == 0
 
 
-def test_a_factory_that_begins_to_fade_still_serves() -> None:
+def test_fading_factory_still_serves_jobs() -> None:
     assert only(looked(a_fleet(a_linux(), now=after(-50)), a_job())).served == 1
 
 
-def test_a_factory_that_let_an_offer_lapse_does_not_serve_that_job() -> None:
+def test_excluded_factory_does_not_serve_the_job() -> None:
     barred = a_job(exclusions=(Exclusion("linux-1", after(60)),))
     assert only(looked(a_fleet(a_linux()), barred)).served == 0
     over = a_job(exclusions=(Exclusion("linux-1", after(-1)),))
     assert only(looked(a_fleet(a_linux()), over)).served == 1
 
 
-def test_a_job_that_requires_a_factory_is_served_by_that_one_alone() -> None:
+def test_job_that_requires_a_factory_is_served_only_by_it() -> None:
     fleet = a_fleet(a_linux("linux-1"), a_linux("linux-2"))
     demand = only(looked(fleet, *two(ask=ask_for("factory:linux-2"))))
     assert (demand.free, demand.served) == (1, 1)
 
 
-def test_a_limit_of_the_fleet_holds_for_free_seats() -> None:
+def test_fleet_wide_seat_limit_applies_to_free_seats() -> None:
     fleet = a_fleet(a_linux("linux-1", **TWO_SEATS), a_linux("linux-2", **TWO_SEATS), claude=3)
     seen = looked(fleet, *(a_job(id=f"j{n}") for n in range(4)))
     assert (only(seen).served, seen.fleet_seats_left) == (3, {"claude": 0})
 
 
-def test_what_cannot_start_adds_nothing() -> None:
+def test_job_that_cannot_start_adds_no_demand() -> None:
     fleet = a_fleet()
     assert looked(fleet, a_job(not_before=after(60))).demands == ()
     assert looked(fleet, a_job(stage=Stage.BLOCKED)).demands == ()
@@ -144,12 +144,12 @@ def test_what_cannot_start_adds_nothing() -> None:
     assert only(looked(fleet, held, a_job(lock="db"))).waiting == 0
 
 
-def test_what_is_offered_has_its_seat() -> None:
+def test_offered_job_adds_no_demand() -> None:
     fleet = a_fleet(a_linux())
     assert looked(fleet, a_job(offer=an_offer("linux-1"))).demands == ()
 
 
-def test_of_those_that_want_one_lock_one_can_start() -> None:
+def test_only_one_job_behind_a_lock_adds_demand() -> None:
     rivals = [
         a_job(id="low", priority=Priority.LOW, lock="db"),
         a_job(id="high", priority=Priority.HIGH, lock="db"),
@@ -162,7 +162,7 @@ def test_of_those_that_want_one_lock_one_can_start() -> None:
     assert alone.job_class.priority is Priority.HIGH
 
 
-def test_a_halted_product_adds_nothing_and_takes_no_seat() -> None:
+def test_halted_product_adds_no_demand_and_takes_no_seat() -> None:
     fleet = a_fleet(a_linux())
     fleet.put_switch(HaltSwitch(product_id="notes", halted=True, by="user:ann", at=NOON))
     seen = looked(fleet, a_job())
@@ -171,7 +171,7 @@ def test_a_halted_product_adds_nothing_and_takes_no_seat() -> None:
     assert demand.stopped == "product notes was halted by user:ann"
 
 
-def test_what_a_budget_has_no_room_for_adds_nothing() -> None:
+def test_job_beyond_the_budget_adds_no_demand() -> None:
     fleet = a_fleet()
     fleet.put_budget(a_budget(), now=NOON)
     demand = only(looked(fleet, a_job(ask=ask_for(budget_nano_usd=11 * USD))))
@@ -181,7 +181,7 @@ def test_what_a_budget_has_no_room_for_adds_nothing() -> None:
     assert only(looked(fleet, a_job())).unserved == 0
 
 
-def test_a_demand_without_a_target_is_never_late() -> None:
+def test_demand_without_a_target_is_never_late() -> None:
     kind = JobClass.of(a_job(), a_lease().step)
     demand = Demand(job_class=kind, waiting=1, oldest_s=1e9)
     assert not demand.is_late
@@ -191,7 +191,7 @@ def test_a_demand_without_a_target_is_never_late() -> None:
 
 @NO_DEADLINE
 @given(jobs, factories)
-def test_a_job_is_served_only_where_the_scheduler_can_place_one(
+def test_job_is_served_only_where_the_scheduler_can_place_one(
     waiting: list[Job], told: list[tuple[Factory, Vitals]]
 ) -> None:
     fleet, queue = a_view(told), a_queue(*waiting)
@@ -206,7 +206,7 @@ def test_a_job_is_served_only_where_the_scheduler_can_place_one(
 
 @NO_DEADLINE
 @given(jobs, factories)
-def test_no_class_is_served_beyond_its_jobs_and_the_seats_that_fit(
+def test_class_is_never_served_beyond_its_jobs_and_fitting_seats(
     waiting: list[Job], told: list[tuple[Factory, Vitals]]
 ) -> None:
     fleet, queue = a_view(told), a_queue(*waiting)

@@ -57,7 +57,7 @@ def planned(
     return plan_scaling(wanted, some(*standings), memory or ScaleMemory(), LIMITS, now)[0]
 
 
-def test_a_member_is_what_the_fleet_says_of_it() -> None:
+def test_machine_state_follows_the_state_of_its_factory() -> None:
     sights = [
         a_sight("a", FactoryState.IDLE),
         a_sight("b", FactoryState.BUSY, 1),
@@ -74,7 +74,7 @@ def test_a_member_is_what_the_fleet_says_of_it() -> None:
     }
 
 
-def test_a_member_that_is_gone_keeps_its_work_until_the_leases_end() -> None:
+def test_vanished_machine_keeps_its_work_until_the_leases_end() -> None:
     sights = [
         a_sight("a", FactoryState.IDLE),
         a_sight("b", FactoryState.BUSY, 1),
@@ -93,13 +93,13 @@ def test_a_member_that_is_gone_keeps_its_work_until_the_leases_end() -> None:
     }
 
 
-def test_a_machine_that_never_reported_is_given_up_after_a_while() -> None:
+def test_machine_that_never_reported_is_stuck_after_a_while() -> None:
     begun = a_sight("a", FactoryState.STARTING)
     assert standing(begun, there=("a",), now=after(601)) == {"a": MachineState.STUCK}
     assert standing(begun) == {"a": MachineState.STUCK}
 
 
-def test_a_machine_that_never_joins_is_given_up_after_a_while() -> None:
+def test_machine_that_never_joined_is_stuck_after_a_while() -> None:
     found, memory = assess_machines((), ("a",), ScaleMemory(), LIMITS, NOON)
     assert found == [
         ShapeMachine(name="a", state=MachineState.STARTING, enrolled=False, exists=True)
@@ -108,7 +108,7 @@ def test_a_machine_that_never_joins_is_given_up_after_a_while() -> None:
     assert standing(there=("a",), memory=memory, now=after(601)) == {"a": MachineState.STUCK}
 
 
-def test_a_machine_that_has_left_the_fleet_can_go() -> None:
+def test_machine_that_left_the_fleet_is_done() -> None:
     _, memory = assess_machines(
         [a_sight("a", FactoryState.IDLE)], ("a",), ScaleMemory(), LIMITS, NOON
     )
@@ -118,7 +118,7 @@ def test_a_machine_that_has_left_the_fleet_can_go() -> None:
     assert after_it.joined == frozenset()
 
 
-def test_a_drained_factory_has_a_moment_to_end_by_itself() -> None:
+def test_drained_machine_gets_time_to_end_by_itself() -> None:
     drained = a_sight("a", FactoryState.DRAINING)
     _, memory = assess_machines([drained], ("a",), ScaleMemory(), LIMITS, NOON)
     later = NOON + ENDS_WITHIN
@@ -127,14 +127,14 @@ def test_a_drained_factory_has_a_moment_to_end_by_itself() -> None:
     assert standing(drained, there=("a",), memory=memory, now=later) == {"a": MachineState.DONE}
 
 
-def test_what_is_wanted_and_not_there_is_started() -> None:
+def test_missing_wanted_machines_are_started() -> None:
     assert planned(2).start == 2
     assert planned(2, MachineState.STARTING).start == 1
     assert planned(2, MachineState.BUSY, MachineState.IDLE).start == 0
     assert planned(1, MachineState.LOST).start == 1
 
 
-def test_all_that_exist_count_against_the_maximum() -> None:
+def test_all_existing_machines_count_against_the_maximum() -> None:
     assert (
         planned(
             4, MachineState.BUSY, MachineState.ENDING, MachineState.DONE, MachineState.STUCK
@@ -144,7 +144,7 @@ def test_all_that_exist_count_against_the_maximum() -> None:
     assert planned(4, MachineState.BUSY, MachineState.ENDING).start == 2
 
 
-def test_a_new_autoscaler_drains_no_factory_before_the_cool_down() -> None:
+def test_new_autoscaler_drains_no_factory_before_the_cool_down() -> None:
     steps, memory = plan_scaling(0, some(MachineState.IDLE), ScaleMemory(), LIMITS, NOON)
     assert (steps.drain, steps.live, steps.keep) == ((), 1, 1)
     steps, memory = plan_scaling(0, some(MachineState.IDLE), memory, LIMITS, after(59))
@@ -153,7 +153,7 @@ def test_a_new_autoscaler_drains_no_factory_before_the_cool_down() -> None:
     assert steps.drain == ("m0",)
 
 
-def test_it_goes_down_to_the_most_that_were_wanted_lately() -> None:
+def test_scaling_down_stops_at_the_recent_maximum() -> None:
     three = (MachineState.IDLE, MachineState.BUSY, MachineState.IDLE)
     _, memory = plan_scaling(3, some(*three), ScaleMemory(), LIMITS, NOON)
     _, memory = plan_scaling(1, some(*three), memory, LIMITS, after(30))
@@ -164,17 +164,17 @@ def test_it_goes_down_to_the_most_that_were_wanted_lately() -> None:
     assert planned(1, *three, memory=memory, now=after(111)).drain == ("m2", "m0")
 
 
-def test_a_working_factory_is_never_drained() -> None:
+def test_working_factory_is_never_drained() -> None:
     memory = ScaleMemory(wanted=((after(-100), 0),))
     assert planned(0, MachineState.BUSY, MachineState.STARTING, memory=memory).drain == ()
 
 
-def test_a_factory_that_is_done_or_stuck_is_ended() -> None:
+def test_machine_that_is_done_or_stuck_is_ended() -> None:
     found = (MachineState.DONE, MachineState.STUCK, MachineState.LOST, MachineState.ENDING)
     assert planned(0, *found).end == ("m0", "m1")
 
 
-def test_after_a_failure_the_next_start_waits_longer_each_time() -> None:
+def test_start_failures_back_off_longer_each_time() -> None:
     memory = record_start_failure(ScaleMemory(), NOON)
     assert memory.not_before == NOON + RETRY_MIN
     steps = planned(1, memory=memory)
@@ -188,7 +188,7 @@ def test_after_a_failure_the_next_start_waits_longer_each_time() -> None:
     assert record_start_success(memory) == ScaleMemory()
 
 
-def test_names_are_the_lowest_free_numbers() -> None:
+def test_new_machines_get_the_lowest_free_numbers() -> None:
     assert free_names("me.linux.", ["me.linux.2", "me.linux.x"], 3) == [
         "me.linux.1",
         "me.linux.3",
@@ -202,7 +202,7 @@ def test_names_are_the_lowest_free_numbers() -> None:
     st.lists(st.sampled_from(MachineState), max_size=6),
     st.lists(st.tuples(st.integers(-300, 0), st.integers(0, 6)), max_size=4).map(sorted),
 )
-def test_a_plan_never_ends_work_nor_starts_too_many(
+def test_plan_never_ends_working_machines_nor_starts_too_many(
     wanted: int, standings: list[MachineState], past: list[tuple[int, int]]
 ) -> None:
     memory = ScaleMemory(wanted=tuple((after(seconds), number) for seconds, number in past))
@@ -222,7 +222,7 @@ def test_a_plan_never_ends_work_nor_starts_too_many(
 
 
 @pytest.mark.parametrize("idle", [0, 1, 3])
-def test_idle_means_zero_in_the_end(idle: int) -> None:
+def test_idle_machines_are_drained_to_zero(idle: int) -> None:
     found = some(*[MachineState.IDLE] * idle)
     _, memory = plan_scaling(0, found, ScaleMemory(), LIMITS, NOON)
     steps, _ = plan_scaling(0, found, memory, LIMITS, after(61))

@@ -47,24 +47,24 @@ def at_work(name: str, job_id: str = "r") -> Job:
     return a_running_job(id=job_id, lease=a_lease(factory_id=name))
 
 
-def test_idle_means_none_and_a_job_means_one() -> None:
+def test_one_factory_is_wanted_for_each_waiting_job() -> None:
     assert wanted(a_fleet()) == 0
     assert wanted(a_fleet(), *some(1)) == 1
     assert wanted(a_fleet(), *some(3)) == 3
 
 
-def test_never_more_than_the_maximum_nor_fewer_than_the_minimum() -> None:
+def test_wanted_number_stays_within_minimum_and_maximum() -> None:
     assert wanted(a_fleet(), *some(20)) == 10
     assert wanted(a_fleet(), shape=replace(LINUX, minimum=2)) == 2
 
 
-def test_some_stand_by_beside_those_that_have_something_to_do() -> None:
+def test_warm_factories_are_wanted_in_addition_to_needed_ones() -> None:
     warm = replace(LINUX, warm=2)
     assert wanted(a_fleet(), shape=warm) == 2
     assert wanted(a_fleet(), *some(1), shape=warm) == 3
 
 
-def test_a_factory_at_work_is_wanted_and_an_idle_one_is_not() -> None:
+def test_working_factory_is_wanted_and_an_idle_one_is_not() -> None:
     fleet = a_fleet(a_linux("linux-1"), a_linux("linux-2"), a_linux("other"))
     (one,) = seen(fleet, at_work("linux-2"))
     assert (one.wanted, one.needed, one.more) == (1, 1, 0)
@@ -74,16 +74,16 @@ def test_a_factory_at_work_is_wanted_and_an_idle_one_is_not() -> None:
     ]
 
 
-def test_a_factory_that_will_take_a_waiting_job_is_wanted() -> None:
+def test_factory_that_will_take_a_waiting_job_is_wanted() -> None:
     (one,) = seen(a_fleet(a_linux("linux-1")), *some(2))
     assert (one.needed, one.more, one.wanted, one.waiting) == (1, 1, 2, 1)
 
 
-def test_a_job_with_a_seat_elsewhere_needs_no_new_factory() -> None:
+def test_job_with_a_free_seat_elsewhere_needs_no_new_factory() -> None:
     assert wanted(a_fleet(a_linux("other")), *some(1)) == 0
 
 
-def test_a_factory_has_several_slots_and_each_engine_its_seats() -> None:
+def test_wanted_number_accounts_for_slots_and_engine_seats() -> None:
     wide = replace(LINUX, slots=4, engines={"claude": 4})
     assert wanted(a_fleet(), *some(9), shape=wide) == 3
     scarce = replace(LINUX, slots=4, engines={"claude": 1, "codex": 3})
@@ -92,19 +92,19 @@ def test_a_factory_has_several_slots_and_each_engine_its_seats() -> None:
     assert wanted(a_fleet(), *some(3), shape=picky) == 3
 
 
-def test_what_is_left_of_a_slot_goes_to_the_next_class() -> None:
+def test_remaining_slots_serve_the_next_class() -> None:
     wide = replace(LINUX, slots=3, engines={"claude": 3})
     jobs = [*some(2), a_job(id="high", priority=Priority.HIGH)]
     assert wanted(a_fleet(), *jobs, shape=wide) == 1
 
 
-def test_shipping_needs_no_engine() -> None:
+def test_ship_step_needs_no_engine() -> None:
     ship = ShipRequest(by="user:ann", commit=None, at=NOON)
     shipping = a_job(stage=Stage.TESTING, ship=ship)
     assert wanted(a_fleet(), shipping, shape=replace(LINUX, engines={})) == 1
 
 
-def test_what_no_shape_can_run_adds_nothing() -> None:
+def test_job_that_no_shape_can_run_wants_no_factory() -> None:
     for job in (
         a_job(ask=ask_for("has:figma")),
         a_job(ask=ask_for(engine="codex")),
@@ -115,37 +115,37 @@ def test_what_no_shape_can_run_adds_nothing() -> None:
     assert wanted(a_fleet(), *some(1), shape=replace(LINUX, engines={"claude": 0})) == 0
 
 
-def test_a_shape_has_its_repos() -> None:
+def test_shape_runs_jobs_of_its_repos() -> None:
     job = a_job(ask=ask_for("repo:notes", repo="notes"))
     assert wanted(a_fleet(), job) == 0
     assert wanted(a_fleet(), job, shape=replace(LINUX, repos=("notes",), may_clone=False)) == 1
 
 
-def test_a_halt_adds_nothing() -> None:
+def test_halted_fleet_wants_no_factory() -> None:
     fleet = a_fleet()
     fleet.put_switch(HaltSwitch(product_id="*", halted=True, by="user:ann", at=NOON))
     assert wanted(fleet, *some(3)) == 0
 
 
-def test_a_job_counts_for_the_first_shape_that_can_run_it() -> None:
+def test_job_counts_for_the_first_shape_that_can_run_it() -> None:
     first, second = seen(a_fleet(), *some(2), shapes=(LINUX, MAC))
     assert (first.wanted, second.wanted) == (2, 0)
     first, second = seen(a_fleet(), a_job(ask=ask_for("has:xcode")), shapes=(LINUX, MAC))
     assert (first.wanted, second.wanted) == (0, 1)
 
 
-def test_what_is_beyond_a_maximum_counts_for_the_next_shape() -> None:
+def test_jobs_beyond_a_maximum_count_for_the_next_shape() -> None:
     small = replace(LINUX, maximum=2)
     first, second = seen(a_fleet(), *some(3), shapes=(small, MAC))
     assert (first.wanted, first.waiting, second.wanted, second.waiting) == (2, 2, 1, 1)
 
 
-def test_a_limit_of_the_fleet_is_not_scaled_beyond() -> None:
+def test_wanted_number_stays_within_the_fleet_wide_seats() -> None:
     assert wanted(a_fleet(claude=2), *some(5)) == 2
     assert wanted(a_fleet(codex=0), *some(5)) == 5
 
 
-def test_jobs_in_time_may_wait_for_each_other() -> None:
+def test_backlog_lets_jobs_in_time_share_a_factory() -> None:
     patient = replace(LINUX, backlog=4)
     assert wanted(a_fleet(), *some(4), shape=patient) == 1
     assert wanted(a_fleet(), *some(5), shape=patient) == 2
@@ -154,7 +154,7 @@ def test_jobs_in_time_may_wait_for_each_other() -> None:
     assert wanted(a_fleet(a_linux("linux-1")), *some(4), shape=patient) == 1
 
 
-def test_jobs_that_are_late_do_not_wait_for_each_other() -> None:
+def test_late_jobs_do_not_share_a_factory() -> None:
     fleet = a_fleet()
     fleet.put_product(Product(id="notes", target_wait={Priority.MEDIUM: timedelta(minutes=5)}))
     late = [old_job(f"j{n}", waited=timedelta(minutes=6)) for n in range(4)]
@@ -162,7 +162,7 @@ def test_jobs_that_are_late_do_not_wait_for_each_other() -> None:
     assert (one.wanted, one.late) == (4, True)
 
 
-def test_every_state_of_a_factory_is_told() -> None:
+def test_every_factory_state_is_reported() -> None:
     fleet = a_fleet(a_linux("linux-1", draining=True), a_linux("linux-4", capabilities=()))
     fleet.put(a_linux("linux-2", instance_id=""))
     fleet.put(a_linux("linux-3"))
@@ -176,11 +176,11 @@ def test_every_state_of_a_factory_is_told() -> None:
     }
 
 
-def test_a_draining_factory_is_not_wanted_whatever_it_runs() -> None:
+def test_draining_factory_is_not_wanted_even_with_work() -> None:
     assert wanted(a_fleet(a_linux("linux-1", draining=True)), at_work("linux-1")) == 0
 
 
-def test_without_names_no_factory_is_the_shape_s() -> None:
+def test_shape_without_factory_names_has_no_factories() -> None:
     (one,) = seen(a_fleet(a_linux("linux-1")), shapes=(replace(LINUX, factories=""),))
     assert one.factories == ()
 
@@ -231,7 +231,7 @@ def runs(demand: Demand, shape: Shape) -> bool:
 
 @NO_DEADLINE
 @given(surveys, st.lists(shapes, max_size=3))
-def test_the_numbers_keep_to_their_limits_and_no_job_counts_twice(
+def test_targets_stay_within_limits_and_count_no_job_twice(
     told: DemandSnapshot, several: list[Shape]
 ) -> None:
     found = scale_targets(several, told, a_fleet())
@@ -249,7 +249,7 @@ def test_the_numbers_keep_to_their_limits_and_no_job_counts_twice(
 
 @NO_DEADLINE
 @given(st.lists(demands, max_size=4), shapes)
-def test_there_is_a_seat_for_every_job_that_was_counted_and_no_factory_too_many(
+def test_target_has_a_seat_for_every_counted_job_and_no_factory_too_many(
     several: list[Demand], shape: Shape
 ) -> None:
     shape = replace(shape, backlog=1, maximum=10_000, minimum=0, warm=0)
@@ -270,7 +270,9 @@ def test_there_is_a_seat_for_every_job_that_was_counted_and_no_factory_too_many(
 
 @NO_DEADLINE
 @given(surveys, shapes, st.integers(1, 5))
-def test_more_work_never_wants_fewer(told: DemandSnapshot, shape: Shape, more: int) -> None:
+def test_more_work_never_lowers_the_wanted_number(
+    told: DemandSnapshot, shape: Shape, more: int
+) -> None:
     shape = replace(shape, backlog=1)
     grown = [replace(demand, waiting=demand.waiting + more) for demand in told.demands]
     (before,) = scale_targets((shape,), told, a_fleet())
@@ -278,7 +280,7 @@ def test_more_work_never_wants_fewer(told: DemandSnapshot, shape: Shape, more: i
     assert then.wanted >= before.wanted
 
 
-def test_a_silent_factory_keeps_what_it_holds_until_its_leases_end() -> None:
+def test_silent_factory_is_needed_until_its_leases_end() -> None:
     fleet = a_fleet()
     fleet.put(a_linux("linux-1", engines={"claude": EngineSeats()}, enrolled_at=after(-200)))
     (one,) = seen(fleet, at_work("linux-1"))

@@ -45,7 +45,7 @@ def said(explanation: Explanation) -> list[tuple[str, str]]:
     return [(reason.code, reason.message) for reason in explanation.reasons]
 
 
-def test_a_running_job_is_explained_by_the_decision_that_put_it_there() -> None:
+def test_running_job_is_explained_by_its_decision() -> None:
     fleet = a_fleet(a_factory())
     answer = explain(a_running_job(), a_queue(), fleet, after(120), decision={"score": 2.5})
     assert (answer.answer, answer.decision) == ("here", {"score": 2.5})
@@ -55,7 +55,7 @@ def test_a_running_job_is_explained_by_the_decision_that_put_it_there() -> None:
     assert shipping.decision is None
 
 
-def test_an_ended_job_says_how_it_ended() -> None:
+def test_ended_job_is_explained_by_its_result() -> None:
     fleet = a_fleet()
     assert why(a_job(stage=Stage.SHIPPED), fleet).summary == "the job has ended as shipped"
     failed = why(a_job(stage=Stage.FAILED, reason="verify failed"), fleet)
@@ -73,12 +73,12 @@ def test_an_ended_job_says_how_it_ended() -> None:
         (Stage.ASSIGNED, "it is assigned"),
     ],
 )
-def test_a_job_that_waits_for_a_person_says_so(stage: Stage, summary: str) -> None:
+def test_job_that_waits_for_a_person_is_explained_as_such(stage: Stage, summary: str) -> None:
     answer = why(a_job(stage=stage), a_fleet())
     assert (answer.answer, answer.summary) == ("person", summary)
 
 
-def test_a_blocked_job_names_what_it_waits_for() -> None:
+def test_blocked_job_is_explained_by_its_dependencies() -> None:
     job = a_job(stage=Stage.BLOCKED, deps=("b", "a"))
     answer = why(job, a_fleet())
     assert answer.summary == "it waits for 2 other jobs"
@@ -88,7 +88,7 @@ def test_a_blocked_job_names_what_it_waits_for() -> None:
     assert open_now.summary == ("it waits for 1 other job; one of them can no longer succeed")
 
 
-def test_a_template_and_a_composite_are_no_work_for_a_factory() -> None:
+def test_template_and_composite_are_explained_as_no_work_for_a_factory() -> None:
     template = a_job(stage=Stage.BLOCKED, terms=Terms(schedule="0 3 * * *"))
     assert (
         why(template, a_fleet()).summary == "a template: a copy is submitted on schedule 0 3 * * *"
@@ -99,7 +99,7 @@ def test_a_template_and_a_composite_are_no_work_for_a_factory() -> None:
     assert why(asked, a_fleet()).summary == "phase 2 waits for approval"
 
 
-def test_a_missing_capability_names_who_had_it_and_until_when() -> None:
+def test_missing_capability_names_its_last_factory_and_time() -> None:
     fleet = a_fleet(a_linux(), now=NOON)
     had = PastCapabilities(frozenset({"has:figma", "os:linux", "engine:claude"}), ("*",))
     fleet.remember_capabilities("mac-2", had, after(-3 * 3600 - 5))
@@ -112,7 +112,7 @@ def test_a_missing_capability_names_who_had_it_and_until_when() -> None:
     assert answer.unroutable == ()
 
 
-def test_what_stands_in_the_jobs_own_way_comes_first() -> None:
+def test_obstacles_of_the_job_itself_are_listed_first() -> None:
     fleet = a_fleet(a_factory(slots=5))
     fleet.put_switch(HaltSwitch(product_id="notes", halted=True, by="user:ann", at=NOON))
     job = a_job(lock="db", not_before=after(90), offer=an_offer())
@@ -125,19 +125,19 @@ def test_what_stands_in_the_jobs_own_way_comes_first() -> None:
     ]
 
 
-def test_a_job_whose_own_last_run_is_stopping_says_so() -> None:
+def test_lock_held_by_the_jobs_own_stopping_run_is_explained() -> None:
     job = a_job(lock="db", ending=(a_lease(holds=("lock/notes/db",)),))
     assert said(why(job, a_fleet(a_factory()))) == [
         ("lock", "lock db is held by its own previous run, which is stopping")
     ]
 
 
-def test_a_lock_that_is_promised_to_the_job_itself_is_no_obstacle() -> None:
+def test_lock_promised_to_the_job_itself_is_no_obstacle() -> None:
     job = a_job(lock="db", offer=an_offer())
     assert [code for code, _ in said(why(job, a_fleet(a_factory())))] == ["offered"]
 
 
-def test_busy_seats_are_counted_and_like_factories_named_together() -> None:
+def test_busy_seats_are_counted_and_similar_factories_grouped() -> None:
     fleet = a_fleet(
         *(a_linux(f"f{n}", slots=0) for n in range(5)),
         a_factory(slots=4, engines={"claude": EngineSeats(seats=1)}),
@@ -152,7 +152,7 @@ def test_busy_seats_are_counted_and_like_factories_named_together() -> None:
     assert answer.rejections == {"busy": 6}
 
 
-def test_a_job_that_could_run_waits_for_its_turn() -> None:
+def test_job_that_could_run_is_explained_by_its_place_in_the_queue() -> None:
     job = old_job("x", waited=timedelta(hours=2))
     assert why(job, a_fleet(a_factory())).summary == (
         "mac-1 could run it: it is medium (aged by 2), and waits behind jobs that are more"
@@ -165,18 +165,18 @@ def test_a_job_that_could_run_waits_for_its_turn() -> None:
     )
 
 
-def test_a_job_that_the_queue_does_not_know_yet_is_explained_all_the_same() -> None:
+def test_job_unknown_to_the_queue_is_explained() -> None:
     answer = explain(a_job(ask=ask_for("gpu")), a_queue(), a_fleet(a_factory()), NOON)
     assert answer.unroutable == ("no factory has ever advertised gpu; no similar token is known",)
     assert answer.summary == answer.unroutable[0]
 
 
-def test_without_any_factory_nothing_can_ship() -> None:
+def test_missing_factories_are_explained() -> None:
     assert why(a_job(**SHIP), a_fleet()).summary == "no factory is enrolled for product notes"
     assert why(a_job(), a_fleet()).summary == "no factory has enrolled yet for product notes"
 
 
-def test_an_unroutable_job_names_the_nearest_tokens() -> None:
+def test_unroutable_job_names_the_nearest_tokens() -> None:
     fleet = a_fleet(a_factory(capabilities=("os:mac", "has:figma")))
     assert unroutable_reasons(ask_for("has:figmaa", "os:mac"), "notes", fleet) == (
         "no factory has ever advertised has:figmaa; nearest known: has:figma",
@@ -184,7 +184,7 @@ def test_an_unroutable_job_names_the_nearest_tokens() -> None:
     assert unroutable_reasons(ask_for("has:figma", "os:any"), "notes", fleet) == ()
 
 
-def test_an_engine_that_no_factory_has_is_unroutable() -> None:
+def test_engine_that_no_factory_has_is_unroutable() -> None:
     fleet = a_fleet(a_factory())
     assert unroutable_reasons(ask_for(engine="claud"), "notes", fleet) == (
         "no factory has ever had the engine claud; nearest known: engine:claude",
@@ -194,7 +194,7 @@ def test_an_engine_that_no_factory_has_is_unroutable() -> None:
     )
 
 
-def test_a_factory_that_never_was_is_unroutable() -> None:
+def test_factory_that_never_existed_is_unroutable() -> None:
     fleet = a_fleet(a_factory())
     assert unroutable_reasons(ask_for("factory:mac-2"), "notes", fleet) == (
         "there has never been a factory mac-2; nearest known: factory:mac-1",
@@ -204,7 +204,7 @@ def test_a_factory_that_never_was_is_unroutable() -> None:
     assert unroutable_reasons(ask_for("factory:mac-1"), "notes", fleet) == ()
 
 
-def test_tokens_that_never_came_together_are_unroutable() -> None:
+def test_tokens_never_advertised_together_are_unroutable() -> None:
     fleet = a_fleet(a_factory(), a_linux(capabilities=("os:linux", "gpu")))
     assert unroutable_reasons(ask_for("os:mac", "has:xcode", "gpu"), "notes", fleet) == (
         "no factory has ever had all needed tokens at once: the closest one lacks gpu",
@@ -219,13 +219,13 @@ def test_yolo_job_without_any_working_sandbox_is_unroutable() -> None:
     assert unroutable_reasons(ask_for(yolo=True), "notes", both) == ()
 
 
-def test_a_factory_that_left_still_counts_for_what_could_be_run() -> None:
+def test_capabilities_of_a_removed_factory_keep_a_job_routable() -> None:
     fleet = a_fleet(a_factory())
     fleet.remove("mac-1")
     assert unroutable_reasons(ask_for("has:xcode"), "notes", fleet) == ()
 
 
-def test_a_job_of_a_paused_product_says_so_and_one_without_room_how_much_there_is() -> None:
+def test_paused_product_and_insufficient_budget_are_explained() -> None:
     fleet = a_fleet(a_factory())
     fleet.put_budget(a_budget(spent=10 * USD), now=NOON)
     assert said(why(a_job(), fleet))[0][0] == "budget_paused"

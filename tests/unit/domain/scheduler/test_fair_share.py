@@ -56,7 +56,7 @@ def assert_by_weight(flow: SchedulerSimulation, since_s: float, until_s: float) 
 @pytest.mark.parametrize("minutes", MINUTES.values(), ids=MINUTES.keys())
 @pytest.mark.parametrize("busiest", ["none", "a", "b", "c"])
 @pytest.mark.parametrize("seed", range(2))
-def test_under_overload_products_are_served_by_their_weights(
+def test_overloaded_products_are_served_by_their_weights(
     minutes: int, busiest: str, seed: int
 ) -> None:
     rng, hours = random.Random(seed), 3 + minutes
@@ -76,7 +76,7 @@ def test_under_overload_products_are_served_by_their_weights(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_product_that_comes_late_is_served_at_once_and_does_not_catch_up_without_bound(
+def test_late_product_is_served_at_once_and_catches_up_within_bounds(
     seed: int,
 ) -> None:
     rng, came, ends = random.Random(seed), 6 * HOUR, 16 * HOUR
@@ -93,7 +93,7 @@ def test_a_product_that_comes_late_is_served_at_once_and_does_not_catch_up_witho
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_burst_does_not_delay_the_jobs_of_a_product_within_its_share(seed: int) -> None:
+def test_burst_does_not_delay_jobs_of_a_product_within_its_share(seed: int) -> None:
     rng, ends = random.Random(seed), 12 * HOUR
     burst = [Arrival(at_s=0.0, lasts_s=600.0, product_id="a") for _ in range(1000)]
     light = stream(rng, "c", load=0.2, mean_s=600.0, until_s=ends)
@@ -106,7 +106,7 @@ def test_a_burst_does_not_delay_the_jobs_of_a_product_within_its_share(seed: int
     assert waits[-1] < 1800.0
 
 
-def test_no_job_is_overtaken_by_what_came_much_later_whatever_its_priority() -> None:
+def test_job_is_not_overtaken_by_much_later_jobs_of_any_priority() -> None:
     """A class an hour: what comes later by more than the ranks between the two, and one, waits."""
     for seed in range(2000):
         rng = random.Random(seed)
@@ -133,7 +133,7 @@ def overtaken(waited: Arrival, went: Arrival) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_under_a_flood_of_critical_jobs_a_low_one_of_another_product_waits_three_hours_at_most(
+def test_low_job_waits_at_most_three_hours_under_a_flood_of_critical_jobs(
     seed: int,
 ) -> None:
     rng, ends = random.Random(seed), 20 * HOUR
@@ -152,7 +152,7 @@ def test_under_a_flood_of_critical_jobs_a_low_one_of_another_product_waits_three
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_rare_job_starts_within_one_jobs_length_though_others_could_fill_its_seats(
+def test_rare_job_starts_within_one_job_length_despite_common_jobs(
     seed: int,
 ) -> None:
     rng, ends, longest = random.Random(seed), 12 * HOUR, 1800.0
@@ -177,7 +177,7 @@ def test_a_rare_job_starts_within_one_jobs_length_though_others_could_fill_its_s
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_jobs_that_could_run_anywhere_do_not_starve_where_every_seat_is_wanted_by_choosy_ones(
+def test_undemanding_jobs_do_not_starve_behind_demanding_ones(
     seed: int,
 ) -> None:
     rng, ends = random.Random(seed), 12 * HOUR

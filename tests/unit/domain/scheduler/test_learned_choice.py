@@ -59,7 +59,7 @@ def pulled(fleet: FleetState, job: Job) -> Pick:
 
 
 @pytest.mark.parametrize("routing", [None, a_rollout(RolloutMode.OFF)])
-def test_where_it_is_off_nothing_is_different_and_nothing_recorded(
+def test_learned_routing_that_is_off_changes_and_records_nothing(
     routing: RoutingRollout | None,
 ) -> None:
     pick = pulled(a_guided_fleet(routing), waiting())
@@ -70,7 +70,7 @@ def test_where_it_is_off_nothing_is_different_and_nothing_recorded(
     assert "routing" not in pick.decision.to_json()
 
 
-def test_a_shadow_records_what_it_would_have_chosen_and_acts_on_nothing() -> None:
+def test_shadow_mode_records_the_learned_choice_without_acting_on_it() -> None:
     plain = pulled(a_guided_fleet(None), waiting())
     pick = pulled(a_guided_fleet(a_rollout(RolloutMode.SHADOW)), waiting())
     assert (pick.engine, pick.decision.score) == (plain.engine, plain.decision.score)
@@ -84,7 +84,7 @@ def test_a_shadow_records_what_it_would_have_chosen_and_acts_on_nothing() -> Non
     assert learned.weight == 0.0
 
 
-def test_where_it_decides_the_term_counts_and_is_shown_with_its_weight() -> None:
+def test_learned_term_decides_and_is_shown_with_its_weight() -> None:
     fleet = a_guided_fleet(a_rollout(RolloutMode.ON, share=1.0))
     pick = pulled(fleet, waiting())
     assert pick.engine == "codex"
@@ -99,7 +99,7 @@ def test_where_it_decides_the_term_counts_and_is_shown_with_its_weight() -> None
     assert pulled(fleet, waiting("job-2")).decision.terms["learned"].weight == 0.5
 
 
-def test_what_the_job_asks_for_and_hard_filters_are_never_learned_away() -> None:
+def test_requested_engine_and_hard_filters_override_the_learned_choice() -> None:
     fleet = a_guided_fleet(a_rollout(RolloutMode.ON, share=1.0))
     assert pulled(fleet, waiting()).engine == "codex"
     asked = replace(waiting("job-2"), ask=replace(ASK, engine="claude"))
@@ -110,7 +110,7 @@ def test_what_the_job_asks_for_and_hard_filters_are_never_learned_away() -> None
     assert pulled(seated, waiting()).engine == "claude"
 
 
-def test_a_push_goes_to_the_engine_and_factory_of_which_most_is_expected() -> None:
+def test_offer_goes_to_the_engine_and_factory_with_the_best_prediction() -> None:
     fleet = a_guided_fleet(a_rollout(RolloutMode.ON, share=1.0), "linux-1", "mac-1")
     pick = pick_offer(a_queue(waiting()), fleet, now=NOON)
     assert pick is not None
@@ -125,7 +125,7 @@ def test_a_push_goes_to_the_engine_and_factory_of_which_most_is_expected() -> No
     assert pick_offer(a_queue(unroutable), empty, now=NOON) is None
 
 
-def test_many_that_are_alike_are_guided_alike_and_each_is_recorded() -> None:
+def test_equal_jobs_are_routed_alike_and_each_is_recorded() -> None:
     fleet = a_guided_fleet(a_rollout(RolloutMode.ON, share=1.0), "linux-1", "mac-1")
     queue = a_queue(*(waiting(f"job-{n}") for n in range(4)))
     picks = []
@@ -137,14 +137,14 @@ def test_many_that_are_alike_are_guided_alike_and_each_is_recorded() -> None:
     assert all(routed(pick).side is RoutingSide.LEARNED for pick in picks)
 
 
-def test_half_of_the_jobs_go_by_what_was_learned_always_the_same_ones() -> None:
+def test_half_of_the_jobs_are_always_on_the_learned_side() -> None:
     fleet = a_guided_fleet(a_rollout(RolloutMode.AB, share=0.5))
     sides = [routed(pulled(fleet, waiting(f"job-{n}"))).side for n in range(200)]
     assert 70 < sides.count(RoutingSide.LEARNED) < 130
     assert sides == [routed(pulled(fleet, waiting(f"job-{n}"))).side for n in range(200)]
 
 
-def test_who_explores_has_each_choice_with_the_probability_that_is_recorded() -> None:
+def test_explored_choice_has_the_recorded_probability() -> None:
     rollout = a_rollout(RolloutMode.ON, share=1.0, explore=0.5)
     fleet = a_guided_fleet(rollout, "linux-1", "mac-1")
     seen: dict[tuple[str | None, str], int] = {}
@@ -163,14 +163,14 @@ def test_who_explores_has_each_choice_with_the_probability_that_is_recorded() ->
     assert min(seen.values()) > 25
 
 
-def test_with_nothing_to_choose_from_nothing_is_explored() -> None:
+def test_single_choice_is_never_explored() -> None:
     fleet = a_guided_fleet(a_rollout(RolloutMode.SHADOW, explore=0.5), claude=2, codex=0)
     picks = [pulled(fleet, waiting(f"job-{n}")) for n in range(20)]
     assert {pick.decision.propensity for pick in picks} == {1.0}
     assert not any(routed(pick).explored for pick in picks)
 
 
-def test_an_offer_keeps_its_propensity_however_it_is_accepted() -> None:
+def test_accepted_offer_keeps_its_propensity() -> None:
     fleet = a_guided_fleet(a_rollout(RolloutMode.ON, share=1.0, explore=0.5), "linux-1", "mac-1")
     for number in range(50):
         job = waiting(f"job-{number}")
@@ -189,7 +189,7 @@ def test_an_offer_keeps_its_propensity_however_it_is_accepted() -> None:
     assert plain.decision.routing is msgspec.UNSET
 
 
-def test_shipping_is_not_guided() -> None:
+def test_ship_step_is_not_routed() -> None:
     fleet = a_guided_fleet(a_rollout(RolloutMode.ON, share=1.0))
     job = replace(a_shipping_job(lease=None), ask=ASK)
     pick = pick_job(a_queue(job), fleet, "mac-1", now=NOON)
@@ -197,7 +197,7 @@ def test_shipping_is_not_guided() -> None:
     assert pick.decision.routing is msgspec.UNSET
 
 
-def test_a_job_with_a_checkpoint_and_a_model_of_its_own_is_guided_too() -> None:
+def test_job_with_checkpoint_and_own_model_is_routed() -> None:
     fleet = a_guided_fleet(a_rollout(RolloutMode.ON, share=1.0))
     job = waiting(checkpoint=a_checkpoint(), model="big")
     told = routed(pulled(fleet, job))
@@ -205,7 +205,7 @@ def test_a_job_with_a_checkpoint_and_a_model_of_its_own_is_guided_too() -> None:
     assert "model" not in told.stands_on
 
 
-def test_what_is_kept_in_memory_is_bounded_and_changes_nothing() -> None:
+def test_predictor_cache_is_bounded_without_changing_decisions() -> None:
     known = {**KNOWN, Cell(NOTES, RoutingChoice("claude", "mac-1")): an_observation(5, 5)}
     fleet = a_guided_fleet(None)
     for fleet.predictor in (RoutingPredictor(kept_max=1), RoutingPredictor()):
@@ -216,7 +216,7 @@ def test_what_is_kept_in_memory_is_bounded_and_changes_nothing() -> None:
         assert {pick.engine for pick in (*ones, *others)} == {"codex"}
 
 
-def test_a_large_fleet_is_looked_through_without_keeping_all_of_it() -> None:
+def test_large_fleet_exceeding_the_value_cache_is_routed() -> None:
     names = [f"mac-{n}" for n in range(VALUES_MAX)]
     fleet = a_guided_fleet(a_rollout(RolloutMode.ON, share=1.0), *names)
     queue = a_queue(waiting())
@@ -226,7 +226,7 @@ def test_a_large_fleet_is_looked_through_without_keeping_all_of_it() -> None:
         assert pick.engine == "codex"
 
 
-def test_a_slip_tells_how_its_run_was_routed() -> None:
+def test_run_increment_records_its_routing() -> None:
     pick = pulled(a_guided_fleet(a_rollout(RolloutMode.SHADOW)), waiting())
     begun = a_run(decision=pick.decision.to_json())
     told = increment_for_run(begun, replace(begun, ended_at=NOON, result=Result.OK, rev=2))
@@ -235,7 +235,7 @@ def test_a_slip_tells_how_its_run_was_routed() -> None:
     assert a_rollout(RolloutMode.SHADOW).key == "notes"
 
 
-def test_an_older_version_of_a_rollout_is_not_believed() -> None:
+def test_older_revision_of_a_rollout_is_ignored() -> None:
     fleet = a_guided_fleet(replace(a_rollout(RolloutMode.OFF), rev=7))
     fleet.predictor.put(replace(a_rollout(RolloutMode.ON, share=1.0), rev=6))
     assert not fleet.predictor.is_active

@@ -55,7 +55,7 @@ def placed(picks: list[Pick]) -> list[tuple[str, str, str | None, float]]:
 
 @NO_DEADLINE
 @given(jobs, factories, rollouts)
-def test_hard_filters_are_never_learned_away(
+def test_hard_filters_override_learned_choices(
     waiting: list[Job], told: Told, rollout: RoutingRollout
 ) -> None:
     known, machines = {job.id: job for job in waiting}, {each[0].id: each for each in told}
@@ -75,7 +75,7 @@ def test_hard_filters_are_never_learned_away(
 
 @NO_DEADLINE
 @given(jobs, factories, rollouts)
-def test_the_same_inputs_make_the_same_decision(
+def test_decisions_are_deterministic(
     waiting: list[Job], told: Told, rollout: RoutingRollout
 ) -> None:
     first = every_pick(a_queue(*waiting), guided(told, rollout))
@@ -87,7 +87,9 @@ def test_the_same_inputs_make_the_same_decision(
 
 @NO_DEADLINE
 @given(jobs, factories, st.sampled_from([RolloutMode.OFF, RolloutMode.SHADOW]))
-def test_who_only_looks_changes_nothing(waiting: list[Job], told: Told, mode: RolloutMode) -> None:
+def test_off_and_shadow_modes_do_not_change_decisions(
+    waiting: list[Job], told: Told, mode: RolloutMode
+) -> None:
     watched = guided(told, RoutingRollout(product_id="notes", mode=mode, share=1.0))
     assert placed(every_pick(a_queue(*waiting), watched)) == placed(
         every_pick(a_queue(*waiting), a_view(told))

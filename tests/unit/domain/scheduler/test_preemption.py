@@ -60,7 +60,7 @@ def picked(fleet: FleetState, *jobs: Job, now_s: float = 0.0) -> PreemptionPick 
     return pick_preemption(a_queue(*jobs), fleet, now=after(now_s), urgent=CRITICAL)
 
 
-def test_a_critical_job_without_a_seat_has_a_less_urgent_one_make_way() -> None:
+def test_critical_job_without_a_seat_preempts_a_less_urgent_one() -> None:
     assert picked(busy(runs("low")), urgent()) == PreemptionPick("urgent", "low", "linux-1")
 
 
@@ -74,12 +74,12 @@ def test_a_critical_job_without_a_seat_has_a_less_urgent_one_make_way() -> None:
     ],
     ids=lambda job: job.id,
 )
-def test_some_never_make_way(running: Job) -> None:
+def test_ineligible_running_jobs_are_never_preempted(running: Job) -> None:
     assert picked(busy(running), urgent()) is None
 
 
 @pytest.mark.parametrize("priority", [Priority.HIGH, Priority.MEDIUM, Priority.LOW])
-def test_by_default_nothing_makes_way_for_what_is_not_critical(priority: Priority) -> None:
+def test_only_critical_jobs_preempt_by_default(priority: Priority) -> None:
     job = urgent(priority=priority)
     assert picked(busy(runs("low", priority=Priority.LOW)), job) is None
     found = pick_preemption(
@@ -88,7 +88,7 @@ def test_by_default_nothing_makes_way_for_what_is_not_critical(priority: Priorit
     assert (found is not None) is (priority is Priority.HIGH)
 
 
-def test_the_least_urgent_makes_way_and_of_these_the_one_that_began_last() -> None:
+def test_least_urgent_and_most_recently_started_job_is_preempted() -> None:
     def lasting(job_id: str, seconds: float, **fields: object) -> Job:
         job = runs(job_id, job_id, **fields)
         assert job.lease is not None
@@ -100,7 +100,7 @@ def test_the_least_urgent_makes_way_and_of_these_the_one_that_began_last() -> No
     assert picked(fleet, urgent()) == PreemptionPick("urgent", "young", "young")
 
 
-def test_nothing_makes_way_while_a_seat_is_free_or_being_freed_or_offered() -> None:
+def test_no_job_is_preempted_while_a_seat_is_free_freed_or_offered() -> None:
     low = runs("low")
     free = busy(low, factories=(a_linux("linux-1"), a_linux("linux-2")))
     assert picked(free, urgent()) is None
@@ -110,7 +110,7 @@ def test_nothing_makes_way_while_a_seat_is_free_or_being_freed_or_offered() -> N
     assert picked(busy(low), offered, now_s=60.0) is None, "it has lapsed, and is taken back first"
 
 
-def test_as_many_make_way_as_urgent_jobs_lack_a_seat() -> None:
+def test_one_job_is_preempted_for_each_urgent_job_without_a_seat() -> None:
     low = runs("low")
     asked, first = preempt_for(low, urgent("first"), actor="system:evictor", now=NOON)
     fleet = busy(asked.after, runs("other", "linux-2"))
@@ -119,14 +119,14 @@ def test_as_many_make_way_as_urgent_jobs_lack_a_seat() -> None:
     )
 
 
-def test_a_job_that_may_not_go_there_does_not_stand_in_the_way_of_the_next() -> None:
+def test_excluded_urgent_job_does_not_hold_up_the_next() -> None:
     shy = urgent("a", exclusions=(Exclusion("linux-1", after(30)),))
     fleet = busy(runs("low"))
     assert picked(fleet, shy, urgent("b")) == PreemptionPick("b", "low", "linux-1")
     assert picked(fleet, shy) is None
 
 
-def test_a_seat_that_would_not_do_is_left_alone() -> None:
+def test_job_on_an_unusable_seat_is_not_preempted() -> None:
     low = runs("low")
     assert picked(busy(low), urgent(ask=ask_for("gpu"))) is None
     assert picked(busy(low), urgent(ask=ask_for("factory:mac-9"))) is None
@@ -139,7 +139,7 @@ def test_a_seat_that_would_not_do_is_left_alone() -> None:
     assert picked(shrunk, urgent()) is None
 
 
-def test_the_seat_of_another_engine_does_only_when_its_slot_is_what_was_missing() -> None:
+def test_job_of_another_engine_is_preempted_only_for_its_slot() -> None:
     both = {"claude": EngineSeats(), "codex": EngineSeats()}
     codex = replace(runs("low"), lease=a_lease(factory_id="linux-1", engine="codex", holds=()))
     ask = ask_for(engine="claude")
@@ -156,19 +156,19 @@ def test_the_seat_of_another_engine_does_only_when_its_slot_is_what_was_missing(
     assert picked(busy(runs("low"), claude=1), urgent(ask=ask)) is not None
 
 
-def test_a_ship_step_needs_only_a_slot() -> None:
+def test_ship_step_needs_only_a_slot() -> None:
     shipping = urgent(stage=Stage.TESTING, ship=None)
     ready = replace(shipping, ship=a_shipping_job().ship, checkpoint=a_checkpoint())
     assert picked(busy(runs("low")), ready) == PreemptionPick("urgent", "low", "linux-1")
 
 
-def test_a_halted_product_preempts_no_job() -> None:
+def test_halted_product_preempts_no_job() -> None:
     fleet = busy(runs("low"))
     fleet.put_switch(HaltSwitch(product_id="notes", halted=True, by="user:ann", at=NOON))
     assert picked(fleet, urgent()) is None
 
 
-def test_both_are_told_and_the_victim_keeps_its_checkpoint_and_its_place() -> None:
+def test_preemption_writes_events_for_both_jobs_and_victim_keeps_its_place() -> None:
     low = runs("low", checkpoint=a_checkpoint("abc"), attempts=1)
     asked, first = preempt_for(low, urgent(), actor="system:evictor", now=NOON)
     assert asked.after.preemption is not None
@@ -188,7 +188,7 @@ def test_both_are_told_and_the_victim_keeps_its_checkpoint_and_its_place() -> No
         assert ended.after.head == "abc"
 
 
-def test_the_explanation_names_who_makes_way_for_whom() -> None:
+def test_explanation_names_the_preempted_and_the_preempting_job() -> None:
     low = runs("low")
     asked, first = preempt_for(low, urgent(), actor="system:evictor", now=NOON)
     fleet, queue = busy(asked.after), a_queue(first.after)
@@ -209,7 +209,7 @@ def test_products_do_not_learn_the_names_of_each_others_jobs_by_preemption() -> 
     )
 
 
-def test_a_job_that_no_longer_runs_is_not_being_preempted() -> None:
+def test_job_that_no_longer_runs_is_not_being_preempted() -> None:
     known = RunningJobs()
     low = runs("low")
     asked, first = preempt_for(low, urgent(), actor="system:evictor", now=NOON)
@@ -227,7 +227,7 @@ def test_a_job_that_no_longer_runs_is_not_being_preempted() -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_over_hours_critical_jobs_start_at_once_and_no_job_starves(seed: int) -> None:
+def test_critical_jobs_start_at_once_and_no_job_starves_over_hours(seed: int) -> None:
     rng = random.Random(seed)
     background = [
         Arrival(
@@ -260,7 +260,7 @@ def test_over_hours_critical_jobs_start_at_once_and_no_job_starves(seed: int) ->
     assert max(waits) <= NOTICE_S or not spared
 
 
-def test_without_preemption_a_critical_job_waits_for_the_end_of_another() -> None:
+def test_critical_job_without_preemption_waits_for_a_running_one() -> None:
     low = Arrival(at_s=0.0, lasts_s=HOUR, priority=Priority.LOW)
     critical = Arrival(at_s=60.0, lasts_s=60.0, priority=Priority.CRITICAL)
     waits, ends = [], []
@@ -272,7 +272,7 @@ def test_without_preemption_a_critical_job_waits_for_the_end_of_another() -> Non
     assert ends[1] == pytest.approx(HOUR + 60.0), "it goes on where it was"
 
 
-def test_enough_time_is_given_to_checkpoint() -> None:
+def test_preempted_job_gets_a_minute_to_checkpoint() -> None:
     asked, _ = preempt_for(runs("low"), urgent(), actor="system:evictor", now=NOON)
     assert asked.after.preemption is not None
     assert asked.after.preemption.deadline - NOON == timedelta(seconds=60)

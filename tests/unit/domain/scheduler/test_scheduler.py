@@ -51,7 +51,7 @@ def offered(
     return (pick.job_id, pick.factory_id) if pick else None
 
 
-def test_a_factory_gets_a_job_with_its_engine_and_its_seats() -> None:
+def test_factory_gets_a_job_with_engine_and_seats() -> None:
     pick = pick_job(a_queue(a_job()), a_fleet(a_factory(), claude=5), "mac-1", now=NOON)
     assert pick is not None
     assert (pick.job_id, pick.factory_id, pick.engine) == ("job-1", "mac-1", "claude")
@@ -59,7 +59,7 @@ def test_a_factory_gets_a_job_with_its_engine_and_its_seats() -> None:
     assert pick.seats == ("slot/mac-1/0", "seat/mac-1/claude/0", "fleet-seat/claude/0")
 
 
-def test_there_is_nothing_for_a_stranger_or_from_an_empty_queue() -> None:
+def test_unknown_factory_or_empty_queue_gets_no_job() -> None:
     fleet = a_fleet(a_factory())
     assert pulled(a_queue(a_job()), fleet, "mac-9") is None
     assert pulled(a_queue(), fleet) is None
@@ -67,7 +67,7 @@ def test_there_is_nothing_for_a_stranger_or_from_an_empty_queue() -> None:
     assert offered(a_queue(a_job()), FleetState()) is None
 
 
-def test_an_offline_a_sick_and_a_draining_factory_get_nothing() -> None:
+def test_offline_sick_or_draining_factory_gets_no_job() -> None:
     queue = a_queue(a_job())
     for fleet in (a_fleet(a_factory(), now=after(-90)), a_fleet(a_factory(draining=True))):
         assert pulled(queue, fleet) is None
@@ -78,7 +78,7 @@ def test_an_offline_a_sick_and_a_draining_factory_get_nothing() -> None:
     assert offered(queue, sick) is None
 
 
-def test_a_fading_factory_is_asked_after_the_fresh_ones() -> None:
+def test_fading_factory_ranks_after_fresh_ones() -> None:
     fleet = a_fleet(a_linux("a"), a_linux("b"), a_linux("full", slots=0))
     for name in ("a", "full"):
         fleet.record_vitals(name, Vitals(last_seen=after(-50)))
@@ -91,14 +91,14 @@ def test_a_fading_factory_is_asked_after_the_fresh_ones() -> None:
     assert pulled(a_queue(a_job()), fleet, "a") == "job-1"
 
 
-def test_a_full_factory_gets_nothing() -> None:
+def test_full_factory_gets_no_job() -> None:
     queue, fleet = a_queue(a_job()), a_fleet(a_factory(slots=1))
     fleet.put_job(a_running_job(id="other"))
     assert pulled(queue, fleet) is None
     assert offered(queue, fleet) is None
 
 
-def test_a_factory_gets_nothing_that_its_free_engines_cannot_run() -> None:
+def test_factory_gets_no_job_that_its_free_engines_cannot_run() -> None:
     queue = a_queue(a_job(ask=ask_for(engine="codex")))
     fleet = a_fleet(a_factory(slots=3, engines=BOTH))
     fleet.put_job(a_running_job(id="other", lease=a_lease(engine="codex", holds=())))
@@ -106,7 +106,7 @@ def test_a_factory_gets_nothing_that_its_free_engines_cannot_run() -> None:
     assert offered(queue, fleet) is None
 
 
-def test_factories_whose_engine_is_busy_are_counted_as_busy() -> None:
+def test_factories_with_busy_engines_are_counted_as_busy() -> None:
     fleet = a_fleet(*(a_linux(name, slots=2) for name in ("a", "b")))
     fleet.put_job(a_running_job(id="other", lease=a_lease(factory_id="a", holds=())))
     pick = pick_offer(a_queue(a_job()), fleet, now=NOON)
@@ -114,13 +114,13 @@ def test_factories_whose_engine_is_busy_are_counted_as_busy() -> None:
     assert (pick.factory_id, pick.decision.rejections) == ("b", {"busy": 1})
 
 
-def test_seats_that_turn_out_to_be_taken_are_not_given() -> None:
+def test_seats_with_held_keys_are_not_given() -> None:
     fleet = a_fleet(a_factory(slots=1))
     fleet.seat_map.held_keys["slot/mac-1/0"] = "unheard-of"
     assert pulled(a_queue(a_job()), fleet) is None
 
 
-def test_the_first_preferred_engine_that_is_free_is_taken() -> None:
+def test_first_free_preferred_engine_is_taken() -> None:
     fleet = a_fleet(a_factory(slots=3, engines=BOTH))
     queue = a_queue(a_job(ask=ask_for(prefers_engine=("codex", "claude"))))
     first = pick_job(queue, fleet, "mac-1", now=NOON)
@@ -132,7 +132,7 @@ def test_the_first_preferred_engine_that_is_free_is_taken() -> None:
     assert second.engine == "claude"
 
 
-def test_an_engine_without_a_seat_left_in_the_fleet_is_not_taken() -> None:
+def test_engine_without_a_fleet_wide_seat_is_not_taken() -> None:
     fleet = a_fleet(a_factory(engines=BOTH), codex=0)
     pick = pick_job(
         a_queue(a_job(ask=ask_for(prefers_engine=("codex",)))), fleet, "mac-1", now=NOON
@@ -141,7 +141,7 @@ def test_an_engine_without_a_seat_left_in_the_fleet_is_not_taken() -> None:
     assert pick.engine == "claude"
 
 
-def test_a_ship_step_needs_a_slot_and_no_engine() -> None:
+def test_ship_step_needs_a_slot_and_no_engine() -> None:
     ship = ShipRequest(by="user:ann", commit=None, at=NOON)
     queue = a_queue(a_job(stage=Stage.TESTING, ship=ship, ask=ask_for("gpu", repo="notes")))
     pick = pick_offer(queue, a_fleet(a_factory(engines={})), now=NOON)
@@ -149,14 +149,14 @@ def test_a_ship_step_needs_a_slot_and_no_engine() -> None:
     assert (pick.engine, pick.step, pick.seats) == (None, Step.SHIP, ("slot/mac-1/0",))
 
 
-def test_critical_goes_before_all() -> None:
+def test_critical_job_goes_first() -> None:
     queue = a_queue(*(a_job(id=priority, priority=priority) for priority in Priority))
     fleet = a_fleet(a_factory())
     assert pulled(queue, fleet) == "critical"
     assert offered(queue, fleet) == ("critical", "mac-1")
 
 
-def test_a_job_rises_one_class_for_each_hour_that_it_waited() -> None:
+def test_job_rises_one_class_for_each_hour_of_waiting() -> None:
     fleet = a_fleet(a_factory())
     high = old_job("high", priority=Priority.HIGH)
     low = old_job("low", waited=3 * HOUR, priority=Priority.LOW)
@@ -165,7 +165,7 @@ def test_a_job_rises_one_class_for_each_hour_that_it_waited() -> None:
     assert pulled(a_queue(high, young), fleet) == "high"
 
 
-def test_a_promoted_job_goes_before_its_priority_class_but_not_before_a_higher_one() -> None:
+def test_promoted_job_goes_first_within_its_class_only() -> None:
     fleet = a_fleet(a_factory())
     old = old_job("old", waited=HOUR / 2, product_id="shop")
     queue = a_queue(old, old_job("promoted", front=True))
@@ -174,7 +174,7 @@ def test_a_promoted_job_goes_before_its_priority_class_but_not_before_a_higher_o
     assert pulled(queue, fleet) == "urgent"
 
 
-def test_the_product_that_had_less_of_the_fleet_goes_first() -> None:
+def test_product_with_less_recent_usage_goes_first() -> None:
     fleet = a_fleet(a_factory(slots=4))
     queue = a_queue(old_job("old", waited=HOUR / 2), old_job("new", product_id="shop"))
     assert pulled(queue, fleet) == "old"
@@ -182,7 +182,7 @@ def test_the_product_that_had_less_of_the_fleet_goes_first() -> None:
     assert pulled(queue, fleet) == "new"
 
 
-def test_a_product_with_a_larger_share_gets_more() -> None:
+def test_product_with_a_larger_share_gets_more() -> None:
     fleet = a_fleet(a_factory(slots=9, engines={"claude": EngineSeats(seats=9)}))
     fleet.put_product(Product(id="notes", share=4.0))
     fleet.put_job(a_running_job(id="a", lease=a_lease(holds=())))
@@ -192,7 +192,7 @@ def test_a_product_with_a_larger_share_gets_more() -> None:
     assert pulled(queue, fleet) == "notes"
 
 
-def test_within_a_product_the_better_pair_goes_first_and_then_the_older_job() -> None:
+def test_better_fit_goes_first_within_a_product_and_then_the_older_job() -> None:
     fleet = a_fleet(a_factory(repos=("notes",)))
     warm = old_job("warm", ask=ask_for(repo="notes"))
     cold = old_job("cold", ask=ask_for(repo="shop"))
@@ -203,7 +203,7 @@ def test_within_a_product_the_better_pair_goes_first_and_then_the_older_job() ->
     assert pulled(a_queue(replace(equal, created_at=after(-1)), warm), fleet) == "equal"
 
 
-def test_the_least_loaded_then_the_cheapest_then_the_first_factory_is_asked() -> None:
+def test_least_loaded_then_cheapest_then_first_factory_is_offered_the_job() -> None:
     two = {"slots": 2, "engines": {"claude": EngineSeats(seats=2)}}
     fleet = a_fleet(a_linux("a", **two), a_linux("b", **two), a_linux("c", **two))
     fleet.put_job(a_running_job(lease=a_lease(factory_id="a", holds=())))
@@ -214,7 +214,7 @@ def test_the_least_loaded_then_the_cheapest_then_the_first_factory_is_asked() ->
     assert offered(a_queue(a_job(id="x")), fleet) == ("x", "c")
 
 
-def test_the_factory_that_holds_the_checkpoint_and_the_preferred_one_are_asked_first() -> None:
+def test_factory_with_the_checkpoint_or_preference_is_offered_the_job_first() -> None:
     fleet = a_fleet(*(a_linux(name) for name in ("a", "b", "c")))
     kept = a_job(checkpoint=a_checkpoint(factory_id="b"))
     assert offered(a_queue(kept), fleet) == ("job-1", "b")
@@ -228,7 +228,7 @@ def test_the_factory_that_holds_the_checkpoint_and_the_preferred_one_are_asked_f
     assert offered(a_queue(kept), fleet) == ("job-1", "a")
 
 
-def test_a_job_that_requires_a_factory_goes_there_or_nowhere() -> None:
+def test_job_that_requires_a_factory_goes_only_there() -> None:
     fleet = a_fleet(*(a_linux(name) for name in ("a", "b", "c")), a_factory())
     queue = a_queue(a_job(ask=ask_for("factory:b", "os:linux")))
     assert pulled(queue, fleet, "a") is None
@@ -241,7 +241,7 @@ def test_a_job_that_requires_a_factory_goes_there_or_nowhere() -> None:
     assert offered(both, fleet) is None
 
 
-def test_rejections_of_a_required_factory_name_what_is_wrong_with_it() -> None:
+def test_rejections_of_a_required_factory_name_its_fault() -> None:
     fleet = a_fleet(a_linux("a"), a_linux("b"))
     job = a_job(ask=ask_for("factory:b"), offer=an_offer("b"))
     fleet.put_job(job)
@@ -250,7 +250,7 @@ def test_rejections_of_a_required_factory_name_what_is_wrong_with_it() -> None:
     assert pick.decision.rejections == {"busy": 1, "capability": 1}
 
 
-def test_a_factory_with_what_others_wait_for_is_kept_free_for_them() -> None:
+def test_factory_with_demanded_capabilities_is_kept_free() -> None:
     mac = a_factory(id="a", capabilities=("os:mac", "has:xcode"), slots=1)
     fleet = a_fleet(mac, a_linux("b"))
     xcode = a_job(id="x", ask=ask_for("has:xcode"), not_before=after(60))
@@ -259,7 +259,7 @@ def test_a_factory_with_what_others_wait_for_is_kept_free_for_them() -> None:
     assert pulled(a_queue(replace(xcode, not_before=None), plain), fleet, "a") == "x"
 
 
-def test_an_excluded_factory_is_passed_over_and_counted() -> None:
+def test_excluded_factory_is_passed_over_and_counted() -> None:
     fleet = a_fleet(a_linux("a"), a_linux("b"))
     queue = a_queue(a_job(exclusions=(Exclusion("a", after(30)),)))
     pick = pick_offer(queue, fleet, now=NOON)
@@ -272,7 +272,7 @@ def test_an_excluded_factory_is_passed_over_and_counted() -> None:
     assert offered(queue, fleet) == ("next", "a")
 
 
-def test_offers_go_only_to_factories_that_they_reach() -> None:
+def test_offers_go_only_to_reachable_factories() -> None:
     fleet = a_fleet(a_linux("a"), a_linux("b"), a_factory())
     queue = a_queue(a_job())
     pick = pick_offer(queue, fleet, now=NOON, only=frozenset({"b"}))
@@ -283,14 +283,14 @@ def test_offers_go_only_to_factories_that_they_reach() -> None:
     assert offered(queue, fleet, skip=frozenset({"job-1"})) is None
 
 
-def test_an_offered_job_is_not_offered_again() -> None:
+def test_offered_job_is_not_offered_again() -> None:
     fleet, job = a_fleet(a_linux("a"), a_linux("b")), a_job(offer=an_offer("a"))
     fleet.put_job(job)
     assert offered(a_queue(job), fleet) is None
     assert pulled(a_queue(job), fleet, "b") is None
 
 
-def test_a_factory_that_asks_gets_what_stands_offered_to_it() -> None:
+def test_claiming_factory_gets_the_job_offered_to_it() -> None:
     fleet, job = a_fleet(a_linux("a")), old_job("mine", offer=an_offer("a"))
     fleet.put_job(job)
     queue = a_queue(job, old_job("other", waited=HOUR))
@@ -300,7 +300,7 @@ def test_a_factory_that_asks_gets_what_stands_offered_to_it() -> None:
     assert pick_job(queue, fleet, "a", now=NOON, skip=frozenset({"mine"})) is None
 
 
-def test_an_offered_ship_step_needs_no_engine() -> None:
+def test_offered_ship_step_needs_no_engine() -> None:
     ship = ShipRequest(by="user:ann", commit=None, at=NOON)
     job = a_job(stage=Stage.TESTING, ship=ship, offer=an_offer(engine=None, step=Step.SHIP))
     fleet = a_fleet(a_factory(engines={}))
@@ -315,7 +315,7 @@ def test_an_offered_ship_step_needs_no_engine() -> None:
         {"claude": EngineSeats(unavailable="not logged in"), "codex": EngineSeats()},
     ],
 )
-def test_an_offer_whose_engine_is_gone_gives_way_to_other_work(
+def test_offer_whose_engine_is_gone_gives_way_to_other_work(
     engines: dict[str, EngineSeats],
 ) -> None:
     job = old_job("mine", offer=an_offer(), ask=ask_for(prefers_engine=("claude",)))
@@ -324,12 +324,12 @@ def test_an_offer_whose_engine_is_gone_gives_way_to_other_work(
     assert pulled(a_queue(job, old_job("other")), fleet) == "other"
 
 
-def test_an_offer_that_the_factory_may_not_take_any_more_gives_way() -> None:
+def test_offer_that_the_factory_can_no_longer_take_gives_way() -> None:
     job = old_job("mine", offer=an_offer(), ask=ask_for("gpu"))
     assert pulled(a_queue(job, old_job("other")), a_fleet(a_factory())) == "other"
 
 
-def test_a_halted_product_gets_nothing_and_a_halted_fleet_even_less() -> None:
+def test_halted_product_or_fleet_gets_no_job() -> None:
     fleet = a_fleet(a_factory(slots=3))
     queue = a_queue(old_job("mine"), old_job("theirs", product_id="shop"))
     queue.put(old_job("kept", offer=an_offer()))
@@ -342,7 +342,7 @@ def test_a_halted_product_gets_nothing_and_a_halted_fleet_even_less() -> None:
     assert offered(queue, fleet) is None
 
 
-def test_a_decision_tells_the_whole_story_in_plain_values() -> None:
+def test_decision_is_recorded_in_full_as_plain_json() -> None:
     fleet = a_fleet(
         *(a_linux(name) for name in ("a", "b", "c", "d", "e")),
         a_linux("full", slots=0),
@@ -365,7 +365,7 @@ def test_a_decision_tells_the_whole_story_in_plain_values() -> None:
     )
 
 
-def test_a_job_behind_a_lock_is_picked_when_the_lock_is_freed() -> None:
+def test_job_behind_a_lock_is_picked_when_the_lock_is_freed() -> None:
     fleet = a_fleet(a_factory(slots=2))
     queue = a_queue(old_job("a", lock="db"))
     queue.take_lock("lock/notes/db", "x")

@@ -151,7 +151,7 @@ def every_pick(queue: ReadyQueue, fleet: FleetState) -> list[Pick]:
 
 @NO_DEADLINE
 @given(jobs, factories)
-def test_a_factory_is_never_picked_for_what_it_cannot_run(waiting: list[Job], told: Told) -> None:
+def test_factory_is_never_picked_for_a_job_it_cannot_run(waiting: list[Job], told: Told) -> None:
     known = {job.id: job for job in waiting}
     able = {factory.id: (factory, vitals) for factory, vitals in told}
     for pick in every_pick(a_queue(*waiting), a_view(told)):
@@ -160,7 +160,7 @@ def test_a_factory_is_never_picked_for_what_it_cannot_run(waiting: list[Job], to
 
 @NO_DEADLINE
 @given(jobs, factories, st.randoms(use_true_random=False))
-def test_the_order_in_which_things_were_heard_of_does_not_matter(
+def test_order_of_insertion_does_not_change_the_picks(
     waiting: list[Job], told: Told, random: object
 ) -> None:
     first = every_pick(a_queue(*waiting), a_view(told))
@@ -171,7 +171,7 @@ def test_the_order_in_which_things_were_heard_of_does_not_matter(
 
 @NO_DEADLINE
 @given(jobs, factories)
-def test_an_offer_goes_to_the_best_of_all_factories_and_counts_the_others(
+def test_offer_goes_to_the_best_factory_and_counts_the_others(
     waiting: list[Job], told: Told
 ) -> None:
     queue, fleet = a_queue(*waiting), a_view(told)
@@ -204,7 +204,7 @@ def one_by_one(this: Placement, job: QueuedJob) -> list[Candidate]:
 
 @NO_DEADLINE
 @given(jobs, factories, st.integers(0, 3))
-def test_applied_picks_never_take_more_than_there_is(
+def test_applied_picks_never_exceed_slots_seats_and_locks(
     waiting: list[Job], told: Told, claude: int
 ) -> None:
     queue, fleet = a_queue(*waiting), a_view(told, claude=claude)
@@ -236,7 +236,7 @@ def pick_for(turn: str | None, queue: ReadyQueue, fleet: FleetState) -> Pick | N
 
 @NO_DEADLINE
 @given(jobs)
-def test_a_fleet_that_can_run_everything_runs_everything_and_locks_one_by_one(
+def test_capable_fleet_runs_every_job_and_locked_ones_one_at_a_time(
     waiting: list[Job],
 ) -> None:
     plain = [replace(job, ask=ask_for(), exclusions=()) for job in waiting]
@@ -259,7 +259,9 @@ def test_a_fleet_that_can_run_everything_runs_everything_and_locks_one_by_one(
 
 @pytest.mark.parametrize("product_id", ["notes", "shop"])
 @pytest.mark.parametrize("minutes", [20, 60])
-def test_under_sustained_critical_load_no_job_waits_for_ever(product_id: str, minutes: int) -> None:
+def test_low_job_runs_eventually_under_sustained_critical_load(
+    product_id: str, minutes: int
+) -> None:
     fleet = a_fleet(a_linux("f0", repos=("notes",)))
     low = old_job("low", priority=Priority.LOW, ask=ask_for(repo="cold"))
     queue, known = a_queue(low), {low.id: low}
@@ -297,9 +299,7 @@ def a_critical(job_id: str, product_id: str, now: datetime) -> Job:
 
 @NO_DEADLINE
 @given(jobs.filter(bool), factories, st.integers(2, 20))
-def test_a_longer_queue_means_no_more_heads_to_look_at(
-    waiting: list[Job], told: Told, times: int
-) -> None:
+def test_longer_queue_adds_no_heads_to_consider(waiting: list[Job], told: Told, times: int) -> None:
     short, long = a_queue(*waiting), a_queue(*waiting)
     for job in waiting:
         for copy in range(times):

@@ -53,7 +53,7 @@ def refusal(fleet: FleetState, job: Job, *, seconds: float = 0.0) -> Rejection |
     return find_rejection(fleet, member, kind, QueuedJob.of(job, kind), now)
 
 
-def test_affinity_is_the_share_of_wishes_that_are_met() -> None:
+def test_affinity_is_the_share_of_met_preferences() -> None:
     ask = ask_for(
         prefers=("has:xcode", "factory:mac-1"), repo="notes", prefers_engine=("claude", "codex")
     )
@@ -65,7 +65,7 @@ def test_affinity_is_the_share_of_wishes_that_are_met() -> None:
     assert affinity(a_fit(), waiting(), CLAUDE, "mac-1") == 0.0
 
 
-def test_an_expensive_seat_fits_a_small_budget_badly() -> None:
+def test_expensive_seat_fits_a_small_budget_badly() -> None:
     assert cost_fit(0, USD, None) == 1.0
     assert cost_fit(3, USD, None) == 0.0
     assert cost_fit(3, 100 * USD, None) == 1.0
@@ -74,11 +74,11 @@ def test_an_expensive_seat_fits_a_small_budget_badly() -> None:
     assert cost_fit(1, None, 1.0) > cost_fit(2, None, 1.0)
 
 
-def test_starvation_falls_to_nothing_in_half_an_hour() -> None:
+def test_starvation_term_falls_to_zero_in_half_an_hour() -> None:
     assert [starvation(minutes * 60) for minutes in (-1, 0, 15, 30, 90)] == [1, 1, 0.5, 0, 0]
 
 
-def test_scarcity_is_about_what_others_wait_for() -> None:
+def test_scarcity_counts_only_capabilities_the_job_does_not_need() -> None:
     rare = (("gpu", 0.9), ("has:xcode", 0.5))
     assert scarcity(waiting().job_class, rare) == 0.9
     assert scarcity(waiting(ask=ask_for("gpu")).job_class, rare) == 0.5
@@ -86,7 +86,7 @@ def test_scarcity_is_about_what_others_wait_for() -> None:
 
 
 @given(unit, unit, unit, unit, st.floats(-100, 10_000))
-def test_the_score_is_the_sum_of_its_terms_each_from_0_to_1(
+def test_score_is_the_weighted_sum_of_terms_between_zero_and_one(
     wishes: float, load: float, health: float, capability: float, waited: float
 ) -> None:
     fit = a_fit(capability=capability)
@@ -100,7 +100,7 @@ def test_the_score_is_the_sum_of_its_terms_each_from_0_to_1(
     assert score.total == pytest.approx(added, abs=1e-3)
 
 
-def test_weights_are_the_products_own() -> None:
+def test_weights_of_the_product_are_applied() -> None:
     only_health = Weights(
         capability_fit=0, affinity=0, load=0, cost_fit=0, health=2, starvation=0, scarcity=0
     )
@@ -154,31 +154,31 @@ def cooling() -> Factory:
         ),
     ],
 )
-def test_the_filter_says_what_a_person_can_act_on(
+def test_rejection_has_an_actionable_message(
     fleet: FleetState, ask: Ask, code: str, message: str
 ) -> None:
     assert refusal(fleet, a_job(ask=ask)) == Rejection(code, message)
 
 
-def test_a_factory_that_was_never_heard_of_is_rejected_as_offline() -> None:
+def test_factory_without_a_heartbeat_is_rejected_as_offline() -> None:
     fleet = FleetState()
     fleet.put(a_factory())
     assert refusal(fleet, a_job()) == Rejection("offline", "it has sent no heartbeat so far")
 
 
-def test_an_unhealthy_factory_is_rejected_with_its_health() -> None:
+def test_unhealthy_factory_is_rejected_with_its_health() -> None:
     fleet = a_fleet(a_factory())
     fleet.record_vitals("mac-1", Vitals(last_seen=NOON, faults=0.8))
     assert refusal(fleet, a_job()) == Rejection("unhealthy", "its health is 0.20, below 0.3")
 
 
-def test_a_busy_engine_is_rejected_with_its_seats() -> None:
+def test_busy_engine_is_rejected_with_its_seats() -> None:
     fleet = a_fleet(a_factory(engines={"claude": EngineSeats(seats=1)}))
     fleet.put_job(a_running_job(id="other"))
     assert refusal(fleet, a_job()) == Rejection("busy", "every claude seat is busy: 1 of 1")
 
 
-def test_an_excluded_factory_is_rejected_until_its_time_is_over() -> None:
+def test_excluded_factory_is_rejected_until_the_exclusion_ends() -> None:
     fleet = a_fleet(a_factory())
     job = a_job(exclusions=(Exclusion("mac-1", after(30)),))
     sentence = "it is excluded from this job until 12:00:30 UTC"
@@ -186,7 +186,7 @@ def test_an_excluded_factory_is_rejected_until_its_time_is_over() -> None:
     assert refusal(fleet, job, seconds=30) is None
 
 
-def test_a_ship_step_needs_only_a_slot() -> None:
+def test_ship_step_needs_only_a_slot() -> None:
     fleet = a_fleet(a_factory(slots=1, engines={}))
     job = a_job(stage=Stage.TESTING, ship=ShipRequest(by="ann", commit=None, at=NOON))
     assert refusal(fleet, job) is None

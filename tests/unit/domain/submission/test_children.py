@@ -45,7 +45,7 @@ def as_stored(made: Draft, stage: Stage, **fields: object) -> Job:
     return replace(made.job, id=f"old-{made.job.name}", stage=stage, rev=3, **fields)
 
 
-def test_composites_come_before_their_children_at_any_depth() -> None:
+def test_composites_are_expanded_before_their_children_at_any_depth() -> None:
     inner = {"name": "in", "kind": "composite", "children": [{"name": "deep"}]}
     sprouts = expand([a_file({"name": "a"}, inner, product="notes"), a_file()], places=["", "b"])
     assert [(s.file.manifest.name, s.place, s.parent) for s in sprouts] == [
@@ -58,7 +58,7 @@ def test_composites_come_before_their_children_at_any_depth() -> None:
     assert sprouts[1].file.manifest.product is None
 
 
-def test_what_a_child_cannot_say_is_told_with_its_place() -> None:
+def test_fields_not_allowed_in_a_child_are_reported_with_their_place() -> None:
     with pytest.raises(Invalid) as refused:
         expand(
             [
@@ -102,14 +102,16 @@ TREE = [named("top"), named("a", parent_id="top"), named("b", parent_id="top")]
         ([named("x")], {"x": ["x"]}, "x → x"),
     ],
 )
-def test_a_circle_is_spelled_out(jobs: list[Job], deps: dict[str, list[str]], told: str) -> None:
+def test_waiting_cycle_is_rejected_with_its_path(
+    jobs: list[Job], deps: dict[str, list[str]], told: str
+) -> None:
     with pytest.raises(Cycle) as refused:
         refuse_waiting_cycles(jobs, deps)
     assert set(refused.value.path) == set(told.split(" → "))
     assert refused.value.path[0] == refused.value.path[-1]
 
 
-def test_phases_and_dependencies_forward_are_no_circle() -> None:
+def test_forward_phases_and_dependencies_form_no_cycle() -> None:
     a, b, c = (named(n, parent_id="top", phase=p) for n, p in (("a", 1), ("b", 2), ("c", 5)))
     outside = named("elsewhere", parent_id="not-here", phase=1)
     refuse_waiting_cycles(
@@ -118,7 +120,7 @@ def test_phases_and_dependencies_forward_are_no_circle() -> None:
     )
 
 
-def test_an_open_phase_is_not_waited_for() -> None:
+def test_open_phase_does_not_count_as_waiting() -> None:
     top = named("top", kind="composite", roadmap=Roadmap(1, 2))
     one, two = (named(f"p{phase}", parent_id="top", phase=phase) for phase in (1, 2))
     refuse_waiting_cycles([top, one, two], {"p1": ["p2"]})
@@ -127,7 +129,7 @@ def test_an_open_phase_is_not_waited_for() -> None:
         refuse_waiting_cycles([top, one, two, three], {"p1": ["p3"]})
 
 
-def test_a_goal_without_children_comes_with_its_planner() -> None:
+def test_composite_without_children_gets_a_planner() -> None:
     goal = a_file(
         profile="planner@2",
         repo="notes",
@@ -150,7 +152,7 @@ def test_a_goal_without_children_comes_with_its_planner() -> None:
     assert len(expand([parse_json_job({"manifest": {"profile": "planner"}, "body": "x"})])) == 1
 
 
-def test_a_planner_that_has_shipped_is_asked_again() -> None:
+def test_shipped_planner_is_not_kept() -> None:
     made = a_draft("plan")
     job = replace(made.job, profile="planner@1", parent_id="top")
     made = replace(made, job=job)
@@ -160,7 +162,7 @@ def test_a_planner_that_has_shipped_is_asked_again() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=8))
-def test_what_only_waits_for_earlier_ones_never_is_a_circle(pairs: list[tuple[int, int]]) -> None:
+def test_dependencies_on_earlier_jobs_never_form_a_cycle(pairs: list[tuple[int, int]]) -> None:
     jobs = [named("top"), *(named(f"j{n}", parent_id="top") for n in range(6))]
     deps: dict[str, list[str]] = {}
     for one, other in pairs:
@@ -183,7 +185,7 @@ def test_what_only_waits_for_earlier_ones_never_is_a_circle(pairs: list[tuple[in
         (Stage.CANCELLED, False, "replaced"),
     ],
 )
-def test_a_plan_never_touches_what_is_in_flight_nor_repeats_what_has_shipped(
+def test_plan_never_replaces_running_or_shipped_children(
     stage: Stage, becomes: str, *, same: bool
 ) -> None:
     made = a_draft("a")
@@ -194,7 +196,7 @@ def test_a_plan_never_touches_what_is_in_flight_nor_repeats_what_has_shipped(
     assert "new-b" not in (*found.kept, *found.replaced)
 
 
-def test_a_child_gives_way_whether_it_waits_or_has_ended() -> None:
+def test_replaced_child_is_superseded_whether_waiting_or_ended() -> None:
     waiting = replace_child(named("old"), "new", by="user:ann", now=NOON).after
     assert (waiting.stage, waiting.result, waiting.superseded_by) == (
         Stage.CANCELLED,
@@ -205,14 +207,14 @@ def test_a_child_gives_way_whether_it_waits_or_has_ended() -> None:
     assert (failed.stage, failed.superseded_by) == (Stage.FAILED, "new")
 
 
-def test_what_has_shipped_moves_into_the_composite_that_is_run_again() -> None:
+def test_shipped_child_is_adopted_by_the_composite_that_runs_again() -> None:
     shipped = named("old", stage=Stage.SHIPPED, parent_id="first")
     change = adopt_child(shipped, "second", 2, by="user:ann", now=NOON)
     assert (change.after.parent_id, change.after.phase) == ("second", 2)
     assert change.events[0].data == {"parent": "second", "was": "first"}
 
 
-def test_a_rollup_is_the_sum_of_what_is_below() -> None:
+def test_rollup_sums_jobs_and_usage_below_the_composite() -> None:
     top = named("top", kind="composite", roadmap=Roadmap(3, 1, 2), stage=Stage.BUILDING)
     below = [
         named("in", kind="composite"),
@@ -240,14 +242,14 @@ def test_a_rollup_is_the_sum_of_what_is_below() -> None:
     ("stage", "status"),
     [(Stage.QUEUED, "queued"), (Stage.BLOCKED, "blocked"), (Stage.CANCELLED, "cancelled")],
 )
-def test_before_anything_starts_and_after_the_end_the_stage_says_it(
+def test_rollup_status_follows_the_stage_before_start_and_after_the_end(
     stage: Stage, status: str
 ) -> None:
     sums = roll_up(named("top", kind="composite", stage=stage), [named("a")], [])
     assert (sums.status, sums.revision, sums.phase, sums.asked_phase) == (status, 0, None, None)
 
 
-def test_what_agents_add_is_shipped_by_people_unless_the_composite_says_so() -> None:
+def test_agents_add_auto_ship_jobs_only_to_an_auto_ship_composite() -> None:
     hasty, slow = a_job(terms=Terms(auto_ship=True)), a_job()
     require_manual_ship({"jobs[0]": slow}, None)
     require_manual_ship({"jobs[0]": hasty}, a_job(terms=Terms(auto_ship=True)))

@@ -13,7 +13,7 @@ def drafted(text: str, *, stem: str | None = None) -> Draft:
     return draft(file, None, job_id="0123456789ab", product="notes", by="user:ann", now=NOON)
 
 
-def test_a_draft_has_what_the_manifest_says_and_defaults_for_the_rest() -> None:
+def test_draft_takes_manifest_values_and_defaults() -> None:
     made = drafted("---\nrepo: git@host:me/notes.git\npriority: high\nlock: l\n---\n# Fix it\n")
     job = made.job
     assert (job.name, job.title, job.priority) == ("fix-it", "Fix it", Priority.HIGH)
@@ -22,15 +22,15 @@ def test_a_draft_has_what_the_manifest_says_and_defaults_for_the_rest() -> None:
     assert drafted("x", stem="named").has_given_name
 
 
-def test_a_job_without_words_is_named_after_its_id() -> None:
+def test_job_without_a_title_is_named_after_its_id() -> None:
     assert drafted("---\nx-a: b\n---\n").job.name == "job-456789ab"
 
 
-def test_a_folder_that_is_used_as_it_is_is_a_lock() -> None:
+def test_job_with_a_working_directory_locks_it() -> None:
     assert drafted("---\ncwd: /srv/notes\n---\nx\n").job.lock == "cwd:/srv/notes"
 
 
-def test_a_job_starts_when_it_may_or_when_its_schedule_says() -> None:
+def test_start_time_comes_from_not_before_and_schedule() -> None:
     assert drafted("x").job.not_before is None
     assert drafted("---\nnot-before: 90s\n---\nx\n").job.not_before == after(90)
     assert drafted("---\nschedule: '0 13 * * *'\n---\nx\n").job.not_before == after(3600)
@@ -38,7 +38,7 @@ def test_a_job_starts_when_it_may_or_when_its_schedule_says() -> None:
     assert drafted(both).job.not_before == after(25 * 3600)
 
 
-def test_a_composite_asks_people_between_phases_unless_it_says_auto() -> None:
+def test_composite_needs_approval_between_phases_unless_review_is_auto() -> None:
     made = drafted("---\nkind: composite\nverify: make\n---\nx\n")
     assert (made.job.kind, made.job.roadmap) == ("composite", Roadmap())
     assert (made.job.terms.review_by_people, made.job.terms.ship) == (True, "merge")
@@ -50,7 +50,7 @@ def test_a_composite_asks_people_between_phases_unless_it_says_auto() -> None:
     assert made.job.terms.review_by_people is False
 
 
-def test_the_budget_of_a_composite_is_its_ceiling() -> None:
+def test_budget_of_a_composite_becomes_its_ceiling() -> None:
     made = drafted("---\nkind: composite\nbudget: {tokens: 500}\n---\nx\n")
     assert made.ceiling is not None
     assert (made.ceiling.job_id, made.ceiling.tokens) == (made.job.id, 500)
@@ -61,16 +61,16 @@ def test_the_budget_of_a_composite_is_its_ceiling() -> None:
     assert (leaf.ceiling, leaf.job.ceilings) == (None, ())
 
 
-def test_children_are_kept_as_jobs_of_their_own_and_not_in_the_manifest() -> None:
+def test_children_are_left_out_of_the_stored_manifest() -> None:
     made = drafted("---\nkind: composite\nchildren: [{name: a, body: x}]\n---\nx\n")
     assert b"children" not in bytes(made.spec.manifest)
     assert made.job.content_hash != drafted("---\nkind: composite\n---\nx\n").job.content_hash
 
 
-def test_a_sandbox_is_part_of_what_is_asked_for() -> None:
+def test_sandbox_and_yolo_are_part_of_the_ask() -> None:
     ask = drafted("---\nsandbox: strict\nyolo: true\n---\nx\n").job.ask
     assert (ask.sandbox, ask.yolo) == ("strict", True)
 
 
-def test_a_budget_in_dollars_is_part_of_what_is_asked_for() -> None:
+def test_dollar_budget_is_part_of_the_ask() -> None:
     assert drafted("---\nbudget: {usd: 2}\n---\nx\n").job.ask.budget_nano_usd == 2_000_000_000

@@ -23,7 +23,7 @@ LEASES = st.none() | st.just(a_lease())
 
 
 @given(st.sampled_from(Stage), st.integers(-5, 5), LEASES, LEASES)
-def test_only_a_job_that_is_finished_for_long_and_free_is_due(
+def test_only_old_finished_jobs_without_leases_are_due(
     stage: Stage, days: int, lease: Lease | None, ending: Lease | None
 ) -> None:
     job = replace(
@@ -33,14 +33,14 @@ def test_only_a_job_that_is_finished_for_long_and_free_is_due(
     assert is_due(job, DAY, now=NOON + DAY + days * DAY) is expected
 
 
-def test_with_a_job_go_its_name_and_its_idempotency_key() -> None:
+def test_deleted_job_frees_its_name_and_idempotency_key() -> None:
     job = a_job(stage=Stage.SHIPPED)
     assert delete_job(job).free == (f"name/{job.product_id}/{job.name}",)
     keyed = replace(job, idempotency_key="k-1")
     assert delete_job(keyed).free[1:] == (f"key/{job.product_id}/k-1",)
 
 
-def test_what_is_left_says_where_the_file_is() -> None:
+def test_archived_job_record_names_its_blob() -> None:
     job = a_job(stage=Stage.FAILED)
     left = archive_job(job, size=9, sha256="0" * 64, now=NOON + DAY)
     assert (left.key, left.blob) == (job.id, f"archive/{job.id}/job.jsonl.gz")
@@ -51,7 +51,7 @@ def test_what_is_left_says_where_the_file_is() -> None:
     )
 
 
-def test_the_error_of_an_archived_job_says_how_to_read_it() -> None:
+def test_archived_job_error_names_the_command_to_read_it() -> None:
     with pytest.raises(
         JobArchived, match="archived on 2026-01-02: read it with `aq archive show j`"
     ):

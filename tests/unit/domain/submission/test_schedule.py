@@ -23,11 +23,11 @@ def a_template(**fields: object) -> Job:
     )
 
 
-def test_the_next_tick_is_after_the_moment_that_is_asked_about() -> None:
+def test_next_tick_is_later_than_the_given_time() -> None:
     assert next_tick("0 * * * *", NOON) == NOON + timedelta(hours=1)
 
 
-def test_a_tick_submits_a_copy_and_sets_the_next_tick_in_one_commit() -> None:
+def test_tick_submits_a_copy_and_sets_the_next_tick_in_one_commit() -> None:
     ticked, copied = tick(a_template(), SPEC, None, [], copy_id="copy-1", now=NOON)
     assert ticked.after.not_before == NOON + timedelta(hours=1)
     assert ticked.after.copy_id == "copy-1"
@@ -39,13 +39,13 @@ def test_a_tick_submits_a_copy_and_sets_the_next_tick_in_one_commit() -> None:
     assert copied.spec == JobSpec("copy-1", SPEC.manifest, SPEC.body)
 
 
-def test_two_ticks_for_one_moment_would_take_the_same_key() -> None:
+def test_ticks_for_the_same_time_take_the_same_key() -> None:
     first = tick(a_template(), SPEC, None, [], copy_id="copy-1", now=NOON)[1]
     second = tick(a_template(), SPEC, None, [], copy_id="copy-2", now=NOON)[1]
     assert set(first.take) == set(second.take)
 
 
-def test_a_tick_is_skipped_while_the_copy_before_it_is_unfinished() -> None:
+def test_tick_is_skipped_while_the_previous_copy_is_unfinished() -> None:
     running = a_job(id="copy-1", stage=Stage.BUILDING)
     (skipped,) = tick(a_template(copy_id="copy-1"), SPEC, running, [], copy_id="copy-2", now=NOON)
     assert [event.type for event in skipped.events] == ["tick_skipped"]
@@ -53,19 +53,19 @@ def test_a_tick_is_skipped_while_the_copy_before_it_is_unfinished() -> None:
     assert skipped.after.not_before == NOON + timedelta(hours=1)
 
 
-def test_a_finished_copy_makes_room_for_the_next() -> None:
+def test_tick_submits_a_copy_after_the_previous_one_finished() -> None:
     done = a_job(id="copy-1", stage=Stage.SHIPPED)
     changes = tick(a_template(copy_id="copy-1"), SPEC, done, [], copy_id="copy-2", now=NOON)
     assert [change.after.id for change in changes] == ["nightly", "copy-2"]
 
 
-def test_ticks_that_were_missed_are_not_made_up_for() -> None:
+def test_missed_ticks_are_not_made_up_for() -> None:
     late: datetime = NOON + timedelta(hours=5, minutes=1)
     ticked, _ = tick(a_template(), SPEC, None, [], copy_id="copy-1", now=late)
     assert ticked.after.not_before == NOON + timedelta(hours=6)
 
 
-def test_a_copy_waits_for_the_dependencies_of_its_template() -> None:
+def test_copy_waits_for_the_dependencies_of_its_template() -> None:
     dep = a_job(id="dep", stage=Stage.BUILDING)
     _, copied = tick(a_template(deps=("dep",)), SPEC, None, [dep], copy_id="copy-1", now=NOON)
     assert copied.after.stage is Stage.BLOCKED

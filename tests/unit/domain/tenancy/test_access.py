@@ -35,7 +35,7 @@ def a_token(**fields: object) -> Token:
 
 @pytest.mark.parametrize("verb", ROLES_BY_VERB)
 @pytest.mark.parametrize("role", Role)
-def test_a_role_has_the_verbs_of_the_table_and_no_other(role: Role, verb: str) -> None:
+def test_role_has_exactly_the_verbs_of_the_table(role: Role, verb: str) -> None:
     caller = Caller(actor="user:ann", role=role)
     if role in ROLES_BY_VERB[verb]:
         caller.require(verb, OWN_PRODUCTS)
@@ -48,7 +48,7 @@ def test_every_action_is_a_verb_of_the_table() -> None:
     assert ACTIONS.keys() <= ROLES_BY_VERB.keys()
 
 
-def test_roles_do_what_their_names_say() -> None:
+def test_viewer_only_reads_and_admin_may_do_everything() -> None:
     assert {verb for verb, roles in ROLES_BY_VERB.items() if Role.VIEWER in roles} == {"read"}
     assert all(Role.ADMIN in roles for roles in ROLES_BY_VERB.values())
     assert Role.OPERATOR not in ROLES_BY_VERB["approve"]
@@ -58,19 +58,19 @@ def test_roles_do_what_their_names_say() -> None:
     assert Role.REVIEWER not in ROLES_BY_VERB["cancel"]
 
 
-def test_a_factory_has_no_role_and_none_of_a_person_s_verbs() -> None:
+def test_factory_token_has_no_verbs_of_people() -> None:
     with pytest.raises(Forbidden, match="factory:mac-1 has a factory token; ship needs one of"):
         Caller(actor="factory:mac-1", factory_id="mac-1").require("ship", OWN_PRODUCTS)
 
 
-def test_a_caller_sees_the_products_of_its_token() -> None:
+def test_caller_sees_the_products_of_its_token() -> None:
     assert Caller(actor="user:ann", products=("*",)).can_see("notes")
     assert Caller(actor="user:ann", products=("notes",)).can_see("notes")
     assert not Caller(actor="user:ann", products=("other",)).can_see("notes")
     assert not Caller(actor="user:ann").can_see("notes")
 
 
-def test_a_caller_covers_the_chosen_product_or_all_that_it_sees() -> None:
+def test_caller_covers_the_chosen_product_or_all_visible_ones() -> None:
     assert Caller(actor="user:ann", products=("*",)).covers("notes")
     assert Caller(actor="user:ann", products=("*",), product="notes").covers("notes")
     assert not Caller(actor="user:ann", products=("*",), product="shop").covers("notes")
@@ -128,14 +128,14 @@ def test_what_has_one_product_is_in_the_log_of_that_product() -> None:
     assert sole_product(("*",)) == "*"
 
 
-def test_a_token_opens_until_it_expires_or_is_revoked() -> None:
+def test_token_is_valid_until_it_expires_or_is_revoked() -> None:
     assert a_token().is_valid(NOON)
     assert a_token(expires_at=after(1)).is_valid(NOON)
     assert not a_token(expires_at=NOON).is_valid(NOON)
     assert not a_token(revoked_at=NOON).is_valid(NOON)
 
 
-def test_secrets_are_found_by_their_hashes() -> None:
+def test_secrets_are_keyed_by_their_hashes() -> None:
     enrollment = Enrollment(
         id="e-1", hash="h-2", created_at=NOON, created_by="user:ann", expires_at=after(60)
     )
@@ -143,12 +143,12 @@ def test_secrets_are_found_by_their_hashes() -> None:
     assert (a_token().key, enrollment.key, code.key) == ("h-1", "h-2", "h-3")
 
 
-def test_guessing_is_recorded_by_address() -> None:
+def test_secret_guessing_is_keyed_by_address() -> None:
     guessing = SecretGuessing(address="192.0.2.1", attempts=5, expires_at=after(60))
     assert (guessing.key, guessing.kind) == ("192.0.2.1", "guessing")
 
 
-def test_an_agent_adds_to_its_own_composite_and_to_no_other() -> None:
+def test_agent_adds_children_only_to_its_own_composite() -> None:
     agent = Caller(actor="job:j-1", agent_scope=AgentScope("j-1", "roadmap"))
     agent.require_own_composite("roadmap")
     with pytest.raises(Forbidden, match="cannot add children to other, only to its own, roadmap"):

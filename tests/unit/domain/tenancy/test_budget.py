@@ -38,7 +38,7 @@ def spending(budget: Budget, nanos: int, at: datetime = NOON) -> Budget:
     return add_spend(budget, nanos, estimated=False, now=at)
 
 
-def test_a_product_without_a_ceiling_works_and_says_so() -> None:
+def test_product_without_a_ceiling_is_never_stopped() -> None:
     free = a_budget(None, spent=5 * USD)
     assert free.stop_reason(NOON) is None
     assert free.remaining(NOON) is None
@@ -50,7 +50,7 @@ def test_a_product_without_a_ceiling_works_and_says_so() -> None:
     assert free.describe(NOON) == "$5 spent, no ceiling"
 
 
-def test_a_daily_budget_starts_again_at_midnight_utc() -> None:
+def test_daily_budget_restarts_at_midnight_utc() -> None:
     spent = a_budget(spent=10 * USD)
     assert spent.period_start(NOON) == NEW_YEAR
     assert spent.period_end(NOON) == NEW_YEAR + timedelta(days=1)
@@ -59,7 +59,7 @@ def test_a_daily_budget_starts_again_at_midnight_utc() -> None:
     assert spent.remaining(NEW_YEAR + timedelta(days=1)) == 10 * USD
 
 
-def test_a_month_is_a_month_however_long_it_is() -> None:
+def test_monthly_budget_follows_calendar_months() -> None:
     budget = spending(a_budget(period=Period.MONTH, spent=USD), 2 * USD, NOON + timedelta(days=30))
     assert budget.spent(NOON + timedelta(days=30)).nanos == 3 * USD
     assert budget.period_end(NOON + timedelta(days=30)) == datetime(2026, 2, 1, tzinfo=UTC)
@@ -67,7 +67,7 @@ def test_a_month_is_a_month_however_long_it_is() -> None:
     assert budget.spent(datetime(2026, 2, 1, tzinfo=UTC)).nanos == 0
 
 
-def test_a_total_budget_never_starts_again() -> None:
+def test_total_budget_never_restarts() -> None:
     budget = a_budget(period=Period.TOTAL, spent=10 * USD)
     later = NOON + timedelta(days=9999)
     assert (budget.period_start(later), budget.period_end(later)) == (None, None)
@@ -75,33 +75,33 @@ def test_a_total_budget_never_starts_again() -> None:
     assert budget.describe(later) == "$10 of $10 in total"
 
 
-def test_the_warnings_are_reached_one_after_the_other() -> None:
+def test_warning_levels_are_reached_in_order() -> None:
     reached = [
         a_budget(spent=cents * USD // 10).warning_level(NOON) for cents in (49, 50, 80, 95, 101)
     ]
     assert reached == [0, 50, 80, 95, 100]
 
 
-def test_what_is_reserved_is_not_left_and_never_less_than_nothing_is() -> None:
+def test_remaining_budget_excludes_reservations_and_is_never_negative() -> None:
     budget = replace(a_budget(spent=9 * USD), reserved_nano_usd=USD // 2)
     assert budget.remaining(NOON) == USD // 2
     assert replace(budget, reserved_nano_usd=5 * USD).remaining(NOON) == 0
 
 
-def test_a_spent_budget_says_how_much_and_until_when() -> None:
+def test_stop_reason_of_a_spent_budget_names_sums_and_next_period() -> None:
     assert a_budget(spent=10 * USD).stop_reason(NOON) == (
         "the budget of product notes is spent: $10 of $10 today; the next day begins 2026-01-02 UTC"
     )
 
 
-def test_estimates_are_marked_as_such() -> None:
+def test_estimated_spend_is_marked_as_such() -> None:
     budget = add_spend(a_budget(spent=USD), 2, estimated=True, now=NOON)
     assert budget.spent(NOON) == Spend(USD + 2, 2)
     assert add_spend(budget, 0, estimated=True, now=NOON) is budget
 
 
 @given(st.lists(st.tuples(st.integers(0, 200), st.integers(0, 10**15)), max_size=100))
-def test_old_days_become_one_sum_and_nothing_is_lost(bookings: list[tuple[int, int]]) -> None:
+def test_old_days_are_merged_into_one_sum_without_loss(bookings: list[tuple[int, int]]) -> None:
     budget = a_budget(period=Period.TOTAL)
     for day, nanos in bookings:
         budget = spending(budget, nanos, NOON + timedelta(days=day))
@@ -111,7 +111,7 @@ def test_old_days_become_one_sum_and_nothing_is_lost(bookings: list[tuple[int, i
     assert sum(point.nanos for point in points) == budget.spent(NOON).nanos
 
 
-def test_only_so_many_days_are_kept_one_by_one() -> None:
+def test_number_of_separate_days_is_limited() -> None:
     budget = a_budget(period=Period.TOTAL)
     for day in range(DAYS_KEPT + 8):
         budget = add_spend(budget, 3, estimated=bool(day % 2), now=NOON + timedelta(days=day))
@@ -120,7 +120,7 @@ def test_only_so_many_days_are_kept_one_by_one() -> None:
     assert budget.spent(NOON) == Spend(3 * (DAYS_KEPT + 8), 3 * (DAYS_KEPT + 8) // 2)
 
 
-def test_the_burndown_tells_the_days_of_this_period() -> None:
+def test_burndown_lists_the_days_of_the_period() -> None:
     budget = spending(a_budget(period=Period.MONTH), 4 * USD, NOON - timedelta(days=1))
     budget = spending(spending(budget, 3 * USD), 9 * USD, NOON + timedelta(days=2))
     assert burndown(budget, now=NOON) == (
@@ -132,7 +132,7 @@ def test_the_burndown_tells_the_days_of_this_period() -> None:
     assert burndown(free, now=NOON)[0].left_nanos is None
 
 
-def test_a_ceiling_below_what_is_spent_already_is_refused_with_both_sums() -> None:
+def test_ceiling_below_current_spend_is_rejected_with_both_sums() -> None:
     with pytest.raises(Invalid, match=r"ceilingUsd: is 4, and 5 is spent already .*\(day\)"):
         set_budget_terms(
             a_budget(spent=5 * USD),
@@ -144,18 +144,18 @@ def test_a_ceiling_below_what_is_spent_already_is_refused_with_both_sums() -> No
 
 
 @pytest.mark.parametrize("ceiling", [0, -1, CEILING_MAX + 1])
-def test_absurd_ceilings_are_refused(ceiling: int) -> None:
+def test_absurd_ceiling_is_rejected(ceiling: int) -> None:
     with pytest.raises(Invalid, match=r"ceilingUsd: is .*; expected more than 0"):
         set_budget_terms(a_budget(), BudgetTerms(ceiling_nano_usd=ceiling), now=NOON)
 
 
-def test_all_that_is_wrong_with_the_terms_is_told_at_once() -> None:
+def test_budget_terms_report_all_faults_at_once() -> None:
     with pytest.raises(Invalid) as refused:
         BudgetTerms(ceiling_nano_usd=-1, reserve_nano_usd=-1, at_ceiling=AtCeiling.FINISH).check()
     assert [fault.field for fault in refused.value.faults] == ["ceilingUsd", "reserveUsd"]
 
 
-def test_a_pause_names_who_made_it_and_the_first_one_stands() -> None:
+def test_pause_names_its_author_and_the_first_pause_stands() -> None:
     budget = pause_budget(a_budget(), "user:ann", "ask finance", now=NOON)
     assert budget.stop_reason(NOON) == "product notes was paused by user:ann: ask finance"
     assert pause_budget(budget, "user:bob", "", now=NOON) is budget
@@ -164,7 +164,7 @@ def test_a_pause_names_who_made_it_and_the_first_one_stands() -> None:
     assert silent.stop_reason(NOON) == "product notes was paused by user:ann"
 
 
-def test_what_is_spent_cannot_be_resumed() -> None:
+def test_spent_budget_cannot_be_resumed() -> None:
     with pytest.raises(BudgetPaused, match="raise the ceiling"):
         resume_budget(pause_budget(a_budget(spent=10 * USD), "user:ann", "", now=NOON), now=NOON)
     assert a_budget().key == "notes"

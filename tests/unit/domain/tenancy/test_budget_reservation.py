@@ -54,7 +54,7 @@ def with_samples(*nanos: int, engine: str = "claude") -> Budget:
     return replace(a_budget(), samples=tuple(CostSample("notes", engine, n) for n in nanos))
 
 
-def test_what_a_job_names_is_set_aside_else_its_likes_else_the_default() -> None:
+def test_reservation_is_the_jobs_budget_then_the_estimate_then_the_default() -> None:
     likes = with_samples(*(n * USD for n in range(1, 11)))
     assert reservation_for(likes, replace(ANY, budget_nano_usd=7)) == 7
     assert reservation_for(likes, ANY) == 9 * USD
@@ -62,7 +62,7 @@ def test_what_a_job_names_is_set_aside_else_its_likes_else_the_default() -> None
     assert reservation_for(likes, replace(ANY, engine="codex")) == USD
 
 
-def test_nine_of_ten_like_runs_stayed_within_the_estimate() -> None:
+def test_estimate_needs_enough_samples_of_the_same_repo_and_engine() -> None:
     samples = with_samples(5, 1, 4, 2).samples
     assert estimate_run_cost(samples, "notes", None) is None
     assert estimate_run_cost((*samples, CostSample("notes", "codex", 3)), "notes", None) == 5
@@ -70,14 +70,14 @@ def test_nine_of_ten_like_runs_stayed_within_the_estimate() -> None:
 
 
 @given(st.lists(st.integers(1, 10**12), min_size=5, max_size=60))
-def test_the_estimate_is_the_least_that_covers_nine_tenths(costs: list[int]) -> None:
+def test_estimate_is_the_least_cost_that_covers_nine_tenths_of_runs(costs: list[int]) -> None:
     found = estimate_run_cost(with_samples(*costs).samples, "notes", "claude")
     assert found in costs
     assert sum(cost <= (found or 0) for cost in costs) * 10 >= len(costs) * 9
     assert sum(cost < (found or 0) for cost in costs) * 10 < len(costs) * 9
 
 
-def test_a_named_budget_must_fit_in_what_is_left() -> None:
+def test_job_budget_must_fit_into_the_remaining_budget() -> None:
     budget, part = reserve_budget(a_budget(), replace(ANY, budget_nano_usd=6 * USD), now=NOON)
     assert (part, budget.reserved_nano_usd) == (6 * USD, 6 * USD)
     with pytest.raises(BudgetPaused, match=r"needs \$6, and \$4 is left .* \$6 reserved"):
@@ -87,24 +87,24 @@ def test_a_named_budget_must_fit_in_what_is_left() -> None:
     assert "set aside" not in why
 
 
-def test_an_estimate_waits_for_running_work_and_then_is_content_with_what_is_left() -> None:
+def test_estimate_is_reduced_to_the_remaining_budget_when_nothing_runs() -> None:
     nearly = a_budget(spent=10 * USD - 5)
     budget, part = reserve_budget(nearly, ANY, now=NOON)
     assert part == 5
     assert reservation_refusal(budget, ANY, now=NOON) is not None
 
 
-def test_without_a_ceiling_anything_may_be_set_aside() -> None:
+def test_product_without_a_ceiling_reserves_any_amount() -> None:
     budget, part = reserve_budget(a_budget(None), replace(ANY, budget_nano_usd=10**17), now=NOON)
     assert part == budget.reserved_nano_usd == 10**17
 
 
-def test_a_paused_product_begins_nothing() -> None:
+def test_paused_product_reserves_nothing() -> None:
     with pytest.raises(BudgetPaused, match="was paused by user:ann"):
         reserve_budget(pause_budget(a_budget(), "user:ann", "", now=NOON), ANY, now=NOON)
 
 
-def test_only_the_difference_is_booked_and_taken_off_what_was_set_aside() -> None:
+def test_only_the_cost_increase_is_booked_and_taken_off_the_reservation() -> None:
     budget, part = reserve_budget(a_budget(), ANY, now=NOON)
     run = a_run(reserved_nano_usd=part)
     for cost in (USD // 4, USD // 2, USD // 3, USD // 2):
@@ -115,7 +115,7 @@ def test_only_the_difference_is_booked_and_taken_off_what_was_set_aside() -> Non
     assert budget.reserved_nano_usd == run.reserved_nano_usd == USD - USD // 2
 
 
-def test_a_run_that_ends_gives_back_what_it_did_not_need_and_tells_what_it_came_to() -> None:
+def test_ended_run_releases_its_reservation_and_adds_a_cost_sample() -> None:
     budget, part = reserve_budget(a_budget(), ANY, now=NOON)
     run = a_run(reserved_nano_usd=part)
     spent = told(run, 7)
@@ -130,14 +130,14 @@ def test_a_run_that_ends_gives_back_what_it_did_not_need_and_tells_what_it_came_
     assert len(budget.samples) == 1
 
 
-def test_only_so_many_samples_are_kept() -> None:
+def test_number_of_cost_samples_is_limited() -> None:
     budget = with_samples(*range(1, SAMPLES_KEPT + 1))
     run = told(a_run(), 77)
     assert settle_reservation(budget, run, ended(run), now=NOON).samples[-1].nanos == 77
     assert len(settle_reservation(budget, run, ended(run), now=NOON).samples) == SAMPLES_KEPT
 
 
-def test_a_report_without_cost_concerns_no_budget() -> None:
+def test_report_without_cost_does_not_affect_the_budget() -> None:
     run = a_run()
     assert not affects_budget(run, told(run, None))
     assert not affects_budget(run, accrue_run_cost(run, run, budgeted=True))
@@ -145,7 +145,7 @@ def test_a_report_without_cost_concerns_no_budget() -> None:
     assert affects_budget(run, told(run, 1))
 
 
-def test_what_was_spent_before_anybody_kept_a_budget_counts_on_the_day_of_the_grant() -> None:
+def test_spend_before_the_budget_existed_counts_on_the_day_of_the_grant() -> None:
     before = accrue_run_cost(
         a_run(), replace(a_run(), usage=Usage(cost_nano_usd=5)), budgeted=False
     )
@@ -161,7 +161,7 @@ def test_what_was_spent_before_anybody_kept_a_budget_counts_on_the_day_of_the_gr
     assert opened.days["2025-12-31"].nanos == 5
 
 
-def test_each_warning_is_told_once_and_the_last_one_by_its_name() -> None:
+def test_each_budget_warning_is_sent_once_and_the_last_as_exceeded() -> None:
     kinds = []
     budget = a_budget()
     for cents in (40, 20, 5, 40, 10, 10):
@@ -246,7 +246,7 @@ class World:
 
 
 @given(st.integers(1, 20 * USD), STEPS)
-def test_spend_stays_under_the_ceiling_and_one_step_of_what_ran(
+def test_spend_stays_under_the_ceiling_plus_one_report_per_run(
     ceiling: int, steps: list[tuple[str, int | None]]
 ) -> None:
     world = World(ceiling)

@@ -37,27 +37,27 @@ def outcome(shadow: ComparedPlacement | None, real: ComparedPlacement | None) ->
     return found
 
 
-def test_the_same_factory_agrees_whatever_the_score_is_by_now() -> None:
+def test_same_factory_agrees_regardless_of_score() -> None:
     found = compare_placements("job-1", HERE, replace(HERE, score=1.0), now=NOON)
     assert found == ShadowFindings(counts=OutcomeCounts(agree=1, same=1))
 
 
-def test_another_factory_agrees_when_it_is_as_good() -> None:
+def test_another_factory_agrees_at_a_score_within_tolerance() -> None:
     found = compare_placements("job-1", HERE, elsewhere(4.0 - SCORE_TOLERANCE, "codex"), now=NOON)
     assert found == ShadowFindings(counts=OutcomeCounts(agree=1))
 
 
-def test_a_worse_factory_diverges_and_so_does_another_engine_on_the_same_one() -> None:
+def test_worse_factory_or_another_engine_diverges() -> None:
     assert outcome(HERE, elsewhere(3.9 - SCORE_TOLERANCE)) is ComparisonOutcome.DIVERGE
     assert outcome(HERE, replace(HERE, engine="codex")) is ComparisonOutcome.DIVERGE
 
 
-def test_one_side_may_be_empty() -> None:
+def test_missing_placement_on_one_side_is_counted() -> None:
     assert outcome(HERE, None) is ComparisonOutcome.ONLY_SHADOW
     assert outcome(None, HERE) is ComparisonOutcome.ONLY_REAL
 
 
-def test_what_differs_is_kept_with_both_sides_the_newest_of_many() -> None:
+def test_newest_differences_are_kept_with_both_sides() -> None:
     found = ShadowFindings()
     for number in range(DIFFERENCES_MAX + 5):
         found = found.add(
@@ -72,7 +72,7 @@ def a_comparison(**counts: int) -> ShadowComparison:
     return ShadowComparison(product_id="notes", since=NOON, counts=OutcomeCounts(**counts))
 
 
-def test_a_comparison_grows_by_what_is_found() -> None:
+def test_comparison_adds_findings() -> None:
     known = a_comparison(agree=3, same=2)
     grown = known.add_findings(compare_placements("job-1", HERE, None, now=NOON))
     assert grown.counts == OutcomeCounts(agree=3, same=2, only_shadow=1)
@@ -80,7 +80,7 @@ def test_a_comparison_grows_by_what_is_found() -> None:
     assert (grown.key, grown.rev) == ("notes", known.rev + 1)
 
 
-def test_the_dispatcher_takes_over_after_enough_decisions_that_agree() -> None:
+def test_cut_over_is_allowed_after_enough_agreeing_decisions() -> None:
     require_cut_over("notes", a_comparison(agree=COMPARISONS_MIN))
     require_cut_over("notes", a_comparison(agree=198, only_real=2))
 
@@ -93,7 +93,7 @@ def test_the_dispatcher_takes_over_after_enough_decisions_that_agree() -> None:
         a_comparison(agree=197, diverge=2, only_shadow=1),
     ],
 )
-def test_it_does_not_take_over_before_and_the_refusal_says_what_is_missing(
+def test_early_cut_over_is_rejected_with_the_missing_evidence(
     known: ShadowComparison | None,
 ) -> None:
     with pytest.raises(Conflict) as refused:
@@ -103,7 +103,7 @@ def test_it_does_not_take_over_before_and_the_refusal_says_what_is_missing(
     assert told in refused.value.detail
 
 
-def test_only_jobs_of_the_wanted_products_are_placed() -> None:
+def test_only_jobs_of_filtered_products_are_placed() -> None:
     queue = a_queue(old_job("a", product_id="notes"), old_job("b", product_id="shop"))
     fleet = a_fleet(a_linux())
     pick = pick_offer(queue, fleet, now=NOON, product_filter=lambda product: product == "shop")
@@ -112,7 +112,7 @@ def test_only_jobs_of_the_wanted_products_are_placed() -> None:
     assert pick_offer(queue, fleet, now=NOON, product_filter=lambda _: False) is None
 
 
-def test_however_many_are_passed_over_the_next_is_found() -> None:
+def test_next_job_is_found_behind_many_skipped_ones() -> None:
     jobs = [old_job(f"job-{number:03}") for number in range(150)]
     passed = {job.id for job in jobs[:140]}
     pick = pick_offer(a_queue(*jobs), a_fleet(a_linux()), now=NOON, skip=passed)
@@ -120,7 +120,7 @@ def test_however_many_are_passed_over_the_next_is_found() -> None:
     assert pick.job_id == "job-140"
 
 
-def test_what_is_supposed_takes_seats_and_leaves_everything_as_it_was() -> None:
+def test_hypothetical_seats_are_undone_afterwards() -> None:
     fleet = a_fleet(a_linux(slots=2, engines={"claude": EngineSeats(seats=2)}))
     running = a_running_job(id="running", lease=a_lease(factory_id="linux-1", holds=HELD))
     ended = replace(running, lease=None, ending=(running.lease,))

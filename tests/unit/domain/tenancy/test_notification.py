@@ -15,14 +15,14 @@ from gigafactory.domain.tenancy.notification import (
 from tests.support.builders import NOON, after
 
 
-def test_a_matter_is_due_when_it_is_new_and_no_news_when_it_is_old() -> None:
+def test_new_matter_is_due_and_an_old_one_is_marked_sent() -> None:
     new = new_notification("ops", "review/job-1/0", "notes", NOON, now=after(60))
     assert (new.state, new.key) == (NotificationState.DUE, "ops/review/job-1/0")
     old = new_notification("ops", "m", "notes", NOON - NEWS_FOR - timedelta(seconds=1), now=NOON)
     assert old.state is NotificationState.SENT
 
 
-def test_what_could_not_be_sent_is_tried_again_more_and_more_rarely_and_then_given_up() -> None:
+def test_failed_notification_is_retried_with_growing_pauses_then_given_up() -> None:
     notice = new_notification("ops", "m", "notes", NOON, now=NOON)
     pauses = []
     for _ in range(TRIES_MAX - 1):
@@ -33,7 +33,7 @@ def test_what_could_not_be_sent_is_tried_again_more_and_more_rarely_and_then_giv
     assert mark_failed(mark_sent(notice), now=NOON).state is NotificationState.GIVEN_UP
 
 
-def test_a_channel_rests_once_at_a_time() -> None:
+def test_quiet_period_of_a_channel_replaces_the_previous_one() -> None:
     first = start_quiet_period("ops", None, after(10))
     assert (first.key, first.rev) == ("ops", 1)
     assert start_quiet_period("ops", first, after(20)).rev == 2

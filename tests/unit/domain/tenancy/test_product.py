@@ -25,14 +25,14 @@ from tests.support.builders import NOON
     ],
     ids=["product", "switch", "leader", "beat"],
 )
-def test_a_record_is_found_by_kind_and_key_and_knows_its_product(
+def test_governance_records_have_kind_key_and_product(
     record: Record, kind: str, key: str, product_id: str
 ) -> None:
     assert (record.kind, record.key, record.product_id) == (kind, key, product_id)
     assert (record.rev, record.expires_at) == (1, None)
 
 
-def test_versions_of_a_profile_sort_as_they_were_saved() -> None:
+def test_profile_version_keys_sort_in_saved_order() -> None:
     saved = ProfileVersion(
         product_id="notes",
         profile=Profile(name="qa", version=9),

@@ -13,23 +13,23 @@ FIVE_MINUTES = timedelta(minutes=5)
 HASTY = Product(id="notes", target_wait={Priority.CRITICAL: FIVE_MINUTES})
 
 
-def test_a_job_is_due_so_long_after_it_began_to_wait() -> None:
+def test_target_start_is_the_target_wait_after_waiting_began() -> None:
     job = a_job(priority=Priority.CRITICAL)
     assert target_start(job, HASTY) == job.stage_since + FIVE_MINUTES
 
 
-def test_a_back_off_is_not_held_against_the_fleet() -> None:
+def test_back_off_does_not_count_towards_the_target_wait() -> None:
     job = a_job(priority=Priority.CRITICAL, not_before=after(600))
     assert target_start(job, HASTY) == after(600) + FIVE_MINUTES
 
 
-def test_only_what_waits_for_a_factory_and_has_a_target_is_due() -> None:
+def test_only_a_queued_job_with_a_target_has_a_target_start() -> None:
     assert target_start(a_job(), HASTY) is None
     assert target_start(a_job(priority=Priority.CRITICAL, stage=Stage.BLOCKED), HASTY) is None
     assert target_start(a_running_job(priority=Priority.CRITICAL), HASTY) is None
 
 
-def test_a_late_job_is_explained_as_such() -> None:
+def test_late_job_is_explained_as_late() -> None:
     fleet = a_fleet(a_factory())
     fleet.put_product(HASTY)
     job = a_job(priority=Priority.CRITICAL)

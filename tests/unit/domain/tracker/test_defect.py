@@ -32,11 +32,11 @@ REVERT = Defect(source=DefectSource.REVERT, reference="4f2a91c")
         ("nothing of ours", ()),
     ],
 )
-def test_a_text_names_jobs_by_their_ids(text: str, named: tuple[str, ...]) -> None:
+def test_job_ids_are_found_in_text(text: str, named: tuple[str, ...]) -> None:
     assert job_ids_in(text) == named
 
 
-def test_a_long_list_is_cut() -> None:
+def test_number_of_job_ids_found_in_text_is_limited() -> None:
     many = " ".join(f"01m7j9fdf3fc15awewhz9cx{number:03}" for number in range(100, 140))
     assert len(job_ids_in(many)) == NAMED_MAX
 
@@ -52,12 +52,14 @@ def test_a_long_list_is_cut() -> None:
         ({}, False),
     ],
 )
-def test_only_a_bug_complains(fields: dict[str, object], *, complains: bool) -> None:
+def test_job_ids_are_read_only_from_bug_tickets(
+    fields: dict[str, object], *, complains: bool
+) -> None:
     item = replace(Ticket(id="7", title="It broke", description=f"by {ONE}"), **fields)
     assert job_ids_in_ticket(item) == ((ONE,) if complains else ())
 
 
-def test_a_defect_is_kept_once_and_told() -> None:
+def test_defect_is_recorded_once_with_an_event() -> None:
     shipped = a_job(stage=Stage.SHIPPED)
     change = report_defect(shipped, REVERT, "user:ann", now=after(5))
     assert change is not None
@@ -69,19 +71,19 @@ def test_a_defect_is_kept_once_and_told() -> None:
     assert report_defect(change.after, REVERT, "factory:mac-1", now=after(9)) is None
 
 
-def test_what_was_not_shipped_has_let_nothing_through() -> None:
+def test_defect_of_a_job_that_was_not_shipped_is_rejected() -> None:
     with pytest.raises(IllegalTransition, match="only a shipped job"):
         report_defect(a_job(stage=Stage.TESTING), REVERT, "user:ann", now=NOON)
 
 
-def test_defects_without_end_are_refused() -> None:
+def test_number_of_defects_of_a_job_is_limited() -> None:
     known = tuple(f"person:{number}" for number in range(NAMED_MAX))
     with pytest.raises(Conflict, match="already"):
         report_defect(a_job(stage=Stage.SHIPPED, defects=known), REVERT, "user:ann", now=NOON)
 
 
 @pytest.mark.parametrize("reference", ["", "  ", "x" * (REFERENCE_CHARS_MAX + 1)])
-def test_a_reference_refers_to_something(reference: str) -> None:
+def test_empty_or_oversized_defect_reference_is_rejected(reference: str) -> None:
     defect = Defect(source=DefectSource.PERSON, reference=reference)
     with pytest.raises(Invalid, match="expected 1 to"):
         report_defect(a_job(stage=Stage.SHIPPED), defect, "user:ann", now=NOON)

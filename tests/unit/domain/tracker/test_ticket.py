@@ -39,28 +39,28 @@ def test_title_and_description_become_the_body_and_labels_the_manifest() -> None
     )
 
 
-def test_labels_outdo_what_the_item_and_its_tracker_say() -> None:
+def test_labels_override_the_priority_and_repo_of_the_ticket() -> None:
     file = job_file_of(replace(ITEM, labels=("priority:low", "repo:web")), repo="notes")
     assert (file.manifest.priority, file.manifest.repo) == ("low", "web")
 
 
-def test_an_item_without_a_description_or_a_known_priority_is_a_job_all_the_same() -> None:
+def test_ticket_without_description_or_known_priority_becomes_a_job() -> None:
     file = job_file_of(Ticket(id="7", title="Say\thello", priority="p1", labels=("bug", "cap:")))
     assert file.body == "# Say hello\n"
     assert file.manifest.priority is None
 
 
-def test_an_item_without_words_is_called_by_its_id() -> None:
+def test_ticket_without_a_title_is_titled_by_its_id() -> None:
     assert job_file_of(Ticket(id="7", title="\n")).manifest.title == "7"
 
 
-def test_a_roadmap_is_a_composite() -> None:
+def test_roadmap_ticket_becomes_a_composite() -> None:
     assert job_file_of(Ticket(id="7", title="All", labels=("kind:roadmap",))).manifest.kind == (
         "composite"
     )
 
 
-def test_all_that_is_wrong_with_an_item_is_told_at_once() -> None:
+def test_invalid_ticket_reports_all_faults_at_once() -> None:
     labels = ("profile:qa", "profile:developer", "priority:soon", "repo:--upload-pack=x")
     with pytest.raises(Invalid) as wrong:
         job_file_of(Ticket(id="7", title="x", labels=labels))
@@ -68,12 +68,12 @@ def test_all_that_is_wrong_with_an_item_is_told_at_once() -> None:
     assert {fault.field for fault in wrong.value.faults} == {"profile", "priority", "repo"}
 
 
-def test_two_labels_for_one_thing_are_a_fault_also_when_each_is_right() -> None:
+def test_two_labels_for_one_field_are_rejected() -> None:
     with pytest.raises(Invalid, match="two labels profile"):
         job_file_of(Ticket(id="7", title="x", labels=("profile:qa", "profile:developer")))
 
 
-def test_a_body_that_cannot_be_kept_is_refused() -> None:
+def test_ticket_description_with_nul_is_rejected() -> None:
     with pytest.raises(Invalid, match="the ticket 7"):
         job_file_of(Ticket(id="7", title="x", description="a\0b"))
 
@@ -91,26 +91,26 @@ def test_a_body_that_cannot_be_kept_is_refused() -> None:
         ({"labels": ("agent:run", "needs-triage")}, False),
     ],
 )
-def test_people_hand_an_item_over_by_a_label_or_an_assignee(
+def test_ticket_is_handed_over_by_label_or_assignee(
     change: dict[str, object], *, wanted: bool
 ) -> None:
     assert is_handed_over(replace(ITEM, **change), "agent") is wanted
 
 
 @given(st.sampled_from(["fleet:building", "needs-triage", "fleet:x"]))
-def test_what_we_write_to_an_item_changes_nothing_of_its_job(label: str) -> None:
+def test_fleet_labels_and_status_do_not_change_the_job_of_a_ticket(label: str) -> None:
     marked = replace(ITEM, labels=(*ITEM.labels, label), status="in_progress")
     assert job_file_of(marked) == job_file_of(ITEM)
     assert digest_of(marked) == digest_of(ITEM)
 
 
 @given(st.text(max_size=50).filter(str.strip))
-def test_what_people_write_does(text: str) -> None:
+def test_edited_description_changes_the_digest(text: str) -> None:
     changed = replace(ITEM, description=f"{text}!")
     assert digest_of(changed) != digest_of(ITEM)
 
 
-def test_a_key_is_no_part_of_the_content() -> None:
+def test_idempotency_key_is_not_part_of_the_content_hash() -> None:
     file = job_file_of(ITEM)
     keyed = with_key(file, ticket_key("ITEM-789"))
     assert keyed.manifest.idempotency_key == "tracker-ITEM-789"

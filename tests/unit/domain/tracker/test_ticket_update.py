@@ -70,13 +70,13 @@ def texts(said: Sequence[TicketUpdate]) -> list[str]:
     return [(each.text or "").split("\n")[0] for each in said]
 
 
-def test_a_new_job_puts_its_item_in_progress_without_a_word() -> None:
+def test_new_job_puts_its_ticket_in_progress_without_a_comment() -> None:
     [echo] = echoes(a_story(Stage.QUEUED))
     assert echo == TicketUpdate(seq=1, stage=Stage.QUEUED, status="in_progress")
     assert labels_after(ITEM, replace(echo, stage=Stage.BLOCKED)) == ("agent:run", "fleet:blocked")
 
 
-def test_the_way_of_a_job_is_told_in_order_and_stages_without_a_word_are_passed_over() -> None:
+def test_ticket_updates_follow_the_stages_in_order_and_skip_silent_ones() -> None:
     data: dict[str, object] = {"factoryId": "mac-1", "engine": "claude"}
     started = (Stage.BUILDING, data)
     story = a_story(
@@ -99,13 +99,13 @@ def test_the_way_of_a_job_is_told_in_order_and_stages_without_a_word_are_passed_
     )
 
 
-def test_a_start_that_says_nothing_more_is_told_too() -> None:
+def test_start_without_details_is_commented() -> None:
     [echo] = echoes(a_story(Stage.BUILDING))
     assert texts([echo]) == ["Started."]
 
 
 @pytest.mark.parametrize("stage", [Stage.FAILED, Stage.DEAD_LETTER])
-def test_a_failed_job_stays_in_progress_and_needs_triage(stage: Stage) -> None:
+def test_failed_job_stays_in_progress_and_needs_triage(stage: Stage) -> None:
     story = a_story(Stage.BUILDING, (stage, {"result": "verify_failed"}))
     said = echoes(story, a_ticket_job(verified=False, checkpoint=a_checkpoint("abc")))
     assert (said[-1].status, said[-1].triage) == ("in_progress", True)
@@ -114,25 +114,25 @@ def test_a_failed_job_stays_in_progress_and_needs_triage(stage: Stage) -> None:
     assert labels_after(ITEM, said[-1]) == ("agent:run", f"fleet:{stage}", "needs-triage")
 
 
-def test_a_cancelled_job_leaves_the_status_to_people() -> None:
+def test_cancelled_job_leaves_the_ticket_status_to_people() -> None:
     [echo] = echoes(a_story((Stage.CANCELLED, {})))
     assert (echo.status, echo.triage) == (None, True)
 
 
-def test_a_requeued_job_needs_no_triage_any_more() -> None:
+def test_requeued_job_no_longer_needs_triage() -> None:
     said = echoes(a_story((Stage.FAILED, {}), Stage.QUEUED))
     assert [each.triage for each in said] == [True, False]
     waiting = replace(ITEM, labels=("needs-triage", "fleet:failed"))
     assert labels_after(waiting, said[-1]) == ("fleet:queued",)
 
 
-def test_the_item_of_a_superseded_job_hears_of_the_newer_one_alone() -> None:
+def test_superseded_job_posts_no_cancellation_to_its_ticket() -> None:
     story = a_story(Stage.QUEUED, Stage.CANCELLED)
     job = a_ticket_job(stage=Stage.CANCELLED, superseded_by="job-2")
     assert [each.stage for each in echoes(story, job)] == ["queued"]
 
 
-def test_what_the_runs_used_is_told_and_never_a_prompt() -> None:
+def test_ticket_update_reports_usage_and_never_a_prompt() -> None:
     usage = Usage(tokens_in=1000, tokens_out=500, cost_nano_usd=250_000_000)
     run = a_run(usage=usage, wall_sec=61.4, reason=PROMPT)
     story = a_story(Stage.REVIEW, (Stage.FAILED, {"reason": PROMPT}))
@@ -144,7 +144,7 @@ def test_what_the_runs_used_is_told_and_never_a_prompt() -> None:
     assert "- 1 run\n" in (free.text or "")
 
 
-def test_events_of_no_stage_and_of_echoes_change_nothing() -> None:
+def test_events_without_a_stage_and_echo_events_cause_no_update() -> None:
     first, second = a_story(Stage.BUILDING, Stage.BUILDING)
     trail = advance(new_cursor(a_ticket_job(), seq=0), echoes([first])[0], now=NOON)
     assert (
@@ -155,13 +155,13 @@ def test_events_of_no_stage_and_of_echoes_change_nothing() -> None:
     assert next_update(trail, a_ticket_job(), [first]) is None
 
 
-def test_a_late_trail_begins_with_the_newest_stage() -> None:
+def test_history_opened_late_starts_with_the_newest_stage() -> None:
     story = a_story(Stage.QUEUED, Stage.ASSIGNED, Stage.BUILDING, Stage.BUILDING)
     assert seq_before_latest_stage(story) == 2
     assert seq_before_latest_stage(story[:1]) == 0
 
 
-def test_an_intent_blocks_updates_of_others_until_it_has_ended() -> None:
+def test_intent_blocks_updates_by_others_until_it_ends() -> None:
     [echo] = echoes(a_story(Stage.BUILDING))
     trail = new_cursor(a_ticket_job(), seq=0)
     assert not trail.is_busy("b", NOON)
@@ -174,14 +174,14 @@ def test_an_intent_blocks_updates_of_others_until_it_has_ended() -> None:
     assert (done.seq, done.stage, done.intent, done.expires_at) == (1, "building", None, None)
 
 
-def test_the_trail_of_a_job_that_has_ended_is_forgotten_in_the_end() -> None:
+def test_cursor_of_an_ended_job_expires() -> None:
     [echo] = echoes(a_story(Stage.SHIPPED))
     ended = advance(new_cursor(a_ticket_job(), seq=0), echo, now=NOON)
     assert ended.expires_at is not None
     assert reopen(ended).expires_at is None
 
 
-def test_the_trails_of_an_item_lie_together_whatever_its_id() -> None:
+def test_cursors_of_a_ticket_share_a_key_prefix() -> None:
     trail = TicketCursor(product_id="notes", item_id="acme/notes#7", job_id="job-1")
     assert trail.key == "notes/acme%2Fnotes%237/job-1"
     assert trail.key.startswith(cursor_prefix("notes", "acme/notes#7"))
@@ -201,12 +201,12 @@ def test_the_trails_of_an_item_lie_together_whatever_its_id() -> None:
         ("open", None, None),
     ],
 )
-def test_what_people_have_closed_stays_closed(status: str, wanted: str, becomes: str) -> None:
+def test_ticket_closed_by_people_stays_closed(status: str, wanted: str, becomes: str) -> None:
     assert status_after(replace(ITEM, status=status), wanted) == becomes  # type: ignore[arg-type]
 
 
 @given(st.lists(st.sampled_from(Stage), max_size=12))
-def test_no_story_closes_a_ticket_as_wont_fix_and_every_word_is_said_once(
+def test_updates_never_close_a_ticket_as_wont_fix_and_are_sent_once(
     stages: list[Stage],
 ) -> None:
     said = echoes(a_story(*stages))

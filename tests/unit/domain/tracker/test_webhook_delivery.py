@@ -12,7 +12,7 @@ from gigafactory.domain.tracker.webhook_delivery import (
 from tests.support.builders import NOON
 
 
-def test_a_signature_is_githubs_own() -> None:
+def test_signature_matches_the_github_example() -> None:
     # The example of GitHub's documentation.
     expected = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
     assert signature(b"It's a Secret to Everybody", b"Hello, World!") == expected
@@ -20,16 +20,16 @@ def test_a_signature_is_githubs_own() -> None:
 
 
 @pytest.mark.parametrize("shown", ["", "sha256=", "sha1=00", "sha256=zz", "sha256=\u00e9"])
-def test_anything_else_is_none(shown: str) -> None:
+def test_malformed_signature_is_invalid(shown: str) -> None:
     assert not has_valid_signature(b"secret", b"{}", shown)
 
 
-def test_without_a_secret_nothing_is_signed() -> None:
+def test_signature_without_a_secret_is_invalid() -> None:
     assert not has_valid_signature(None, b"{}", signature(b"", b"{}"))
     assert not has_valid_signature(b"", b"{}", signature(b"", b"{}"))
 
 
-def test_a_delivery_is_known_by_its_id_and_by_what_it_says() -> None:
+def test_delivery_is_keyed_by_its_id_and_signature() -> None:
     records = new_deliveries("notes", "72d3162e-cc78", "sha256=ab", now=NOON)
     assert [record.key for record in records] == ["notes/72d3162e-cc78", "notes/sha256=ab"]
     assert all(record.expires_at > NOON for record in records)
@@ -47,7 +47,7 @@ def test_an_id_that_is_a_signature_is_kept_like_one() -> None:
 
 
 @pytest.mark.parametrize("strange", [None, "", "a b", "x" * 101, "../x\n"])
-def test_a_strange_id_is_no_key(strange: str | None) -> None:
+def test_malformed_delivery_id_is_not_used_as_a_key(strange: str | None) -> None:
     assert [record.id for record in new_deliveries("*", strange, "sha256=ab", now=NOON)] == [
         "sha256=ab"
     ]

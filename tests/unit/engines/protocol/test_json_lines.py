@@ -25,11 +25,11 @@ from gigafactory.engines.protocol.usage_counter import SEEN_MAX, SeenIds
 @pytest.mark.parametrize(
     "line", ["", "hello", "[1]", '{"a": 1', '{"a": NaN}', "{}}", "\udcff{", '{"a":' * 5000, "null"]
 )
-def test_a_line_that_is_no_object_is_none(line: str) -> None:
+def test_line_that_is_not_an_object_is_no_record(line: str) -> None:
     assert parse_record(line) is None
 
 
-def test_the_objects_of_a_file_are_found_among_the_rest() -> None:
+def test_objects_are_found_among_other_lines() -> None:
     assert list(parse_records(b'{"a":1}\nchatter\n\xff{\n{"b":2}')) == [{"a": 1}, {"b": 2}]
 
 
@@ -50,7 +50,7 @@ def test_the_objects_of_a_file_are_found_among_the_rest() -> None:
         (float("inf"), 0),
     ],
 )
-def test_a_count_is_a_whole_number_that_a_run_can_have_used(found: object, expected: int) -> None:
+def test_count_is_a_whole_number_within_usage_bounds(found: object, expected: int) -> None:
     assert count({"a": {"b": found}}, "a", "b") == expected
 
 
@@ -71,32 +71,32 @@ def test_dollars_become_nano_dollars(found: object, expected: int | None) -> Non
         ("soon", None),
     ],
 )
-def test_seconds_are_a_time_only_when_they_can_be_one(
+def test_unix_time_is_accepted_only_within_a_plausible_range(
     found: object, expected: datetime | None
 ) -> None:
     assert unix_time({"a": found}, "a") == expected
 
 
 @pytest.mark.parametrize("found", ["", "yesterday", "2026-11-15T00:00:00", 5])
-def test_a_time_without_a_zone_is_none(found: object) -> None:
+def test_iso_time_without_a_zone_is_absent(found: object) -> None:
     assert iso_time({"a": found}, "a") is None
 
 
-def test_a_path_that_leads_nowhere_gives_nothing() -> None:
+def test_missing_path_reads_as_absent() -> None:
     found = {"a": 1, "list": [1, {"x": 2}], "yes": True}
     assert (text(found, "a", "b"), record_at(found, "a"), records_at(found, "a")) == ("", {}, [])
     assert records_at(found, "list") == [{"x": 2}]
     assert (flag(found, "yes"), flag(found, "a")) == (True, False)
 
 
-def test_sums_stay_within_what_a_report_can_carry() -> None:
+def test_usage_sums_stay_within_bounds() -> None:
     much = Usage(tokens_in=USAGE_MAX, cost_nano_usd=5)
     assert usage_counter.add(much, much) == Usage(tokens_in=USAGE_MAX, cost_nano_usd=10)
     assert usage_counter.subtract(Usage(tokens_in=1), much) == Usage()
     assert usage_counter.subtract(much, None) == much
 
 
-def test_what_has_been_named_is_not_new_and_memory_is_bounded() -> None:
+def test_seen_ids_are_remembered_within_bounds() -> None:
     seen = SeenIds()
     assert [seen.is_new(name) for name in ("a", "a", "", "")] == [True, False, True, True]
     for number in range(SEEN_MAX):
@@ -105,7 +105,7 @@ def test_what_has_been_named_is_not_new_and_memory_is_bounded() -> None:
     assert seen.is_new("one too many")
 
 
-def test_only_the_end_of_what_was_said_is_kept() -> None:
+def test_only_the_end_of_the_output_is_kept() -> None:
     tail, speech = Tail(), MessageBuffer()
     for number in range(100):
         tail.add(f"{number}\n")

@@ -33,7 +33,7 @@ class Hall:
         self.room.record_offered(NAMES)
 
 
-def test_a_machine_without_local_work_is_the_fleet_s() -> None:
+def test_machine_without_local_work_offers_all_slots_to_the_fleet() -> None:
     hall = Hall(2, claude=1)
     assert hall.room.offered_to_fleet(NAMES) == (2, {"claude": 1, "command": 9})
     hall.enter(FLEET, "claude")
@@ -46,7 +46,7 @@ def test_a_machine_without_local_work_is_the_fleet_s() -> None:
     )
 
 
-def test_the_fleet_is_shown_what_local_work_leaves() -> None:
+def test_fleet_is_offered_the_slots_and_seats_that_local_work_leaves() -> None:
     hall = Hall(3, claude=1)
     hall.enter(LOCAL, "claude")
     assert hall.room.offered_to_fleet(NAMES) == (2, {"claude": 0, "command": 9})
@@ -56,7 +56,7 @@ def test_the_fleet_is_shown_what_local_work_leaves() -> None:
     assert hall.room.fleet_can_start("command")
 
 
-def test_the_last_slot_goes_to_the_side_that_has_fewer() -> None:
+def test_last_slot_goes_to_the_side_with_fewer_runs() -> None:
     hall = Hall(3)
     hall.enter(FLEET)
     hall.enter(FLEET)
@@ -73,7 +73,7 @@ def test_the_last_slot_goes_to_the_side_that_has_fewer() -> None:
     assert hall.room.fleet_can_start("command")
 
 
-def test_with_one_slot_the_two_take_turns() -> None:
+def test_fleet_and_local_work_alternate_on_one_slot() -> None:
     hall = Hall(1)
     hall.room.set_local_waiting(["command"])
     order = []
@@ -87,7 +87,7 @@ def test_with_one_slot_the_two_take_turns() -> None:
     assert order == [LOCAL, FLEET] * 3
 
 
-def test_a_seat_that_both_want_is_taken_in_turn_too() -> None:
+def test_contested_seat_is_taken_in_turn() -> None:
     hall = Hall(8, claude=1)
     hall.enter(FLEET, "claude")
     hall.room.set_local_waiting(["claude"])
@@ -100,7 +100,7 @@ def test_a_seat_that_both_want_is_taken_in_turn_too() -> None:
     assert hall.room.local_can_start("claude")
 
 
-def test_a_turn_that_the_fleet_does_not_take_is_local_work_s() -> None:
+def test_turn_unused_by_the_fleet_passes_to_local_work() -> None:
     hall = Hall(1)
     hall.enter(LOCAL)
     hall.local.clear()
@@ -115,7 +115,7 @@ def test_a_turn_that_the_fleet_does_not_take_is_local_work_s() -> None:
     assert hall.room.local_can_start("command"), "it had nothing to do a moment ago"
 
 
-def test_the_fleet_gets_its_chance_again_after_a_while() -> None:
+def test_fleet_gets_its_turn_again_after_a_while() -> None:
     hall = Hall(1)
     hall.enter(LOCAL)
     hall.local.clear()
@@ -132,7 +132,7 @@ def test_the_fleet_gets_its_chance_again_after_a_while() -> None:
     assert hall.room.local_can_start("command"), "it has had its turn"
 
 
-def test_nothing_is_held_for_a_fleet_that_is_away() -> None:
+def test_nothing_is_held_for_a_disconnected_fleet() -> None:
     hall = Hall(1)
     hall.enter(LOCAL)
     hall.local.clear()
@@ -141,7 +141,7 @@ def test_nothing_is_held_for_a_fleet_that_is_away() -> None:
     assert hall.room.local_can_start("command")
 
 
-def test_what_was_granted_is_given_back_where_local_work_was_quicker() -> None:
+def test_granted_seat_taken_by_local_work_is_detected() -> None:
     hall = Hall(2, claude=1)
     hall.enter(LOCAL, "claude")
     assert hall.room.taken_by_local_work("claude")
@@ -153,7 +153,7 @@ def test_what_was_granted_is_given_back_where_local_work_was_quicker() -> None:
     assert not full.room.taken_by_local_work("command"), "the fleet knows what it does"
 
 
-def test_shipping_waits_for_a_slot_alone() -> None:
+def test_ship_step_waits_only_for_a_slot() -> None:
     hall = Hall(1)
     hall.enter(FLEET)
     hall.room.set_local_waiting([None])
@@ -162,7 +162,7 @@ def test_shipping_waits_for_a_slot_alone() -> None:
     assert hall.room.local_can_start(None)
 
 
-def test_no_run_starts_on_a_full_machine() -> None:
+def test_no_run_starts_on_a_closed_machine() -> None:
     hall = Hall(2)
     hall.room.closed = True
     assert not hall.room.fleet_can_start(None)

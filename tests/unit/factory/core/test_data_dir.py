@@ -19,7 +19,7 @@ PLACES = DataDir.under(Path("/data"))
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=16))
-def test_a_job_is_known_by_its_folder_whatever_its_id(job_id: str) -> None:
+def test_folder_name_of_any_job_id_is_safe_and_parses_back(job_id: str) -> None:
     name = folder_name(job_id)
     assert parse_folder_name(name) == job_id
     assert name not in {".", ".."}
@@ -27,23 +27,23 @@ def test_a_job_is_known_by_its_folder_whatever_its_id(job_id: str) -> None:
 
 
 @given(st.text(max_size=20))
-def test_a_folder_with_a_foreign_name_belongs_to_no_job(name: str) -> None:
+def test_foreign_folder_name_belongs_to_no_job(name: str) -> None:
     job_id = parse_folder_name(name)
     assert job_id is None or folder_name(job_id) == name
 
 
-def test_an_ordinary_id_is_its_own_name() -> None:
+def test_ordinary_id_is_its_own_folder_name() -> None:
     assert folder_name("01jqx5w0v8n6m2k4h9r7t3y1bd") == "01jqx5w0v8n6m2k4h9r7t3y1bd"
     assert parse_folder_name(".DS_Store") is None
 
 
 @pytest.mark.parametrize("job_id", ["", "x" * (NAME_BYTES_MAX + 1), "é" * 50])
-def test_an_id_that_no_folder_can_have_is_refused(job_id: str) -> None:
+def test_empty_or_oversized_id_is_rejected(job_id: str) -> None:
     with pytest.raises(ValueError, match="an id of 1 to 200 safe characters"):
         folder_name(job_id)
 
 
-def test_everything_stands_below_one_folder() -> None:
+def test_all_paths_are_below_the_data_folder() -> None:
     assert PLACES.worktree("a/../b") == Path("/data/factory/worktrees/a%2F..%2Fb")
     assert PLACES.home("job-1") == Path("/data/factory/homes/job-1")
     assert PLACES.log_file("run-1") == Path("/data/factory/logs/run-1.log")
@@ -51,7 +51,7 @@ def test_everything_stands_below_one_folder() -> None:
     assert PLACES.token_file == Path("/data/factory/token")
 
 
-def test_temporary_files_have_a_short_path_that_does_not_tell_the_mark() -> None:
+def test_temp_folder_path_is_short_and_hides_the_mark() -> None:
     mark = "0123456789abcdef0123456789abcdef"
     folder = temp_folder(mark)
     assert folder != temp_folder("f" * 32)
@@ -60,7 +60,7 @@ def test_temporary_files_have_a_short_path_that_does_not_tell_the_mark() -> None
     assert len(folder.name) < 20, "a socket in it must have a path that fits"
 
 
-def test_two_repos_of_one_name_have_two_mirrors() -> None:
+def test_repos_of_one_name_have_separate_mirrors() -> None:
     ours = PLACES.mirror("https://git.example/ours/notes.git")
     theirs = PLACES.mirror("https://git.example/theirs/notes.git")
     assert ours != theirs

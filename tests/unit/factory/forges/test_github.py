@@ -29,7 +29,7 @@ class Listener(httpx.AsyncBaseTransport):
         ("https://git.acme.com/api/v3/", "https://git.acme.com/api/v3/repos/me/notes"),
     ],
 )
-async def test_the_repo_is_below_the_address_of_the_api(api: str, url: str) -> None:
+async def test_repo_url_is_below_the_api_address(api: str, url: str) -> None:
     listener = Listener(notes=httpx.Response(200, json=REPO))
     async with open_github(api, "a-token", "me/notes", transport=listener) as forge:
         assert await forge.default_branch() == "main"
@@ -38,7 +38,7 @@ async def test_the_repo_is_below_the_address_of_the_api(api: str, url: str) -> N
     assert asked.headers["Authorization"] == "Bearer a-token"
 
 
-async def test_a_repo_that_was_renamed_is_found_and_strangers_do_not_get_the_token() -> None:
+async def test_redirect_of_a_renamed_repo_is_followed_without_the_token() -> None:
     moved = httpx.Response(301, headers={"Location": "https://elsewhere.example.com/renamed"})
     listener = Listener(notes=moved, renamed=httpx.Response(200, json=REPO))
     async with open_github(
@@ -48,7 +48,7 @@ async def test_a_repo_that_was_renamed_is_found_and_strangers_do_not_get_the_tok
     assert ["Authorization" in asked.headers for asked in listener.asked] == [True, False]
 
 
-async def test_a_change_is_never_passed_on_to_another_place() -> None:
+async def test_redirect_of_a_write_is_not_followed() -> None:
     moved = httpx.Response(307, headers={"Location": "https://x.example.com/renamed"})
     listener = Listener(pulls=moved)
     async with open_github(
@@ -59,7 +59,7 @@ async def test_a_change_is_never_passed_on_to_another_place() -> None:
     assert len(listener.asked) == 1
 
 
-async def test_names_of_branches_are_only_ever_a_part_of_the_path() -> None:
+async def test_branch_names_are_escaped_in_the_path() -> None:
     listener = Listener()
     async with open_github(
         "https://x.example.com", "a-token", "me/notes", transport=listener
@@ -70,7 +70,7 @@ async def test_names_of_branches_are_only_ever_a_part_of_the_path() -> None:
     assert asked.url.path.startswith("/repos/me/notes/compare/a?b#c/d...")
 
 
-async def test_a_page_of_a_proxy_instead_of_an_answer_is_refused() -> None:
+async def test_proxy_page_instead_of_json_is_rejected() -> None:
     listener = Listener(notes=httpx.Response(200, html="<p>Log in first</p>"))
     async with open_github(
         "https://x.example.com", "a-token", "me/notes", transport=listener
@@ -79,7 +79,7 @@ async def test_a_page_of_a_proxy_instead_of_an_answer_is_refused() -> None:
             await forge.default_branch()
 
 
-async def test_a_gateway_that_gives_up_is_away() -> None:
+async def test_bad_gateway_is_reported_as_unavailable() -> None:
     listener = Listener(notes=httpx.Response(502, html="<p>Bad gateway</p>"))
     async with open_github(
         "https://x.example.com", "a-token", "me/notes", transport=listener

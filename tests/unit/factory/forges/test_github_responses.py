@@ -66,7 +66,7 @@ def runs(*checks: tuple[str, str | None, int]) -> CheckRuns:
         ((("other", "failure", 1),), (), Checks(CheckState.PENDING, ("build", "lint"))),
     ],
 )
-def test_the_required_checks_have_one_colour(
+def test_required_checks_combine_to_one_state(
     checks: tuple[tuple[str, str | None, int], ...],
     statuses: tuple[tuple[str, str], ...],
     expected: Checks,
@@ -75,13 +75,13 @@ def test_the_required_checks_have_one_colour(
     assert combine_checks([BUILD, LINT], runs(*checks).check_runs, said) == expected
 
 
-def test_where_nothing_is_required_all_is_green() -> None:
+def test_checks_are_green_when_none_are_required() -> None:
     assert combine_checks([], runs(("build", "failure", 1)).check_runs, []) == Checks(
         CheckState.GREEN
     )
 
 
-def test_what_is_required_comes_from_protection_and_from_rules() -> None:
+def test_required_checks_come_from_protection_and_rules() -> None:
     branch = b"""{"protection": {"required_status_checks": {"contexts": ["build", "old"],
         "checks": [{"context": "build", "app_id": -1}, {"context": "lint", "app_id": 7}]}}}"""
     assert decode(branch, BranchResponse, "the branch").required_checks() == {
@@ -101,7 +101,7 @@ def test_what_is_required_comes_from_protection_and_from_rules() -> None:
     ("state", "merged_at", "ours"),
     [("open", None, "open"), ("closed", None, "closed"), ("closed", "2026-01-01", "merged")],
 )
-def test_a_closed_pull_request_was_merged_or_was_not(
+def test_closed_pull_request_is_merged_only_with_a_merge_time(
     state: str, merged_at: str | None, ours: str
 ) -> None:
     answer = {
@@ -133,7 +133,7 @@ def test_a_closed_pull_request_was_merged_or_was_not(
         (403, {"retry-after": "17"}, "", ForgeUnavailable, "wait 17 s"),
     ],
 )
-def test_every_no_has_its_kind_and_its_sentence(
+def test_error_response_maps_to_its_class_and_message(
     status: int, headers: dict[str, str], said: str, kind: type[Exception], words: str
 ) -> None:
     content = msgspec.json.encode({"message": said})
@@ -144,14 +144,14 @@ def test_every_no_has_its_kind_and_its_sentence(
 
 
 @pytest.mark.parametrize(("reset", "wait"), [(NOON.timestamp() + 90, 90.0), (0, 1.0)])
-def test_a_limit_that_is_used_up_names_its_reset(reset: float, wait: float) -> None:
+def test_exhausted_rate_limit_gives_the_time_to_its_reset(reset: float, wait: float) -> None:
     headers = {"x-ratelimit-remaining": "0", "x-ratelimit-reset": str(int(reset))}
     found = error_from(403, headers, b"{}", "the repo", now=NOON)
     assert isinstance(found, ForgeUnavailable)
     assert found.retry_after_s == wait
 
 
-def test_a_base_that_moved_meanwhile_is_asked_for_again() -> None:
+def test_merge_is_retried_when_the_base_branch_has_moved() -> None:
     said = b'{"message": "Base branch was modified. Review and try the merge again."}'
     assert unmerged_from(405, said).retry
     assert not unmerged_from(405, b'{"message": "Pull Request is not mergeable"}').retry
@@ -167,10 +167,10 @@ def test_a_base_that_moved_meanwhile_is_asked_for_again() -> None:
         (b"[]", ""),
     ],
 )
-def test_what_an_answer_says_is_one_line(content: bytes, expected: str) -> None:
+def test_error_message_is_reduced_to_one_line(content: bytes, expected: str) -> None:
     assert message(content) == expected
 
 
-def test_an_answer_that_is_none_is_refused() -> None:
+def test_response_that_is_not_json_is_rejected() -> None:
     with pytest.raises(ForgeRefused, match="does not match GitHub"):
         decode(b"<html>", BranchResponse, "the branch")

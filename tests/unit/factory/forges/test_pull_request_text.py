@@ -18,30 +18,30 @@ from gigafactory.factory.forges.pull_request_text import (
 )
 
 
-def test_the_first_line_that_the_agent_wrote_is_the_title() -> None:
+def test_title_is_the_first_line_of_the_agent_text() -> None:
     told = build_text("\n# Greets  people\n\nIt says hello.\n", title="job", body="asked")
     assert told == PullRequestText("Greets people", "It says hello.")
 
 
 @pytest.mark.parametrize("nothing", [None, "", " \n\n", "<!-- aq:job-1:1 -->\n"])
-def test_without_words_of_the_agent_the_jobs_own_are_taken(nothing: str | None) -> None:
+def test_job_title_and_body_are_used_without_agent_text(nothing: str | None) -> None:
     assert build_text(nothing, title="Say hello", body="Please.\n") == PullRequestText(
         "Say hello", "Please."
     )
 
 
-def test_a_job_without_any_word_still_has_a_title() -> None:
+def test_job_without_any_text_gets_a_default_title() -> None:
     assert build_text(None, title="", body="") == PullRequestText("Work by an agent", "")
 
 
-def test_secrets_are_left_out_of_the_title_and_the_text() -> None:
+def test_secrets_are_redacted_in_title_and_body() -> None:
     secret = "correct-horse-battery-staple"
     told = build_text(f"Uses {secret}\nwith {secret}", title="", body="", secrets=[secret])
     assert secret not in told.title + told.body
 
 
 @given(st.text(), st.text())
-def test_only_we_write_markers_and_nothing_is_too_long(title: str, body: str) -> None:
+def test_markers_are_removed_and_lengths_are_limited(title: str, body: str) -> None:
     ours = marker("job-1", "job-1.2")
     told = build_text(f"{title}\n{ours}{body}{ours}", title=f"{ours}x", body=body + ours)
     assert ours not in told.title + told.body
@@ -50,13 +50,13 @@ def test_only_we_write_markers_and_nothing_is_too_long(title: str, body: str) ->
     assert "\n" not in told.title
 
 
-def test_words_that_are_too_long_are_cut() -> None:
+def test_long_title_and_body_are_cut() -> None:
     told = build_text("t" * 1000 + "\n" + "b" * 100_000, title="", body="")
     assert (len(told.title), len(told.body)) == (TITLE_CHARS_MAX, BODY_CHARS_MAX)
     assert told.body.endswith("…")
 
 
-def test_what_the_agent_wrote_is_read_from_its_file(tmp_path: Path) -> None:
+def test_agent_text_is_read_from_its_file(tmp_path: Path) -> None:
     assert read_agent_text(tmp_path) is None
     (tmp_path / ".aq").mkdir()
     (tmp_path / ".aq" / "pr.md").write_bytes(b"Hello\xff\n")
@@ -64,7 +64,7 @@ def test_what_the_agent_wrote_is_read_from_its_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links and pipes are POSIX here")
-def test_neither_links_nor_pipes_are_read(tmp_path: Path) -> None:
+def test_links_and_pipes_are_not_read(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "pr.md").write_text("secret")

@@ -22,12 +22,12 @@ GHE = {"git.example.com": ForgeAccess("GHE_TOKEN")}
         ("/srv/git/me/notes.git", None),
     ],
 )
-def test_a_repo_has_its_owner_and_name_however_it_is_written(url: str, found: str | None) -> None:
+def test_owner_and_name_are_parsed_from_every_url_form(url: str, found: str | None) -> None:
     assert repo_slug(url) == found
 
 
 @pytest.mark.parametrize("variable", ["GITHUB_TOKEN", "GH_TOKEN"])
-def test_github_is_known_by_itself_when_its_token_is_there(variable: str) -> None:
+def test_github_is_a_forge_when_its_token_is_set(variable: str) -> None:
     known = Forges({}, {variable: "secret-token"})
     for url in ("https://GitHub.com/me/notes", "git@github.com:me/notes.git"):
         assert known.forge_for(parse_address(url)) is not None
@@ -36,13 +36,13 @@ def test_github_is_known_by_itself_when_its_token_is_there(variable: str) -> Non
     assert known.git_credentials == {"https://github.com": "secret-token"}
 
 
-def test_without_a_token_github_is_a_plain_remote() -> None:
+def test_github_without_a_token_is_a_plain_remote() -> None:
     assert (
         Forges({}, {"GITHUB_TOKEN": ""}).forge_for(parse_address("git@github.com:me/x.git")) is None
     )
 
 
-def test_the_token_of_github_is_for_no_other_host() -> None:
+def test_github_token_is_used_for_no_other_host() -> None:
     known = Forges(GHE, {"GITHUB_TOKEN": "public-token", "GHE_TOKEN": "own-token"})
     assert known.git_credentials == {
         "https://git.example.com": "own-token",
@@ -52,13 +52,13 @@ def test_the_token_of_github_is_for_no_other_host() -> None:
         assert known.forge_for(parse_address(url)) is None
 
 
-def test_a_host_may_have_its_repos_elsewhere_than_a_forge_has_them() -> None:
+def test_path_that_is_not_owner_and_name_is_a_plain_remote() -> None:
     known = Forges(GHE, {"GHE_TOKEN": "own-token"})
     assert known.forge_for(parse_address("https://git.example.com/scm/me/x.git")) is None
 
 
 @pytest.mark.parametrize("token", ["", "  ", "two words", "line\nend", "\x00"])
-def test_a_host_without_a_usable_token_is_refused_by_name_and_its_value_is_not_shown(
+def test_unusable_forge_token_is_rejected_without_showing_it(
     token: str,
 ) -> None:
     with pytest.raises(Invalid, match=r"factory\.forges\.git\.example\.com: .*GHE_TOKEN") as no:
@@ -67,7 +67,7 @@ def test_a_host_without_a_usable_token_is_refused_by_name_and_its_value_is_not_s
 
 
 @pytest.mark.parametrize("api", ["http://git.example.com/api/v3", "ftp://x", "git.example.com"])
-def test_a_token_is_not_sent_where_nothing_protects_it(api: str) -> None:
+def test_forge_token_requires_an_https_api(api: str) -> None:
     with pytest.raises(Invalid, match="use an https URL"):
         Forges({"git.example.com": ForgeAccess("GHE_TOKEN", api)}, {"GHE_TOKEN": "own-token"})
 

@@ -3,7 +3,7 @@
 from gigafactory.factory.gc.report import GcItem, GcReport, kept_item, merge_reports, removed_item
 
 
-def test_a_sum_counts_by_kind_and_names_the_room_that_was_won() -> None:
+def test_summary_counts_items_by_kind_and_freed_space() -> None:
     swept = (
         *(removed_item("worktree", str(n), "x", 70_000_000) for n in range(3)),
         removed_item("log", "run-1.log", "x"),
@@ -16,15 +16,15 @@ def test_a_sum_counts_by_kind_and_names_the_room_that_was_won() -> None:
     assert GcReport(swept=swept, dry_run=True).summary() == f"would have {expected}"
 
 
-def test_nothing_done_is_no_sum() -> None:
+def test_report_without_changes_has_no_summary() -> None:
     assert GcReport(swept=(kept_item("home", "a", "x"),), dry_run=True).summary() == ""
 
 
-def test_a_line_says_what_was_done_or_would_be() -> None:
+def test_item_line_states_the_action_done_or_planned() -> None:
     one = removed_item("branch", "aq/job/a", "it is merged")
     assert str(one) == "removed branch aq/job/a: it is merged"
     assert one.describe(dry=True) == "would remove branch aq/job/a: it is merged"
 
 
-def test_words_that_several_rounds_have_in_common_are_said_once() -> None:
+def test_merged_reports_drop_duplicate_notes() -> None:
     assert merge_reports([GcReport(notes=("a", "b")), GcReport(notes=("b",))]).notes == ("a", "b")

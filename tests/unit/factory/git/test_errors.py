@@ -53,14 +53,14 @@ from gigafactory.factory.git.safe_copy import is_git_internal
         ("", GitFailed),
     ],
 )
-def test_gits_last_words_tell_what_kind_of_failure_it_is(words: str, kind: type[GitFailed]) -> None:
+def test_git_output_is_classified_by_its_last_lines(words: str, kind: type[GitFailed]) -> None:
     found = error_from_output(("fetch", "x"), 128, words)
     assert type(found) is kind
     assert (found.command, found.exit_code) == (("fetch", "x"), 128)
     assert found.detail
 
 
-def test_trailers_join_the_ones_that_are_there() -> None:
+def test_trailers_are_added_to_existing_ones() -> None:
     text = with_trailers("Fix\n\nCo-authored-by: a <a@example.com>", {"Aq-Job": "j"})
     assert text == "Fix\n\nCo-authored-by: a <a@example.com>\nAq-Job: j\n"
     assert with_trailers("Fix: it", {"Aq-Job": "j"}) == "Fix: it\n\nAq-Job: j\n"
@@ -69,14 +69,14 @@ def test_trailers_join_the_ones_that_are_there() -> None:
 
 
 @given(st.text(max_size=300), st.text(max_size=50))
-def test_no_message_can_speak_for_another_run(message: str, forged: str) -> None:
+def test_message_cannot_forge_the_trailers_of_a_run(message: str, forged: str) -> None:
     trailers = run_trailers(job="job", run="job.1", engine=None, epoch=3)
     attempts = (message, f"{message}\n\nAq-Job: {forged}", f"x\n aq-run : {forged}\n{message}")
     for attempt in attempts:
         assert parse_trailers(with_trailers(attempt, trailers)) == trailers
 
 
-def test_a_listing_of_changes_is_read() -> None:
+def test_raw_diff_listing_is_parsed() -> None:
     listing = (
         b":100644 100644 aaa bbb M\0a\tb.txt\0:100644 100644 aaa aaa R100\0old\0new\0"
         b":000000 100644 000 ccc A\0caf\xe9\0"
@@ -95,10 +95,10 @@ def test_a_listing_of_changes_is_read() -> None:
 @pytest.mark.parametrize(
     "name", [".git", "x/.GIT/y", ".git. ", "git~1", "GIT~2", ".g\u200cit", ".git::$INDEX", "a/.git"]
 )
-def test_names_that_some_file_system_takes_for_gits_own(name: str) -> None:
+def test_names_that_a_file_system_may_treat_as_git_internal_are_detected(name: str) -> None:
     assert is_git_internal(name.encode())
 
 
 @pytest.mark.parametrize("name", [".gitignore", ".github/x", "git", "x.git", "a.git/b", ".gitx"])
-def test_names_that_only_look_a_little_like_it(name: str) -> None:
+def test_names_that_only_resemble_git_internals_are_allowed(name: str) -> None:
     assert not is_git_internal(name.encode())

@@ -28,21 +28,21 @@ LOCAL = AllowedRemotes(folders=AllowedFolders(roots=(Path("/srv/repos"),)))
         ("git@example.com:acme/notes.git", "ssh", "example.com", 22),
     ],
 )
-def test_https_and_ssh_are_taken(text: str, scheme: str, host: str, port: int) -> None:
+def test_https_and_ssh_addresses_are_accepted(text: str, scheme: str, host: str, port: int) -> None:
     address = parse_address(text)
     assert address == RemoteAddress(url=text, scheme=scheme, host=host, port=port)
     assert address.name == "notes"
 
 
 @pytest.mark.parametrize("text", ["/srv/repos/notes.git", "file:///srv/repos/notes.git"])
-def test_a_local_repo_is_taken_where_its_folder_is_allowed(text: str) -> None:
+def test_local_repo_is_accepted_only_in_an_allowed_folder(text: str) -> None:
     address = parse_address(text, LOCAL)
     assert (address.url, address.scheme) == ("/srv/repos/notes.git", "file")
     with pytest.raises(Forbidden, match="allowed: none"):
         parse_address(text)
 
 
-def test_plain_protocols_and_this_machine_are_taken_where_they_are_allowed() -> None:
+def test_plain_protocols_and_loopback_hosts_are_accepted_only_when_allowed() -> None:
     allowed = AllowedRemotes(plain=True, hosts=("LocalHost", "127.0.0.1"))
     assert parse_address("http://localhost:3000/x/notes.git", allowed).trusted
     assert parse_address("git://127.0.0.1/notes.git", allowed).scheme == "git"
@@ -77,7 +77,7 @@ def test_plain_protocols_and_this_machine_are_taken_where_they_are_allowed() -> 
         (r"C:\repos\x", "allowed: /srv/repos"),
     ],
 )
-def test_everything_else_is_refused_with_what_is_allowed(text: str, why: str) -> None:
+def test_invalid_address_is_rejected_with_the_allowed_forms(text: str, why: str) -> None:
     with pytest.raises((AddressRefused, Forbidden)) as caught:
         parse_address(text, LOCAL)
     assert why in caught.value.detail
@@ -112,14 +112,14 @@ def test_everything_else_is_refused_with_what_is_allowed(text: str, why: str) ->
         "metadata",
     ],
 )
-def test_this_machine_and_the_secrets_of_clouds_are_refused(host: str) -> None:
+def test_loopback_and_metadata_hosts_are_rejected(host: str) -> None:
     for url in (f"https://{host}/x/notes.git", f"ssh://git@{host}/x/notes.git"):
         with pytest.raises(AddressRefused):
             parse_address(url)
 
 
 @given(st.text(max_size=60))
-def test_no_text_at_all_becomes_an_option_or_a_helper(text: str) -> None:
+def test_no_address_becomes_an_option_or_a_transport_helper(text: str) -> None:
     try:
         address = parse_address(
             text, AllowedRemotes(folders=AllowedFolders(roots=(Path("/srv"),)), plain=True)
@@ -142,5 +142,5 @@ def test_no_text_at_all_becomes_an_option_or_a_helper(text: str) -> None:
         ("http://example.com", False),
     ],
 )
-def test_a_prefix_ends_where_a_part_of_the_address_ends(prefix: str, below: bool) -> None:  # noqa: FBT001
+def test_address_prefix_matches_only_whole_segments(prefix: str, below: bool) -> None:  # noqa: FBT001
     assert parse_address("https://example.com/acme/notes.git").is_below(prefix) is below

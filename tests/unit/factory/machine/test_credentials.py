@@ -8,17 +8,17 @@ KNOWN = {
 }
 
 
-def test_a_credential_is_there_by_its_variable_or_its_file() -> None:
+def test_credential_is_detected_by_its_variable_or_file() -> None:
     by_variable = credentials_present({"FORGE_TOKEN": "hush"}, lambda _: False, KNOWN)
     assert by_variable == ("cred:forge",)
     by_file = credentials_present({}, lambda path: path == ".cloud/key", KNOWN)
     assert by_file == ("cred:cloud",)
 
 
-def test_an_empty_variable_is_no_credential() -> None:
+def test_empty_variable_is_no_credential() -> None:
     assert credentials_present({"FORGE_TOKEN": ""}, lambda _: False, KNOWN) == ()
 
 
-def test_no_value_is_told() -> None:
+def test_credential_values_are_not_exposed() -> None:
     told = credentials_present({"CLOUD_KEY": "hush", "FORGE_TOKEN": "hush"}, lambda _: True, KNOWN)
     assert told == ("cred:cloud", "cred:forge")

@@ -9,7 +9,7 @@ from gigafactory.factory.machine.engines import DetectedEngine
 @pytest.mark.parametrize(
     ("name", "expected"), [("linux", "linux"), ("darwin", "mac"), ("win32", "windows")]
 )
-def test_a_system_has_one_name(name: str, expected: str) -> None:
+def test_os_name_is_normalized(name: str, expected: str) -> None:
     assert os_name(name) == expected
 
 
@@ -24,11 +24,11 @@ def test_a_system_has_one_name(name: str, expected: str) -> None:
         ("", "unknown"),
     ],
 )
-def test_a_processor_has_one_name_on_every_system(machine: str, expected: str) -> None:
+def test_processor_name_is_normalized(machine: str, expected: str) -> None:
     assert arch_name(machine) == expected
 
 
-def test_an_engine_with_a_problem_is_no_token() -> None:
+def test_engine_with_a_problem_gives_no_token() -> None:
     detected = DetectedMachine(
         os="mac",
         capabilities=("os:mac",),

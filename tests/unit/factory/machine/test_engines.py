@@ -18,7 +18,7 @@ KNOWN = ("claude", "codex", "command")
         ("", {}),
     ],
 )
-def test_seats_are_read_by_engine(written: str, expected: dict[str, int]) -> None:
+def test_seats_are_parsed_by_engine(written: str, expected: dict[str, int]) -> None:
     assert parse_seats(written, KNOWN) == expected
 
 
@@ -36,18 +36,18 @@ def test_seats_are_read_by_engine(written: str, expected: dict[str, int]) -> Non
         ("claude=1,claude=2", "claude is given twice"),
     ],
 )
-def test_seats_that_cannot_be_read_say_what_is_expected(written: str, sentence: str) -> None:
+def test_invalid_seats_name_the_expected_form(written: str, sentence: str) -> None:
     with pytest.raises(Invalid, match="--seats is not valid") as refused:
         parse_seats(written, KNOWN)
     assert sentence in str(refused.value)
 
 
-def test_every_fault_of_the_seats_is_said_at_once() -> None:
+def test_all_faults_of_the_seats_are_reported_at_once() -> None:
     with pytest.raises(Invalid) as refused:
         parse_seats("claude=x,codex=1,nobody=1", KNOWN)
     assert len(refused.value.faults) == 2
 
 
-def test_an_engine_is_advertised_with_what_is_wrong_with_it() -> None:
+def test_engine_with_a_problem_is_advertised_as_unavailable() -> None:
     found = DetectedEngine(program="/bin/claude", version="2.1.0", seats=2, problem="it changed")
     assert found.to_engine_seats == EngineSeats(version="2.1.0", seats=2, unavailable="it changed")

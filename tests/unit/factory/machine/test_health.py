@@ -52,21 +52,21 @@ readings = st.builds(
 )
 
 
-def test_pressure_is_the_share_that_is_used() -> None:
+def test_pressure_is_the_used_share_of_each_resource() -> None:
     before = replace(READING, cpu_ticks=(500, 600))
     assert health.to_pressure(READING, before) == Pressure(
         load=0.75, cpu=0.25, memory=0.75, disk=0.75
     )
 
 
-def test_what_is_not_known_is_not_said() -> None:
+def test_unknown_readings_give_no_pressure() -> None:
     assert health.to_pressure(MachineHealth(folder="/data")) == Pressure()
     assert health.to_pressure(READING).cpu is None
     assert health.to_pressure(READING, READING).cpu is None
 
 
 @given(readings, st.none() | readings)
-def test_pressure_is_always_something_that_a_heartbeat_may_say(
+def test_pressure_stays_within_heartbeat_bounds(
     now: MachineHealth, before: MachineHealth | None
 ) -> None:
     said = health.to_pressure(now, before)
@@ -74,38 +74,38 @@ def test_pressure_is_always_something_that_a_heartbeat_may_say(
     assert said.load is None or 0 <= said.load <= 10_000
 
 
-def test_a_disk_below_its_floor_takes_nothing_new_and_says_so() -> None:
+def test_disk_below_its_floor_is_refused_with_a_message() -> None:
     sentence = health.disk_refusal(replace(READING, disk_free=GIB // 2), floor=2 * GIB)
     assert sentence is not None
     assert "the disk under /data has 0.5 GiB free, less than the floor of 2.0 GiB" in sentence
     assert "aq gc" in sentence
 
 
-def test_a_disk_with_room_or_of_unknown_size_refuses_nothing() -> None:
+def test_disk_with_room_or_unknown_size_is_not_refused() -> None:
     assert health.disk_refusal(replace(READING, disk_free=2 * GIB), floor=2 * GIB) is None
     assert health.disk_refusal(replace(READING, disk_free=None), floor=2 * GIB) is None
     assert health.disk_refusal(READING, floor=30 * GIB) is not None
 
 
-def test_linux_says_its_memory_in_meminfo() -> None:
+def test_memory_is_parsed_from_meminfo() -> None:
     assert health.parse_meminfo(MEMINFO) == (8157764 * 1024, 16315528 * 1024)
     assert health.parse_meminfo("MemTotal: 10 kB\nMemFree: 4 kB\n") == (4096, 10240)
     assert health.parse_meminfo("") is None
 
 
-def test_linux_counts_ticks_of_work_and_of_waiting() -> None:
+def test_cpu_ticks_are_parsed_from_proc_stat() -> None:
     assert health.parse_cpu_ticks(STAT) == (162, 912)
     assert health.parse_cpu_ticks("") is None
     assert health.parse_cpu_ticks("cpu 1 2\n") is None
     assert health.parse_cpu_ticks("intr 1 2 3 4 5") is None
 
 
-def test_a_mac_says_its_memory_in_pages() -> None:
+def test_memory_is_parsed_from_vm_stat() -> None:
     assert health.parse_vm_stat(VM_STAT) == 33_500 * 16384
     assert health.parse_vm_stat("") is None
 
 
-def test_the_limit_of_a_container_counts_before_the_machine() -> None:
+def test_container_limit_overrides_the_machine_memory() -> None:
     machine = (8 * GIB, 16 * GIB)
     used, stat = str(3 * GIB), f"anon 5\ninactive_file {GIB}\n"
     assert health.limit_to_cgroup(machine, f"{4 * GIB}\n", used, stat) == (2 * GIB, 4 * GIB)

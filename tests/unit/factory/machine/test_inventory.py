@@ -16,7 +16,7 @@ EQUIPPED = DetectedMachine(
 )
 
 
-async def test_an_engine_that_is_installed_later_is_told() -> None:
+async def test_engine_installed_later_is_reported_once() -> None:
     finds = iter([BARE, EQUIPPED])
 
     async def look() -> DetectedMachine:

@@ -40,12 +40,12 @@ Options:
         ("21\n", "21"),
     ],
 )
-def test_the_version_of_a_tool_is_found_in_what_it_prints(printed: str, expected: str) -> None:
+def test_tool_version_is_parsed_from_its_output(printed: str, expected: str) -> None:
     assert tools.parse_version(printed) == expected
 
 
 @pytest.mark.parametrize("printed", ["", "\0\xff", "usage: tool [-h]", "python3.11 not found"])
-def test_what_names_no_version_gives_none(printed: str) -> None:
+def test_output_without_a_version_gives_no_version(printed: str) -> None:
     assert tools.parse_version(printed) is None
     assert tools.parse_java_version(printed) is None
     assert tools.parse_go_version(printed) is None
@@ -60,7 +60,7 @@ def test_what_names_no_version_gives_none(printed: str) -> None:
         ('openjdk version "23-ea" 2024-09-17', "23"),
     ],
 )
-def test_java_is_known_by_the_number_that_people_use(printed: str, expected: str) -> None:
+def test_java_version_is_parsed_in_its_common_form(printed: str, expected: str) -> None:
     assert tools.parse_java_version(printed) == expected
 
 
@@ -72,12 +72,12 @@ def test_java_is_known_by_the_number_that_people_use(printed: str, expected: str
         ("go version devel go1.23-6e6af2e", "1.23"),
     ],
 )
-def test_go_says_its_version_right_after_its_name(printed: str, expected: str) -> None:
+def test_go_version_is_parsed_after_its_name(printed: str, expected: str) -> None:
     assert tools.parse_go_version(printed) == expected
 
 
 @given(st.text(max_size=400))
-def test_any_version_that_is_found_can_be_advertised(printed: str) -> None:
+def test_any_parsed_version_can_be_advertised(printed: str) -> None:
     for found in (
         tools.parse_version(printed),
         tools.parse_java_version(printed),
@@ -86,7 +86,7 @@ def test_any_version_that_is_found_can_be_advertised(printed: str) -> None:
         assert found is None or AdvertisedCapability.parse(f"tool:{found}").value == found
 
 
-def test_flags_are_looked_for_as_whole_words() -> None:
+def test_flags_are_matched_as_whole_words() -> None:
     assert tools.missing_flags(HELP, ["-p", "--print", "--output-format", "--resume"]) == ()
     assert tools.missing_flags(HELP, ["--json", "--out", "-f", "--json-schema"]) == (
         "--json",

@@ -6,10 +6,10 @@ from gigafactory.factory.process.probe import UnsupportedSystem, require_posix
 
 
 @pytest.mark.parametrize("platform", ["linux", "darwin", "freebsd14"])
-def test_where_processes_have_groups_jobs_are_run(platform: str) -> None:
+def test_posix_platforms_are_accepted(platform: str) -> None:
     require_posix(platform)
 
 
-def test_windows_is_told_what_to_do_instead() -> None:
+def test_windows_is_rejected_with_a_hint_to_wsl() -> None:
     with pytest.raises(UnsupportedSystem, match=r"no process groups.*use WSL"):
         require_posix("win32")

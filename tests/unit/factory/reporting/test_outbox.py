@@ -5,7 +5,7 @@ from pathlib import Path
 from gigafactory.factory.reporting.outbox import Outbox
 
 
-def test_letters_come_out_in_the_order_they_were_put_in(tmp_path: Path) -> None:
+def test_reports_are_pending_in_the_order_they_were_put(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path / "outbox")
     for number in range(12):
         outbox.put("job-1", 1, {"note": str(number)})
@@ -14,7 +14,7 @@ def test_letters_come_out_in_the_order_they_were_put_in(tmp_path: Path) -> None:
     assert len({letter.key for letter in letters}) == 12
 
 
-def test_what_was_left_is_there_after_a_restart_and_new_ones_come_after_it(tmp_path: Path) -> None:
+def test_pending_reports_survive_a_restart_and_stay_in_order(tmp_path: Path) -> None:
     Outbox(tmp_path).put("job-1", 1, {"stage": "building"})
     again = Outbox(tmp_path)
     again.put("job-1", 1, {"stage": "testing"}, last=True)
@@ -31,7 +31,7 @@ def test_a_report_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     assert letter.fields == {"stage": "building"}
 
 
-def test_what_was_delivered_is_forgotten_and_half_a_letter_is_none(tmp_path: Path) -> None:
+def test_removed_and_half_written_reports_are_not_pending(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path)
     place = outbox.put("job-1", 1, {})
     (tmp_path / "000000000009.tmp").write_bytes(b'{"job')
@@ -41,7 +41,7 @@ def test_what_was_delivered_is_forgotten_and_half_a_letter_is_none(tmp_path: Pat
     assert Outbox(tmp_path).pending() == []
 
 
-def test_a_report_that_the_disk_does_not_take_is_told_all_the_same(tmp_path: Path) -> None:
+def test_report_that_cannot_be_written_to_disk_stays_pending_in_memory(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path / "outbox")
     first = outbox.put("job-1", 1, {"note": "1"})
     outbox.read(first)

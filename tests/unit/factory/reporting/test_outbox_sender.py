@@ -33,7 +33,7 @@ class Desk:
         return [(letter.job_id, letter.epoch, letter.fields) for letter in letters]
 
 
-def test_of_the_usage_of_a_run_only_the_newest_waits(tmp_path: Path) -> None:
+def test_only_the_newest_usage_report_of_a_run_is_kept(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     desk.courier.send("job-1", 1, {"stage": "building"})
     for tokens in range(50):
@@ -48,7 +48,7 @@ def test_of_the_usage_of_a_run_only_the_newest_waits(tmp_path: Path) -> None:
     ]
 
 
-def test_other_reports_wait_whole_and_in_order(tmp_path: Path) -> None:
+def test_other_reports_are_kept_whole_and_in_order(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     saved, ended = {"checkpoint": {"commit": "c"}}, {"stage": "testing", **usage(9)}
     desk.courier.send("job-1", 1, usage(1))
@@ -59,7 +59,7 @@ def test_other_reports_wait_whole_and_in_order(tmp_path: Path) -> None:
     assert [told for _, _, told in desk.kept] == [saved, saved, ended]
 
 
-async def test_a_letter_that_cannot_be_delivered_stays(tmp_path: Path) -> None:
+async def test_undelivered_report_stays_in_the_outbox(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     desk.courier.send("job-1", 1, usage(1))
     async with desk.client:

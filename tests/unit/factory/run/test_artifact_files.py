@@ -59,7 +59,7 @@ def taken(tree: Path, name: str, *, bytes_max: int = MIB) -> tuple[bytes, Captur
         (["nothing/here", "repor"], []),
     ],
 )
-def test_globs_mean_files_from_the_top_of_the_worktree(
+def test_globs_match_files_from_the_top_of_the_worktree(
     tree: Path, globs: list[str], names: list[str]
 ) -> None:
     found = find_artifacts(tree, globs)
@@ -67,14 +67,14 @@ def test_globs_mean_files_from_the_top_of_the_worktree(
     assert found.skipped == ()
 
 
-def test_a_glob_that_means_nothing_is_named(tree: Path) -> None:
+def test_glob_without_matches_is_reported_as_missing(tree: Path) -> None:
     assert find_artifacts(tree, ["report.html", "out/*.xml", "none"]).missing == (
         "out/*.xml",
         "none",
     )
 
 
-def test_links_and_pipes_are_left_out_with_a_word(tree: Path, tmp_path: Path) -> None:
+def test_links_and_pipes_are_skipped_with_a_reason(tree: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "passwd").write_text("root")
@@ -86,7 +86,7 @@ def test_links_and_pipes_are_left_out_with_a_word(tree: Path, tmp_path: Path) ->
     assert [name for name, _ in found.skipped] == ["out/folder", "out/link", "out/pipe"]
 
 
-def test_names_that_deceive_are_left_out_with_a_word(tree: Path) -> None:
+def test_deceptive_file_names_are_skipped_with_a_reason(tree: Path) -> None:
     (tree / "out" / "a\nb").touch()
     (tree / "out" / "back\\slash").touch()
     os.close(os.open(os.fsencode(tree) + b"/out/\xff", os.O_CREAT | os.O_WRONLY))
@@ -95,14 +95,14 @@ def test_names_that_deceive_are_left_out_with_a_word(tree: Path) -> None:
     assert [name for name, _ in found.skipped] == ["out/\\xff", "out/a\nb", "out/back\\slash"]
 
 
-def test_a_file_goes_as_it_is(tree: Path) -> None:
+def test_file_without_secrets_is_sent_unchanged(tree: Path) -> None:
     data = bytes(range(256)) * 3000
     (tree / "x.png").write_bytes(data)
     sent, file = taken(tree, "x.png")
     assert (sent, file.redacted, file.media_type) == (data, False, "image/png")
 
 
-def test_what_is_secret_in_a_text_is_replaced(tree: Path) -> None:
+def test_secret_in_a_text_file_is_redacted(tree: Path) -> None:
     (tree / "out" / "env.txt").write_text(f"é TOKEN={SECRET}\n" + "x" * MIB + SECRET)
     sent, file = taken(tree, "out/env.txt", bytes_max=2 * MIB)
     assert SECRET.encode() not in sent
@@ -111,27 +111,27 @@ def test_what_is_secret_in_a_text_is_replaced(tree: Path) -> None:
     assert file.redacted
 
 
-def test_what_only_looks_like_a_credential_is_replaced_too(tree: Path) -> None:
+def test_credential_pattern_in_a_text_file_is_redacted(tree: Path) -> None:
     (tree / "x.txt").write_text("key ghp_" + "a1B2" * 9 + "\n")
     sent, _ = taken(tree, "x.txt")
     assert sent == b"key [redacted]\n"
 
 
 @pytest.mark.parametrize("before", [b"\0", b"\xff\xfe", b"PK\x03\x04\0"])
-def test_a_binary_file_with_a_secret_in_it_is_refused(tree: Path, before: bytes) -> None:
+def test_binary_file_with_a_secret_is_rejected(tree: Path, before: bytes) -> None:
     (tree / "x.bin").write_bytes(before + SECRET.encode())
     with pytest.raises(ArtifactRejected, match="secret"):
         taken(tree, "x.bin")
 
 
-def test_what_is_too_large_is_refused(tree: Path) -> None:
+def test_oversized_file_is_rejected(tree: Path) -> None:
     (tree / "x").write_bytes(b"x" * 100)
     assert taken(tree, "x", bytes_max=100)[1].size == 100
     with pytest.raises(ArtifactRejected, match="100 bytes; at most 99"):
         taken(tree, "x", bytes_max=99)
 
 
-def test_what_happens_to_a_file_later_changes_nothing_of_what_is_sent(tree: Path) -> None:
+def test_captured_file_is_unaffected_by_later_changes(tree: Path) -> None:
     path = tree / "x"
     path.write_bytes(b"x" * 100)
     with capture(tree, "x", (), tree.parent, bytes_max=100) as file:
@@ -141,7 +141,7 @@ def test_what_happens_to_a_file_later_changes_nothing_of_what_is_sent(tree: Path
 
 
 @pytest.mark.parametrize("name", ["link", "folder/passwd", "pipe", "out", "none", "a/b/c"])
-def test_nothing_is_reached_through_a_link(tree: Path, tmp_path: Path, name: str) -> None:
+def test_links_pipes_and_folders_cannot_be_captured(tree: Path, tmp_path: Path, name: str) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "passwd").write_text("root")
@@ -152,7 +152,7 @@ def test_nothing_is_reached_through_a_link(tree: Path, tmp_path: Path, name: str
         taken(tree, name)
 
 
-def test_a_worktree_of_many_folders_is_gone_through_only_where_it_may_be(tree: Path) -> None:
+def test_unreadable_folder_does_not_stop_the_artifact_search(tree: Path) -> None:
     (tree / "node_modules").chmod(0)
     try:
         assert find_artifacts(tree, ["out/*.txt"]).names == ("out/a.txt",)

@@ -23,7 +23,7 @@ def an_environment(environ: dict[str, str], **more: list[str]) -> dict[str, str]
     )
 
 
-def test_a_program_learns_where_it_is_and_for_which_job() -> None:
+def test_environment_names_home_job_run_worktree_and_ports() -> None:
     env = build_environment(
         {},
         home=HOME,
@@ -39,14 +39,14 @@ def test_a_program_learns_where_it_is_and_for_which_job() -> None:
     assert env["AQ_PORT_BASE"] == "41000"
 
 
-def test_a_program_never_waits_for_a_person() -> None:
+def test_environment_disables_interactive_prompts() -> None:
     env = an_environment({"TERM": "xterm", "EDITOR": "vi", "PAGER": "less"})
     assert (env["TERM"], env["CI"], env["GIT_TERMINAL_PROMPT"]) == ("dumb", "true", "0")
     assert {env["EDITOR"], env["VISUAL"], env["GIT_EDITOR"]} == {"true"}
     assert {env["PAGER"], env["GIT_PAGER"]} == {"cat"}
 
 
-def test_language_proxies_and_authorities_are_passed_on() -> None:
+def test_locale_proxies_and_certificates_are_passed_on() -> None:
     outer = {
         "PATH": "/opt/bin",
         "LANG": "de_DE.UTF-8",
@@ -60,14 +60,14 @@ def test_language_proxies_and_authorities_are_passed_on() -> None:
     assert an_environment(outer).items() >= outer.items()
 
 
-def test_what_is_named_is_passed_on_and_nothing_else() -> None:
+def test_only_named_variables_and_credentials_are_passed_on() -> None:
     outer = {"ASKED": "1", "KEY_OF_ENGINE": "2", "AWS_SECRET_ACCESS_KEY": "3", "SSH_AUTH_SOCK": "4"}
     env = an_environment(outer, names=["ASKED", "MISSING"], credentials=["KEY_OF_ENGINE"])
     assert (env["ASKED"], env["KEY_OF_ENGINE"]) == ("1", "2")
     assert not {"AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "MISSING"} & env.keys()
 
 
-def test_the_factorys_own_token_is_never_passed_on() -> None:
+def test_factory_token_is_never_passed_on() -> None:
     outer = {"AQ_TOKEN": "secret", "AQ_JOB_ID": "another"}
     env = an_environment(outer, names=["AQ_TOKEN"], credentials=["AQ_TOKEN", "AQ_JOB_ID"])
     assert "AQ_TOKEN" not in env
@@ -75,14 +75,14 @@ def test_the_factorys_own_token_is_never_passed_on() -> None:
 
 
 @given(st.dictionaries(st.text(st.characters(codec="ascii"), min_size=1), st.text()))
-def test_no_other_variable_gets_through(outer: dict[str, str]) -> None:
+def test_unnamed_variables_are_not_passed_on(outer: dict[str, str]) -> None:
     known = an_environment({}).keys()
     passed = an_environment(outer).keys() - known
     assert all(name in outer for name in passed)
     assert all(name.startswith("LC_") or name.isupper() or "proxy" in name for name in passed)
 
 
-def test_a_manifest_gets_the_names_that_the_factory_allows() -> None:
+def test_manifest_gets_only_the_variables_the_factory_allows() -> None:
     names = ("NPM_TOKEN", "NPM_HOME", "OTHER", "AQ_TOKEN")
     assert filter_allowed(names, ["NPM_*"]) == ("NPM_TOKEN", "NPM_HOME")
     assert filter_allowed(names, ["OTHER"]) == ("OTHER",)

@@ -14,24 +14,24 @@ from gigafactory.factory.run.live_usage import add_usage
 from tests.support.builders import NOON
 
 
-def test_a_new_run_is_told_the_body_and_nothing_else() -> None:
+def test_first_prompt_of_a_new_run_is_the_body() -> None:
     assert prompts.first_prompt("# Fix it\n", (), resumed=False) == "# Fix it\n"
 
 
-def test_a_run_on_top_of_earlier_work_is_told_to_look_first() -> None:
+def test_prompt_on_earlier_work_asks_to_look_at_it_first() -> None:
     told = prompts.first_prompt("Fix it.", ("Use tabs.",), resumed=True, guides=["AGENTS.md"])
     assert "AGENTS.md: read it first" in told
     assert told.index("Fix it.") < told.index("looked at") < told.index("Use tabs.")
     assert "interrupted" in prompts.first_prompt("Fix it.", (), resumed=True)
 
 
-def test_a_session_that_goes_on_hears_only_what_is_new() -> None:
+def test_resume_prompt_contains_only_news() -> None:
     assert "interrupted" in prompts.resume_prompt(())
     assert "Use tabs." in prompts.resume_prompt(("Use tabs.",))
     assert "interrupted" not in prompts.resume_prompt(("Use tabs.",))
 
 
-def test_the_end_of_a_failing_check_is_handed_back() -> None:
+def test_verify_failed_prompt_contains_the_end_of_the_output() -> None:
     told = prompts.verify_failed_prompt("make test", "x" * 100_000 + "the end")
     assert "make test" in told
     assert told.rstrip().endswith("the end")
@@ -39,14 +39,14 @@ def test_the_end_of_a_failing_check_is_handed_back() -> None:
 
 
 @pytest.mark.parametrize("trouble", FailureKind)
-def test_every_trouble_has_exactly_one_result(trouble: FailureKind) -> None:
+def test_every_failure_kind_maps_to_one_result(trouble: FailureKind) -> None:
     outcome = outcome_of_engine_failure("claude", Failure(trouble, "it says so"), now=NOON)
     assert outcome.result is RESULTS[trouble]
     assert outcome.reason == "claude: it says so"
     assert not outcome.succeeded
 
 
-def test_a_limit_with_a_reset_says_how_long_to_wait() -> None:
+def test_failure_with_a_reset_time_gives_the_wait() -> None:
     until = NOON + timedelta(hours=1)
     outcome = outcome_of_engine_failure(
         "codex", Failure(FailureKind.ALLOWANCE, "used up", until), now=NOON
@@ -56,7 +56,7 @@ def test_a_limit_with_a_reset_says_how_long_to_wait() -> None:
     assert (past.retry_after_s, past.reason) == (0.0, "codex: allowance")
 
 
-def test_turns_add_up_and_a_cost_is_known_only_when_all_of_it_is() -> None:
+def test_usage_adds_up_and_cost_is_known_only_if_every_part_is() -> None:
     one = Usage(model="m", tokens_in=3, tokens_out=1, cost_nano_usd=5, turns=1)
     assert add_usage(None, one) is one
     assert add_usage(one, one).cost_nano_usd == 10
@@ -66,7 +66,7 @@ def test_turns_add_up_and_a_cost_is_known_only_when_all_of_it_is() -> None:
     assert add_usage(one, Usage(engine="claude")).model == "m"
 
 
-def test_setup_is_what_the_manifest_the_repo_or_its_lock_files_say(tmp_path: Path) -> None:
+def test_setup_commands_come_from_manifest_repo_or_lock_files(tmp_path: Path) -> None:
     from gigafactory.factory.phases.setup import setup_commands
 
     (tmp_path / "uv.lock").touch()

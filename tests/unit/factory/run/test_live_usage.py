@@ -20,11 +20,13 @@ from gigafactory.factory.run.live_usage import is_worth_reporting
         (Usage(tokens_in=1000), Usage(tokens_in=900), False),
     ],
 )
-def test_a_small_part_more_is_not_worth_a_report(before: Usage, now: Usage, *, worth: bool) -> None:
+def test_small_usage_increase_is_not_worth_a_report(
+    before: Usage, now: Usage, *, worth: bool
+) -> None:
     assert is_worth_reporting(before, now) is worth
 
 
-def test_a_long_run_makes_few_reports() -> None:
+def test_long_run_makes_few_usage_reports() -> None:
     told, reports = Usage(), 0
     for thousands in range(1, 100_001):
         usage = Usage(tokens_in=thousands * 1000)

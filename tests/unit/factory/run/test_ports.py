@@ -5,7 +5,7 @@ import socket
 from gigafactory.factory.run.ports import BLOCK, FIRST, PortBlocks
 
 
-def test_two_runs_have_blocks_apart() -> None:
+def test_two_runs_get_separate_port_blocks() -> None:
     ports = PortBlocks()
     one, other = ports.reserve(), ports.reserve()
     assert one is not None
@@ -13,7 +13,7 @@ def test_two_runs_have_blocks_apart() -> None:
     assert abs(one - other) >= BLOCK
 
 
-def test_a_block_in_which_something_listens_is_passed_over() -> None:
+def test_port_block_in_use_is_skipped() -> None:
     base = PortBlocks().reserve()
     assert base is not None
     begin = (base - FIRST) // BLOCK

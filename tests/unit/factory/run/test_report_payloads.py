@@ -38,11 +38,11 @@ def versions(engine: str | None, *needs: str) -> dict[str, str]:
         ("command", ("os:linux", "mem>=8", "cred:github", "go>=1"), ["git"]),
     ],
 )
-def test_the_engine_git_and_what_the_job_asked_for(
+def test_versions_cover_engine_git_and_required_tools(
     engine: str | None, needs: tuple[str, ...], names: list[str]
 ) -> None:
     assert list(versions(engine, *needs)) == names
 
 
-def test_a_version_is_the_one_that_was_found() -> None:
+def test_reported_version_is_the_detected_one() -> None:
     assert versions("claude", "node") == {"claude": "2.1.197", "git": "2.47.3", "node": "20.11.1"}

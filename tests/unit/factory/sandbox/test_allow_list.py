@@ -29,7 +29,7 @@ def permitted(to: str, *listed: str) -> bool:
         ("127.0.0.1:11434", "localhost:11434"),
     ],
 )
-def test_what_is_listed_is_allowed(listed: str, to: str) -> None:
+def test_listed_host_is_permitted(listed: str, to: str) -> None:
     assert permitted(to, listed)
 
 
@@ -45,12 +45,12 @@ def test_what_is_listed_is_allowed(listed: str, to: str) -> None:
         ("localhost:11434", "localhost:11435"),
     ],
 )
-def test_what_only_looks_like_it_is_not(listed: str, to: str) -> None:
+def test_similar_but_unlisted_host_is_not_permitted(listed: str, to: str) -> None:
     assert not permitted(to, listed)
 
 
 @given(st.from_regex(r"[a-z0-9.-]{1,40}:[0-9]{1,5}", fullmatch=True))
-def test_an_empty_list_allows_nothing(written: str) -> None:
+def test_empty_list_permits_nothing(written: str) -> None:
     try:
         to = Destination.parse(written)
     except ValueError:
@@ -75,7 +75,7 @@ def test_an_empty_list_allows_nothing(written: str) -> None:
         ("[::zz]", "zz"),
     ],
 )
-def test_what_is_no_host_is_refused_by_its_place_in_the_list(written: str, said: str) -> None:
+def test_invalid_host_is_rejected_with_its_place_in_the_list(written: str, said: str) -> None:
     with pytest.raises(Invalid) as refused:
         AllowList.parse(["fine.example.com", written])
     [fault] = refused.value.faults
@@ -86,7 +86,7 @@ def test_what_is_no_host_is_refused_by_its_place_in_the_list(written: str, said:
 @pytest.mark.parametrize(
     "written", ["example.com", "no port", ":443", "a\nb:443", "x" * 300 + ":1"]
 )
-def test_a_program_must_name_a_host_and_a_port(written: str) -> None:
+def test_destination_needs_a_host_and_a_port(written: str) -> None:
     with pytest.raises(ValueError, match="expected"):
         Destination.parse(written)
 
@@ -100,18 +100,18 @@ def test_a_program_must_name_a_host_and_a_port(written: str) -> None:
         *("64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "fe80::1%eth0"),
     ],
 )
-def test_a_name_leads_to_no_private_address(address: str) -> None:
+def test_host_name_cannot_lead_to_a_private_address(address: str) -> None:
     assert not AllowList.parse(["*.example.com", "rebound.example.com"]).permits_address(
         address, 443
     )
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "64:ff9b::808:808"])
-def test_a_name_leads_to_public_addresses(address: str) -> None:
+def test_host_name_can_lead_to_a_public_address(address: str) -> None:
     assert AllowList().permits_address(address, 443)
 
 
-def test_a_private_address_is_reached_when_it_is_listed_itself() -> None:
+def test_private_address_is_permitted_only_when_listed_itself() -> None:
     listed = AllowList.parse(["git.corp.example", "10.0.0.5", "10.0.0.6:8443"])
     assert listed.permits_address("10.0.0.5", 443)
     assert listed.permits_address("10.0.0.6", 8443)
@@ -120,11 +120,11 @@ def test_a_private_address_is_reached_when_it_is_listed_itself() -> None:
 
 
 @given(st.ip_addresses(v=4))
-def test_no_spelling_of_an_address_makes_it_public(ip: ipaddress.IPv4Address) -> None:
+def test_mapped_address_is_as_public_as_its_original(ip: ipaddress.IPv4Address) -> None:
     mapped = ipaddress.ip_address(f"::ffff:{ip}")
     assert is_public(mapped) == is_public(ip)
 
 
-def test_the_ports_of_this_machine_are_known() -> None:
+def test_loopback_ports_of_the_list_are_known() -> None:
     listed = AllowList.parse(["localhost:9000", "127.0.0.1:8000", "example.com:7000", "[::1]:6000"])
     assert listed.loopback_ports == (8000, 9000)

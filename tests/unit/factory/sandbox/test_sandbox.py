@@ -54,11 +54,13 @@ class Remembering:
         ("workspace", "workspace", "workspace"),
     ],
 )
-def test_the_stricter_policy_holds(one: Policy, other: Policy | None, held_to: Policy) -> None:
+def test_stricter_of_two_policies_applies(
+    one: Policy, other: Policy | None, held_to: Policy
+) -> None:
     assert stricter(one, other) == held_to
 
 
-def test_bubblewrap_gets_everything_over_a_descriptor_and_nothing_by_its_environment() -> None:
+def test_bubblewrap_gets_options_and_environment_over_a_descriptor() -> None:
     wrapped = Bubblewrap("/usr/bin/bwrap").wrap(a_program(WORK), SEEN, network=True)
     assert wrapped.argv == ("/usr/bin/bwrap", "--args", EXTRA_INPUT, "--", "/bin/sh", "-c", "true")
     assert (wrapped.env, wrapped.stdin, wrapped.mark) == ({}, b"prompt", MARK)
@@ -67,7 +69,7 @@ def test_bubblewrap_gets_everything_over_a_descriptor_and_nothing_by_its_environ
     assert f"--setenv\0AQ_RUN\0{MARK}".encode() in (wrapped.extra_input or b"")
 
 
-def test_bubblewrap_sees_the_system_read_only_and_each_place_as_it_is_said() -> None:
+def test_bubblewrap_options_mount_each_place_with_its_access() -> None:
     assert options(SEEN, env={"B": "2", "A": "1"}, cwd=WORK, network=False) == [
         *("--unshare-all", "--unshare-user", "--disable-userns"),
         *("--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"),
@@ -104,19 +106,19 @@ def test_a_link_is_made_again() -> None:
     assert "/lib" not in profile([place], network=True)
 
 
-def test_bubblewrap_shares_the_network_only_when_it_may() -> None:
+def test_bubblewrap_shares_the_network_only_when_allowed() -> None:
     assert "--share-net" in options((), env={}, cwd=WORK, network=True)
     assert "--share-net" not in options((), env={}, cwd=WORK, network=False)
 
 
-def test_a_hidden_file_becomes_an_empty_one() -> None:
+def test_hidden_file_is_mounted_as_empty() -> None:
     words = options(
         [Mount(Path("/f/token"), "none", is_folder=False)], env={}, cwd=WORK, network=True
     )
     assert " ".join(words).count("--ro-bind /dev/null /f/token") == 1
 
 
-def test_the_profile_of_macos_names_each_place_after_those_above_it() -> None:
+def test_macos_profile_lists_each_place_after_its_parents() -> None:
     rules = profile(SEEN, network=False).splitlines()
     assert rules[:5] == [
         "(version 1)",
@@ -136,12 +138,12 @@ def test_the_profile_of_macos_names_each_place_after_those_above_it() -> None:
     assert "(deny network*)" not in profile(SEEN, network=True)
 
 
-def test_a_name_cannot_add_a_rule_to_the_profile() -> None:
+def test_file_name_cannot_add_a_rule_to_the_profile() -> None:
     nasty = Mount(Path('/f/a") (allow default) ("\\'), "read", is_folder=False)
     assert '(literal "/f/a\\") (allow default) (\\"\\\\")' in profile([nasty], network=True)
 
 
-def test_macos_keeps_the_program_as_it_was() -> None:
+def test_macos_wrapper_keeps_program_and_environment() -> None:
     wrapped = Seatbelt().wrap(a_program(WORK), SEEN, network=True)
     assert wrapped.argv[-3:] == ("/bin/sh", "-c", "true")
     assert wrapped.env == a_program(WORK).env
@@ -161,7 +163,7 @@ async def confined(
         return found
 
 
-async def test_a_job_is_held_to_what_the_factory_demands(tmp_path: Path) -> None:
+async def test_factory_policy_overrides_a_weaker_one_of_the_job(tmp_path: Path) -> None:
     tool = Remembering()
     program = a_program(tmp_path)
     wrapped = await confined(Sandbox(tool, "strict"), program, writable=[tmp_path], policy="none")
@@ -169,7 +171,7 @@ async def test_a_job_is_held_to_what_the_factory_demands(tmp_path: Path) -> None
     assert not tool.network
 
 
-async def test_a_job_can_ask_for_more(tmp_path: Path) -> None:
+async def test_job_can_request_a_stricter_policy(tmp_path: Path) -> None:
     tool = Remembering()
     program = a_program(tmp_path)
     await confined(Sandbox(tool, "none"), program, writable=[tmp_path], policy="workspace")
@@ -179,12 +181,12 @@ async def test_a_job_can_ask_for_more(tmp_path: Path) -> None:
     assert access_of(Path("/usr/bin/git"), tool.seen) == "read"
 
 
-async def test_where_nothing_is_demanded_the_program_stays_as_it_is(tmp_path: Path) -> None:
+async def test_program_is_not_wrapped_without_a_policy(tmp_path: Path) -> None:
     program = a_program(tmp_path)
     assert await confined(Sandbox(None, "none"), program, writable=[tmp_path]) is program
 
 
-async def test_a_job_that_asks_for_a_sandbox_is_refused_where_there_is_none(tmp_path: Path) -> None:
+async def test_job_that_requests_an_unavailable_sandbox_is_rejected(tmp_path: Path) -> None:
     none = Sandbox(None, "none", missing={"strict": "it is switched off"})
     with pytest.raises(
         SandboxUnavailable, match=r"asks for the sandbox 'strict', .*: it is switched off"
@@ -192,12 +194,12 @@ async def test_a_job_that_asks_for_a_sandbox_is_refused_where_there_is_none(tmp_
         await confined(none, a_program(tmp_path), policy="strict")
 
 
-def test_a_job_that_cannot_be_confined_is_handed_back_and_harms_no_engine() -> None:
+def test_job_without_its_sandbox_is_released_without_blaming_the_engine() -> None:
     outcome = outcome_of_exception("worktree", SandboxUnavailable("the job asks for 'strict'"))
     assert (outcome.result, outcome.reason) == ("released", "worktree: the job asks for 'strict'")
 
 
-def test_a_job_is_refused_only_what_does_not_hold() -> None:
+def test_only_policies_that_do_not_hold_are_rejected() -> None:
     sandbox = Sandbox(Remembering(), "workspace", missing={"strict": "no network of its own"})
     assert sandbox.policies == ("none", "workspace")
     assert (sandbox.policy_for("none"), sandbox.policy_for(None)) == ("workspace", "workspace")
@@ -227,7 +229,7 @@ def test_a_yolo_job_runs_in_a_sandbox_or_where_the_operator_says_so() -> None:
     assert (off.policy_for(None, yolo=True), off.no_yolo) == ("none", "")
 
 
-async def test_what_the_factory_keeps_is_hidden_but_for_the_worktree_in_it(tmp_path: Path) -> None:
+async def test_factory_folder_is_hidden_except_for_the_worktree(tmp_path: Path) -> None:
     work, git = tmp_path / "work", tmp_path / "mirror"
     for folder in (work, git):
         folder.mkdir()
@@ -239,7 +241,7 @@ async def test_what_the_factory_keeps_is_hidden_but_for_the_worktree_in_it(tmp_p
     assert access_of(git / "HEAD", tool.seen) == "read"
 
 
-async def test_a_program_that_lies_in_a_hidden_place_is_shown_with_what_it_came_with(
+async def test_program_in_a_hidden_folder_is_shown_with_its_package(
     tmp_path: Path,
 ) -> None:
     modules = tmp_path / "lib" / "node_modules"
@@ -258,14 +260,14 @@ async def test_a_program_that_lies_in_a_hidden_place_is_shown_with_what_it_came_
     assert access_of(tmp_path / "token", tool.seen) == "none"
 
 
-async def test_a_program_that_does_not_exist_is_refused_before_the_sandbox_starts(
+async def test_missing_program_is_rejected_before_the_sandbox_starts(
     tmp_path: Path,
 ) -> None:
     with pytest.raises(CannotStart, match="'no-such-tool': there is no such program"):
         await confined(Sandbox(Remembering(), "workspace"), a_program(tmp_path, "no-such-tool"))
 
 
-async def test_a_worktree_that_is_gone_is_refused_before_the_sandbox_starts(tmp_path: Path) -> None:
+async def test_missing_worktree_is_rejected_before_the_sandbox_starts(tmp_path: Path) -> None:
     sandbox = Sandbox(Remembering(), "workspace")
     with pytest.raises(CannotStart, match=r"gone': it does not exist"):
         await confined(sandbox, a_program(tmp_path), writable=[tmp_path / "gone"])
@@ -282,7 +284,7 @@ HOLDS = [
 ]
 
 
-def test_a_sandbox_in_which_all_attempts_fail_holds() -> None:
+def test_sandbox_holds_when_all_escape_attempts_fail() -> None:
     assert evaluate(HOLDS, network=False) is None
 
 
@@ -297,7 +299,7 @@ def test_a_sandbox_in_which_all_attempts_fail_holds() -> None:
         ("proxy", "its proxy lets a program reach a host that is not allowed"),
     ],
 )
-def test_a_sandbox_that_lets_something_through_does_not_hold(leak: str, said: str) -> None:
+def test_sandbox_with_a_leak_does_not_hold(leak: str, said: str) -> None:
     heard = [f"{leak} done" if line.startswith(leak) else line for line in HOLDS]
     assert said in (evaluate(heard, network=False) or "")
 
@@ -309,7 +311,7 @@ def test_the_secret_that_can_be_read_is_named() -> None:
     )
 
 
-def test_the_network_may_be_reached_where_it_is_shared() -> None:
+def test_shared_network_may_be_reached() -> None:
     heard = [line.replace("connection failed", "connection done") for line in HOLDS]
     assert evaluate(heard, network=True) is None
 
@@ -322,5 +324,5 @@ def test_the_network_may_be_reached_where_it_is_shared() -> None:
         (["inside failed", *HOLDS[1:]], "cannot write to its own worktree"),
     ],
 )
-def test_a_sandbox_in_which_nothing_works_tells_why(heard: list[str], said: str) -> None:
+def test_sandbox_that_does_not_start_reports_the_cause(heard: list[str], said: str) -> None:
     assert said in (evaluate(heard, network=False) or "")

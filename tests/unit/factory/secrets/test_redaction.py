@@ -63,7 +63,7 @@ def in_pieces(redactor: Redactor, data: bytes, cuts: list[int]) -> bytes:
 
 
 @given(streams(), st.lists(st.integers(0, 400), max_size=12))
-def test_how_a_stream_is_cut_changes_nothing(
+def test_cuts_in_a_stream_do_not_change_the_redaction(
     stream: tuple[list[str], bytes], cuts: list[int]
 ) -> None:
     known, data = stream
@@ -71,14 +71,14 @@ def test_how_a_stream_is_cut_changes_nothing(
 
 
 @given(streams())
-def test_a_stream_of_single_bytes_comes_out_the_same(stream: tuple[list[str], bytes]) -> None:
+def test_single_byte_stream_is_redacted_the_same(stream: tuple[list[str], bytes]) -> None:
     known, data = stream
     every = list(range(len(data)))
     assert in_pieces(Redactor(known), data, every) == in_pieces(Redactor(known), data, [])
 
 
 @given(streams(), st.lists(st.integers(0, 400), max_size=12))
-def test_no_secret_comes_out(stream: tuple[list[str], bytes], cuts: list[int]) -> None:
+def test_no_secret_or_its_encoding_passes(stream: tuple[list[str], bytes], cuts: list[int]) -> None:
     known, data = stream
     passed = in_pieces(Redactor(known), data, cuts)
     for secret in known:
@@ -88,7 +88,7 @@ def test_no_secret_comes_out(stream: tuple[list[str], bytes], cuts: list[int]) -
 
 
 @given(st.binary(max_size=300), st.lists(st.integers(0, 300), max_size=8))
-def test_any_bytes_come_through(data: bytes, cuts: list[int]) -> None:
+def test_arbitrary_bytes_are_redacted_independently_of_cuts(data: bytes, cuts: list[int]) -> None:
     assert in_pieces(Redactor(["\x00\x00\x00\x00\x00\x00"]), data, cuts) == in_pieces(
         Redactor(["\x00\x00\x00\x00\x00\x00"]), data, []
     )
@@ -118,7 +118,7 @@ def test_any_bytes_come_through(data: bytes, cuts: list[int]) -> None:
         (r"{\"api_key\": \"abcdefgh\"}", r"{\"api_key\": \"[redacted]\"}"),
     ],
 )
-def test_what_looks_like_a_credential_is_replaced(text: str, left: str) -> None:
+def test_credential_patterns_are_redacted(text: str, left: str) -> None:
     assert redact(text) == left
 
 
@@ -136,11 +136,11 @@ def test_what_looks_like_a_credential_is_replaced(text: str, left: str) -> None:
         "src/app.py:12:5: E501 line too long (101 > 100)",
     ],
 )
-def test_ordinary_text_is_left_alone(text: str) -> None:
+def test_ordinary_text_is_unchanged(text: str) -> None:
     assert redact(text) == text
 
 
-def test_a_private_key_is_replaced_to_its_end_and_no_further() -> None:
+def test_private_key_is_redacted_to_its_end_and_no_further() -> None:
     key = (
         "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNz\naC1rZXk=\n-----END OPENSSH PRIVATE KEY-----"
     )
@@ -148,25 +148,25 @@ def test_a_private_key_is_replaced_to_its_end_and_no_further() -> None:
     assert redact(json.dumps({"k": key, "n": 1})) == f'{{"k": "{MARKER}", "n": 1}}'
 
 
-def test_a_key_without_an_end_does_not_swallow_the_log() -> None:
+def test_private_key_without_an_end_does_not_swallow_the_log() -> None:
     assert redact("found '-----BEGIN PRIVATE KEY-----' in x.py\n") == f"found '{MARKER}' in x.py\n"
     long = redact("-----BEGIN PRIVATE KEY-----" + "A" * 100_000)
     assert long == MARKER + "A" * (100_000 - 16 * 1024)
 
 
-def test_a_whole_line_is_passed_on_at_once() -> None:
+def test_complete_line_is_passed_on_at_once() -> None:
     redactor = Redactor(["very-secret"])
     assert redactor.feed(b"hello\n") == b"hello\n"
     assert redactor.feed(b"this is very") == b"this is "
     assert redactor.feed(b"-good\n") == b"very-good\n"
 
 
-def test_a_secret_that_is_split_is_replaced() -> None:
+def test_split_secret_is_redacted() -> None:
     redactor = Redactor(["very-secret"])
     assert redactor.feed(b"this is very-") + redactor.feed(b"secret!\n") == b"this is [redacted]!\n"
 
 
-def test_secrets_side_by_side_or_overlapping_are_replaced_once() -> None:
+def test_adjacent_or_overlapping_secrets_are_redacted_once() -> None:
     assert redact("abcdefghij", ["abcdef", "efghij"]) == MARKER
     assert redact("abcdefghijkl", ["abcdef", "ghijkl"]) == MARKER
     assert redact("abcdef ghijkl", ["abcdef", "ghijkl"]) == f"{MARKER} {MARKER}"
@@ -174,9 +174,7 @@ def test_secrets_side_by_side_or_overlapping_are_replaced_once() -> None:
 
 @pytest.mark.parametrize("before", ["", "x", "xy", "xyz"])
 @pytest.mark.parametrize("altchars", [b"+/", b"-_"])
-def test_a_secret_within_base64_is_replaced_wherever_it_begins(
-    before: str, altchars: bytes
-) -> None:
+def test_secret_inside_base64_is_redacted_at_any_offset(before: str, altchars: bytes) -> None:
     secret = "p\xfb\xff>ssw?rd~"
     hidden = base64.b64encode(f"{before}{secret} and more".encode(), altchars).decode()
     left = redact(hidden, [secret])
@@ -185,7 +183,7 @@ def test_a_secret_within_base64_is_replaced_wherever_it_begins(
     assert core not in left
 
 
-def test_a_long_secret_of_many_lines_is_replaced_also_line_by_line() -> None:
+def test_long_secret_is_redacted_whole_and_line_by_line() -> None:
     lines = [f"{n:02d}-" + "abcdefghijklmnopqrstuvwxyz" * 12 for n in range(8)]
     secret = "\n".join(lines)
     assert redact(f"<{secret}>", [secret]) == f"<{MARKER}>"
@@ -193,14 +191,14 @@ def test_a_long_secret_of_many_lines_is_replaced_also_line_by_line() -> None:
     assert redact(f"<{lines[3]}>", [secret]) == f"<{MARKER}>"
 
 
-def test_a_value_too_short_to_be_told_from_words_is_left() -> None:
+def test_short_value_is_not_redacted() -> None:
     assert redact("hello there", ["hello"]) == "hello there"
 
 
 @pytest.mark.parametrize(
     "text", [b"://user:" + b"p" * 500, b"very-secre", b"-----BEGIN ", b"TOKEN = "]
 )
-def test_little_is_held_back_of_any_input(text: bytes) -> None:
+def test_amount_of_held_back_input_is_bounded(text: bytes) -> None:
     redactor, held = Redactor(["very-secret", "s" * 5_000]), 0
     for _ in range(100):
         held += len(text) - len(redactor.feed(text))
@@ -208,7 +206,7 @@ def test_little_is_held_back_of_any_input(text: bytes) -> None:
     assert len(redactor.finish()) == held
 
 
-def test_the_values_of_secret_named_variables_are_secrets() -> None:
+def test_values_of_secretly_named_variables_are_secrets() -> None:
     environ = {
         "GITHUB_TOKEN": "tttttt",
         "AWS_SECRET_ACCESS_KEY": "kkkkkkkk",

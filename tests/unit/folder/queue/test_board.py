@@ -48,7 +48,7 @@ def test_every_stage_has_a_folder() -> None:
     assert column_of(a_job(stage=Stage.ASSIGNED)) == "building"
 
 
-def test_a_file_never_moves_over_another(board: Board) -> None:
+def test_moved_file_never_overwrites_another(board: Board) -> None:
     for column in ("inbox", "failed"):
         (board.column(column) / "a.md").write_text(column)
     moved = board.move(board.column("inbox") / "a.md", "failed")
@@ -58,7 +58,7 @@ def test_a_file_never_moves_over_another(board: Board) -> None:
     assert board.move(moved, "failed") == moved
 
 
-def test_what_is_hidden_empty_or_no_markdown_is_no_job(board: Board) -> None:
+def test_hidden_empty_or_other_files_are_no_jobs(board: Board) -> None:
     inbox = board.column("inbox")
     (inbox / ".hidden.md").write_text("x")
     (inbox / "empty.md").touch()
@@ -69,7 +69,7 @@ def test_what_is_hidden_empty_or_no_markdown_is_no_job(board: Board) -> None:
     assert [path.name for path in board.files("inbox")] == ["job.md"]
 
 
-def test_a_claim_is_one_process_s_and_ends_with_it(board: Board) -> None:
+def test_claim_is_exclusive_and_ends_on_release(board: Board) -> None:
     held = HeldClaim.take(board, "job")
     assert held is not None
     held.write(own_claim("me", 3, now=NOON))
@@ -85,13 +85,13 @@ def test_a_claim_is_one_process_s_and_ends_with_it(board: Board) -> None:
     again.release()
 
 
-def test_a_pid_with_another_beginning_is_another_process() -> None:
+def test_reused_pid_with_another_start_time_is_not_alive() -> None:
     ours = own_claim("me", 1, now=NOON)
     other = Claim(pid=ours.pid, started="once", instance_id="x", epoch=1, at=NOON)
     assert not other.alive
 
 
-def test_the_urgent_go_first_then_the_promoted_then_the_oldest() -> None:
+def test_urgent_jobs_go_first_then_promoted_then_oldest() -> None:
     old, young = a_job(id="a"), a_job(id="b", created_at=after(1))
     front = a_job(id="c", created_at=after(2), front=True)
     urgent = a_job(id="d", created_at=after(3), priority=Priority.CRITICAL)
@@ -111,12 +111,12 @@ def test_the_urgent_go_first_then_the_promoted_then_the_oldest() -> None:
         (Ask(), "agentic-coder"),
     ],
 )
-def test_a_machine_says_what_it_can_never_run(ask: Ask, lacking: str | None) -> None:
+def test_machine_names_the_requirement_it_can_never_meet(ask: Ask, lacking: str | None) -> None:
     why = a_machine().why_never(a_job(ask=ask))
     assert (why is None) if lacking is None else lacking in (why or "")
 
 
-def test_an_engine_is_free_as_long_as_it_has_seats() -> None:
+def test_engine_is_free_while_it_has_seats() -> None:
     job = a_job(ask=Ask(engine="command"))
     assert a_machine().engines_for(job, {"command": 9}, now=NOON) == ("command",)
     machine = a_machine({"command": 1})
@@ -125,7 +125,7 @@ def test_an_engine_is_free_as_long_as_it_has_seats() -> None:
     assert machine.engines_for(a_job(ask=Ask(engine="x")), BUSY, now=NOON) == ()
 
 
-def test_an_engine_rests_after_its_limit_and_is_off_when_it_is_broken() -> None:
+def test_engine_cools_down_after_its_limit_and_is_off_when_broken() -> None:
     job = a_job(ask=Ask(engine="command"))
     machine = a_machine()
     machine.note(None, RunOutcome(result=Result.RATE_LIMITED), now=NOON)
@@ -142,19 +142,19 @@ def test_an_engine_rests_after_its_limit_and_is_off_when_it_is_broken() -> None:
     assert machine.engines_for(job, BUSY, now=after(99)) == ()
 
 
-def test_shipping_needs_no_engine() -> None:
+def test_ship_step_needs_no_engine() -> None:
     job = a_job(stage=Stage.TESTING, ship=ShipRequest(by="x", commit=None, at=NOON))
     assert job.step is Step.SHIP
     assert a_machine().engines_for(job, BUSY, now=NOON) == (None,)
 
 
-def test_an_unknown_name_is_not_found(board: Board) -> None:
+def test_unknown_job_name_is_not_found(board: Board) -> None:
     queue = FolderQueue(board, SystemClock(), RandomIds())
     with queue.open() as desk, pytest.raises(NotFound, match="aq status"):
         desk.lookup("none")
 
 
-def test_files_are_added_whole_and_never_over_others(board: Board, tmp_path: Path) -> None:
+def test_files_are_added_without_overwriting_others(board: Board, tmp_path: Path) -> None:
     file = tmp_path / "a.md"
     file.write_text("do it")
     names = [path.name for path in add(board, [file, file])]
@@ -163,7 +163,7 @@ def test_files_are_added_whole_and_never_over_others(board: Board, tmp_path: Pat
         add(board, [tmp_path / "none.md"])
 
 
-def test_how_many_run_at_once_is_a_setting() -> None:
+def test_number_of_concurrent_jobs_is_a_setting() -> None:
     assert max_concurrent_jobs({}) == 3
     assert max_concurrent_jobs({"AGENT_QUEUE_MAX": "7"}) == 7
     with pytest.raises(Invalid, match="AGENT_QUEUE_MAX"):

@@ -58,21 +58,23 @@ def syncs(disk: Disk) -> Iterator[CommitSync]:
     made.close()
 
 
-async def test_a_quick_disk_is_waited_for_on_the_spot(disk: Disk, syncs: CommitSync) -> None:
+async def test_quick_disk_commits_on_the_event_loop(disk: Disk, syncs: CommitSync) -> None:
     disk.takes_s = 0.0005
     for _ in range(10):
         await syncs.commit(1)
     assert disk.here == [True] * 10
 
 
-async def test_a_slow_disk_leaves_the_event_loop_alone(disk: Disk, syncs: CommitSync) -> None:
+async def test_slow_disk_commits_in_the_thread(disk: Disk, syncs: CommitSync) -> None:
     disk.takes_s = 0.02
     for _ in range(5):
         await syncs.commit(1)
     assert disk.here == [True, False, False, False, False]
 
 
-async def test_after_one_hiccup_the_disk_is_trusted_again(disk: Disk, syncs: CommitSync) -> None:
+async def test_disk_commits_on_the_event_loop_again_after_one_slow_commit(
+    disk: Disk, syncs: CommitSync
+) -> None:
     disk.takes_s = 0.02
     await syncs.commit(1)
     disk.takes_s = 0.0001
@@ -82,14 +84,16 @@ async def test_after_one_hiccup_the_disk_is_trusted_again(disk: Disk, syncs: Com
     assert disk.here[-1]
 
 
-async def test_many_writes_bring_a_checkpoint_in_the_thread(disk: Disk, syncs: CommitSync) -> None:
+async def test_many_writes_trigger_a_checkpoint_in_the_thread(
+    disk: Disk, syncs: CommitSync
+) -> None:
     await syncs.commit(CHECKPOINT_WRITES - 1)
     await syncs.commit(1)
     await syncs.commit(1)
     assert disk.done == [(COMMIT, True), (COMMIT, False), (CHECKPOINT, False), (COMMIT, True)]
 
 
-async def test_a_checkpoint_that_fails_costs_no_commit(disk: Disk, syncs: CommitSync) -> None:
+async def test_failed_checkpoint_does_not_fail_the_commit(disk: Disk, syncs: CommitSync) -> None:
     disk.faults[CHECKPOINT] = sqlite3.OperationalError("disk I/O error")
     await syncs.commit(CHECKPOINT_WRITES)
     await syncs.commit(CHECKPOINT_WRITES)
@@ -97,7 +101,7 @@ async def test_a_checkpoint_that_fails_costs_no_commit(disk: Disk, syncs: Commit
 
 
 @pytest.mark.parametrize("writes", [1, CHECKPOINT_WRITES])
-async def test_a_commit_that_fails_is_rolled_back_and_told(
+async def test_failed_commit_is_rolled_back_and_raised(
     disk: Disk, syncs: CommitSync, writes: int
 ) -> None:
     disk.faults[COMMIT] = sqlite3.OperationalError("database or disk is full")
@@ -110,7 +114,7 @@ async def test_a_commit_that_fails_is_rolled_back_and_told(
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_a_cancelled_caller_does_not_stop_the_commit(
+async def test_cancelled_caller_does_not_stop_the_commit(
     disk: Disk, syncs: CommitSync, *, fails: bool
 ) -> None:
     if fails:

@@ -31,7 +31,7 @@ WRITES = {
 
 
 @given(st.integers(min_value=0, max_value=3 * ROWS_MAX))
-def test_every_row_is_in_one_statement_in_its_order(count: int) -> None:
+def test_every_row_is_in_one_statement_in_order(count: int) -> None:
     rows = [(f"key-{n}", f"job-{n}") for n in range(count)]
     made = list(for_rows("take_hold", rows))
     assert [value for _, values in made for value in values] == [v for row in rows for v in row]
@@ -40,14 +40,14 @@ def test_every_row_is_in_one_statement_in_its_order(count: int) -> None:
 
 
 @given(st.integers(min_value=0, max_value=3 * ROWS_MAX))
-def test_there_are_few_sizes_of_statements(count: int) -> None:
+def test_number_of_statement_sizes_is_small(count: int) -> None:
     sizes = [len(values) for _, values in for_rows("free_hold", [(n,) for n in range(count)])]
     assert all(size == ROWS_MAX or size <= ROWS_EXACT for size in sizes)
 
 
 @pytest.mark.parametrize(("query", "columns"), WRITES.items())
 @pytest.mark.parametrize("count", [1, 7, ROWS_MAX])
-def test_every_one_finds_its_rows_by_their_keys(query: str, columns: int, count: int) -> None:
+def test_every_statement_finds_its_rows_by_key(query: str, columns: int, count: int) -> None:
     connection = sqlite3.connect(":memory:")
     connection.executescript(SCHEMA)
     rows = [tuple(n * columns + column for column in range(columns)) for n in range(count)]
@@ -59,7 +59,7 @@ def test_every_one_finds_its_rows_by_their_keys(query: str, columns: int, count:
     assert read == [], "a table is read from end to end"
 
 
-def test_keys_that_two_rows_free_and_take_end_as_the_last_statement_leaves_them() -> None:
+def test_last_statement_decides_who_holds_a_key() -> None:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     connection.executescript(SCHEMA)
     keys = [f"seat/{n}" for n in range(2 * ROWS_MAX + 3)]

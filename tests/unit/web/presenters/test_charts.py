@@ -18,7 +18,7 @@ from gigafactory.web.presenters.charts import (
 @pytest.mark.parametrize(
     ("value", "top"), [(0, 1), (0.3, 0.4), (1, 1), (3, 4), (7.2, 8), (9, 10), (12, 20), (81, 100)]
 )
-def test_an_axis_ends_in_a_round_number(value: float, top: float) -> None:
+def test_axis_ends_in_a_round_number(value: float, top: float) -> None:
     assert axis_top(value) == pytest.approx(top)
 
 
@@ -36,7 +36,7 @@ def test_empty_chart_has_axes() -> None:
 
 
 @given(st.lists(st.tuples(st.text(max_size=3), st.floats(0, 1e12)), max_size=60))
-def test_every_mark_is_inside(values: list[tuple[str, float]]) -> None:
+def test_every_mark_is_inside_the_chart(values: list[tuple[str, float]]) -> None:
     for mark in build_chart(values, str).marks:
         assert mark.x + mark.width <= WIDTH
         assert TOP - 1 <= mark.y <= HEIGHT - BOTTOM + 1

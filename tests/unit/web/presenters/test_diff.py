@@ -24,7 +24,7 @@ Binary files a/logo.png and b/logo.png differ
 """
 
 
-def test_lines_are_numbered_and_content_like_a_header_is_content() -> None:
+def test_lines_are_numbered_and_header_like_content_is_kept() -> None:
     first, second, third = parse_diff(TWO)
     assert (first.path, second.path, third.path) == ("one.py", "new.txt", "logo.png")
     assert first.lines == [

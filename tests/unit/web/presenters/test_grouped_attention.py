@@ -26,7 +26,7 @@ def test_few_items_stay_single() -> None:
     assert len({group.key for group in found}) == GROUP_MIN - 1
 
 
-def test_other_reason_product_or_kind_is_another_group() -> None:
+def test_items_of_another_reason_product_or_kind_are_grouped_apart() -> None:
     same = [item(n) for n in range(GROUP_MIN)]
     other = [
         item(10, reason="no factory has has:figma"),
