@@ -5,9 +5,9 @@ from typing import Any
 
 KEY = "operation"
 
-ALWAYS = (400, 401, 403, 422, 429, 503)
+ALWAYS = (400, 401, 403, 422, 429, 431, 503)
 """Error statuses of every request with a token."""
-OPEN = (400, 413, 422, 429, 503)
+OPEN = (400, 413, 422, 429, 431, 503)
 """The same for requests without a token."""
 
 
