@@ -184,12 +184,16 @@ def _folder(place: GitLocation | None) -> str:
 async def _read_output(process: Process, bytes_max: int) -> tuple[bytes, bool]:
     assert process.stdout is not None
     taken = bytearray()
+    too_much = False
+    # The end of a process is only noticed when its pipes have been read to their end.
     while chunk := await process.stdout.read(_CHUNK_BYTES):
+        if too_much:
+            continue
         taken += chunk
         if len(taken) > bytes_max:
+            too_much = True
             _kill(process, signal.SIGKILL)
-            return bytes(taken), True
-    return bytes(taken), False
+    return bytes(taken), too_much
 
 
 async def _tail(process: Process) -> str:
