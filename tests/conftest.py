@@ -1,4 +1,4 @@
-"""Fixtures that every suite may ask for: the real services, shared by all workers of a run."""
+"""Fixtures for all suites: the real services, shared by all workers of a run."""
 
 import gc
 import signal
@@ -14,15 +14,15 @@ from xdist.workermanage import WorkerController
 from tests.services import postgres as postgres_service
 from tests.services import shared
 
-# A shell starts background jobs with SIGINT ignored, and every program that a test starts would
-# inherit that: `make test &` is to test the same as `make test`.
+# A shell starts background jobs with SIGINT ignored, and all programs of the tests would inherit
+# that. Restore it so that `make test &` tests the same as `make test`.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 RUN = pytest.StashKey[shared.Run]()
 SERVICES = "services"
 
-# Timing never decides a test.
+# A slow machine must not fail a test.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
 
@@ -33,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    # The modules and tests of the whole suite stay: a garbage collection need not look at them.
+    # Exclude the modules and tests from garbage collection, since they live to the end.
     gc.collect()
     gc.freeze()
 
@@ -50,7 +50,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def services(pytestconfig: pytest.Config) -> Path:
-    """The folder in which this run's services are found."""
+    """The folder of this run's services."""
     handed_down: dict[str, str] = getattr(pytestconfig, "workerinput", {})
     if SERVICES in handed_down:
         return Path(handed_down[SERVICES])
@@ -59,14 +59,14 @@ def services(pytestconfig: pytest.Config) -> Path:
 
 @pytest.fixture(scope="session")
 def postgres(services: Path) -> Callable[[str], str]:
-    """The run's PostgreSQL, as the address of each of its databases."""
+    """A function that returns the DSN of a database on the run's PostgreSQL."""
     port = int(shared.address(services, "postgres"))
     return lambda database: postgres_service.dsn(port, database)
 
 
 @pytest.fixture
 async def database(postgres: Callable[[str], str]) -> AsyncIterator[str]:
-    """The address of an empty PostgreSQL database for this test alone."""
+    """The DSN of an empty PostgreSQL database for this test."""
     name = f"test_{uuid.uuid4().hex}"
     connection = await asyncpg.connect(postgres("postgres"))
     try:
@@ -79,18 +79,18 @@ async def database(postgres: Callable[[str], str]) -> AsyncIterator[str]:
 
 @pytest.fixture(scope="session")
 def s3(services: Path) -> str:
-    """The address of the run's S3."""
+    """The address of the run's S3 server."""
     return shared.address(services, "seaweedfs")
 
 
 @pytest.fixture(scope="session")
 def azure(services: Path) -> str:
-    """The address of the run's Azure Blob."""
+    """The address of the run's Azure Blob emulator."""
     return shared.address(services, "azurite")
 
 
 @pytest.fixture
 def private_postgres() -> Iterator[postgres_service.Server]:
-    """A PostgreSQL that this test may stop, kill and start as it likes."""
+    """A PostgreSQL server that this test may stop, kill and start."""
     with postgres_service.private() as server:
         yield server

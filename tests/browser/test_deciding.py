@@ -130,7 +130,7 @@ async def test_machine_joins_with_the_shown_command(
     home.mkdir()
     assert await ann.page.locator(".factory").count() == 0
     async with pasted(command.replace("enroll ", "enroll linux-2 ", 1), home):
-        # Its card comes by itself, while the page stays open.
+        # The card must appear without a reload.
         await ann.page.locator("#linux-2.online").wait_for()
         assert await ann.page.locator("#command").is_visible()
         job_id = await yard.submit("echo x", name="first", ship="none", repo=None, verify=None)

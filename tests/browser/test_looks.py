@@ -73,7 +73,7 @@ async def test_pages_fit_all_widths_and_are_accessible_in_light_and_dark(
     assert isinstance(yard.server, Server)
     faults: list[object] = []
     asked: set[str] = set()
-    # A colour that is on its way from light to dark is of neither.
+    # Without animations: a colour in transition belongs to neither theme.
     still = Visitor.signed_in(browser, yard.server, "ann", reduced_motion="reduce")
     async with still as ann:
         ann.page.on("request", lambda request: asked.add(request.url.partition("?")[0]))
@@ -147,7 +147,7 @@ async def test_jobs_are_selected_by_keyboard_for_a_bulk_action(
         await ann.page.keyboard.press(key)
     await ann.sees("2 selected")
     assert await ann.page.locator("tr:has(:checked)").count() == 2
-    # What comes meanwhile leaves the choice alone.
+    # A new job must not change the selection.
     await yard.submit("echo x", name="fourth", title="The fourth")
     await ann.page.get_by_role("link", name="fourth").wait_for()
     await ann.sees("2 selected")

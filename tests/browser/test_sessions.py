@@ -1,4 +1,4 @@
-"""A server of a job, on another port of this machine, never gets the session of a person."""
+"""A job's server on another port of this machine never gets a user's session."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,7 +15,7 @@ GUESSES = ("127.0.0.1", "localhost", "gigafactory.localhost", "x.gigafactory.loc
 
 
 class Preview:
-    """What an agent's server sees of the browsers that come to it."""
+    """A job's HTTP server that records the requests of browsers."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -34,7 +34,7 @@ class Preview:
             writer.close()
 
     def got_session(self) -> bool:
-        """Whether any request carried the session."""
+        """Return whether any request carried the session."""
         return any(b"gf_session" in head or b"gfl_" in head for head in self.heads)
 
 
@@ -53,7 +53,7 @@ async def test_preview_on_another_port_does_not_get_the_session(ann: Visitor) ->
             await ann.page.evaluate("fetch('/again', {credentials: 'include'})")
         assert len(preview.heads) >= 2 * len(GUESSES)
         assert not preview.got_session()
-        # Cookies know no ports: this is why the name must not be known to jobs.
+        # Cookies ignore ports, so jobs must not know the host name of the pages.
         await ann.page.goto(f"http://{urlsplit(ann.server.pages).hostname}:{preview.port}/")
         assert preview.got_session()
     await ann.page.goto("/")

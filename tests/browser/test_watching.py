@@ -58,7 +58,7 @@ async def searched(ann: Visitor) -> None:
     assert {"green begun", "over"} <= set(shown)
     follow, box = ann.page.get_by_label("follow"), ann.page.locator("#log-lines")
     assert await follow.is_checked()
-    # A log of many lines stays at its end while it is followed, and only then.
+    # A long log stays scrolled to its end only while it is followed.
     await box.evaluate(
         "box => box.append(...Array.from({length: 500}, () => {"
         " const line = document.createElement('div'); line.textContent = 'x'; return line; }))"

@@ -1,4 +1,4 @@
-"""Every store, empty, for each test of the contract."""
+"""Fixtures of the contract tests: an empty store of every kind."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -38,6 +38,6 @@ async def postgres_store(database: str) -> AsyncIterator[Store]:
     ]
 )
 def store(request: pytest.FixtureRequest) -> Store:
-    """One of the stores; the test runs once on each."""
+    """An empty store; each test runs once per store."""
     home: Store = request.getfixturevalue(request.param)
     return home

@@ -1,4 +1,4 @@
-"""What every home of bytes promises."""
+"""The contract of all blob stores."""
 
 import asyncio
 import os
@@ -45,7 +45,7 @@ def azure_blobs(azure: str) -> Blobs:
     ]
 )
 def blobs(request: pytest.FixtureRequest) -> Blobs:
-    """One of the homes; the test runs once on each."""
+    """An empty blob store; each test runs once per store."""
     home: Blobs = request.getfixturevalue(request.param)
     return home
 
@@ -74,7 +74,7 @@ async def test_streamed_pieces_become_one_blob(blobs: Blobs) -> None:
 
 
 class PowerCut:
-    """Knows what of a folder would survive a power cut: what was synced, as it was then."""
+    """A simulated power cut: only synced files and folders survive, as they were then."""
 
     def __init__(self) -> None:
         self._files: dict[int, bytes] = {}
@@ -89,7 +89,7 @@ class PowerCut:
             self._files[inode] = path.read_bytes()
 
     def survivors(self, folder: Path) -> dict[str, bytes]:
-        """The files below a folder that exists, by path, with the bytes that are left."""
+        """Return the surviving content of the files below an existing folder, by path."""
         return dict(self._below(folder.stat().st_ino, ""))
 
     def _below(self, inode: int, path: str) -> Iterator[tuple[str, bytes]]:

@@ -1,4 +1,4 @@
-"""One corpus of job files means the same in a folder and at a coordinator with a factory."""
+"""The same job files have the same effect in a folder and with a coordinator and factory."""
 
 import json
 from datetime import timedelta
@@ -60,7 +60,7 @@ def seen(
     job: dict[str, Any],
     story: list[str],
 ) -> dict[str, Any]:
-    """What must be the same of a job, wherever it ran."""
+    """Return the parts of a job that must be the same in both places."""
     told = json.loads(json.dumps(manifest).replace(str(repo), "REPO"))
     parts = ("name", "title", "stage", "result", "attempts", "priority", "flags")
     kinds = [kind for kind in story if kind not in OF_THE_FLEET_ALONE]
@@ -68,7 +68,7 @@ def seen(
 
 
 def a_place(folder: Path) -> FolderHarness:
-    """A folder with rules of its own."""
+    """Create a folder with protected paths and profiles."""
     place = FolderHarness(folder)
     place.settings = FolderSettings(protected_paths=(PROTECTED,))
     place.board.profiles.mkdir()
@@ -78,7 +78,7 @@ def a_place(folder: Path) -> FolderHarness:
 
 
 async def set_up(yard: FactoryHarness) -> None:
-    """The same rules for the product of the jobs."""
+    """Give the product of the jobs the same protected paths and profiles."""
     wish = {"protectedPaths": [PROTECTED]}
     answer = await yard.api.put("/products/notes", json=wish)
     assert answer.is_success, answer.text

@@ -1,4 +1,4 @@
-"""What a commit promises: compare-and-set, all or nothing, guards and unique keys."""
+"""The contract of a commit: compare-and-set, atomicity, guards and unique keys."""
 
 import asyncio
 
@@ -29,7 +29,7 @@ from tests.support.builders import (
 
 
 async def submitted(store: Store, *jobs: Job) -> list[Job]:
-    """These jobs, kept."""
+    """Store new jobs and return them."""
     verdict = await store.commit(*map(a_submission, jobs))
     assert isinstance(verdict, Stored)
     return list(jobs)

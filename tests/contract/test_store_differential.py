@@ -1,4 +1,4 @@
-"""Whatever is written, the embedded store says and keeps what the reference says and keeps."""
+"""For any writes, the SQLite store behaves like the memory store, which is the reference."""
 
 import asyncio
 import tempfile
@@ -55,7 +55,7 @@ guards = st.lists(
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """A write that a client wants, built from what it has read."""
+    """The description of a client's write, which is built from the data that it has read."""
 
     verb: str
     job: str
@@ -105,7 +105,7 @@ wishes = st.builds(
 )
 groups = st.lists(wishes, min_size=1, max_size=3)
 rounds = st.lists(groups, min_size=1, max_size=5)
-"""Groups that are committed at once."""
+"""Groups that are committed concurrently."""
 
 queries = st.builds(
     JobQuery,
@@ -122,7 +122,7 @@ queries = st.builds(
 
 
 def change_of(wish: Wish, job: Job) -> JobChange:
-    """The step of a job that is wished for."""
+    """Return the change of a job for a wish."""
     lease, common = job.lease, {"take": wish.take, "free": wish.free, "guards": wish.guards}
     fields: dict[str, object] = {"updated_at": after(wish.seconds)}
     match wish.verb:
@@ -148,7 +148,7 @@ def change_of(wish: Wish, job: Job) -> JobChange:
 
 
 def saved_of(wish: Wish, known: Known) -> RecordChange | None:
-    """The record that is wished for, written or removed."""
+    """Return the record change for a wish; None if there is no record to remove."""
     product, kept = known.get(f"product/{wish.job}"), known.get(f"answer/{wish.job}")
     assert not isinstance(product, Job)
     assert not isinstance(kept, Job)
@@ -170,14 +170,14 @@ def saved_of(wish: Wish, known: Known) -> RecordChange | None:
 
 
 def forgotten_of(wish: Wish, job: Job) -> Write:
-    """A job that goes; only what is finished does, so it is finished first."""
+    """Return the deletion of a job, or a step to `shipped` if it cannot be deleted yet."""
     if job.finished and job.lease is None and not job.ending:
         return JobDeletion(job=job, free=KEYS)
     return change_of(replace(wish, verb="step", stage=Stage.SHIPPED), job)
 
 
 def write_of(wish: Wish, known: Known) -> Write | None:
-    """Return the write for a wish of a client with this knowledge; None for no write."""
+    """Return the write for a wish of a client that has read `known`; None for no write."""
     if wish.verb == "outage":
         return None
     if wish.verb == "see":
@@ -199,7 +199,7 @@ def write_of(wish: Wish, known: Known) -> Write | None:
 
 
 def group_of(wished: list[Wish], known: Known, stale: Known) -> tuple[Write, ...]:
-    """The writes that go together; an outage goes alone."""
+    """Return the writes of one commit; the lease extension of an outage is committed alone."""
     if wished[0].verb == "outage":
         return (LeaseExtension(timedelta(seconds=wished[0].seconds)),)
     made = (write_of(wish, stale if wish.stale else known) for wish in wished)
@@ -207,7 +207,7 @@ def group_of(wished: list[Wish], known: Known, stale: Known) -> tuple[Write, ...
 
 
 async def read(store: Store) -> Known:
-    """All that a caller of the coordinator could have read."""
+    """Return all jobs and records that a client can read."""
     jobs = await store.jobs(IDS)
     products, answers = await store.records(Product), await store.records(IdempotencyRecord)
     return {
@@ -218,7 +218,7 @@ async def read(store: Store) -> Known:
 
 
 async def everything(store: Store, asked: Sequence[JobQuery]) -> dict[str, object]:
-    """All that a store says, as values that can be compared."""
+    """Return the results of all reads of a store, as comparable values."""
     said: dict[str, object] = {
         "known": {
             name: msgspec.json.encode(kept) if isinstance(kept, IdempotencyRecord) else kept
@@ -247,7 +247,7 @@ async def everything(store: Store, asked: Sequence[JobQuery]) -> dict[str, objec
 
 
 async def play(store: Store, history: Sequence[list[list[Wish]]], *, twin: Store) -> None:
-    """Commit the same groups to both stores, many at once, and compare each verdict."""
+    """Commit the same groups to both stores, concurrently, and compare all verdicts."""
     stale = known = await read(twin)
     for round_ in history:
         batch: list[tuple[Write, ...]] = [group_of(wished, known, stale) for wished in round_]

@@ -1,4 +1,4 @@
-"""What the stores promise of events: numbered without gaps, in commit order, for every follower."""
+"""The contract of the change feed: no gaps, commit order, the same for every follower."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ STEPS = 12
 
 
 async def told(store: Store, follower_from: int = 0) -> list[Event]:
-    """All of the feed above a position, page by page."""
+    """Return all events after a position, read page by page."""
     events: list[Event] = []
     position = follower_from
     while page := await store.feed(after=position, limit=7):
@@ -23,7 +23,7 @@ async def told(store: Store, follower_from: int = 0) -> list[Event]:
 
 
 async def climb(store: Store, job_id: str, steps: int = STEPS) -> list[int]:
-    """Make a job and move it on, step by step; the positions that were acknowledged."""
+    """Create a job and change it step by step; return the acknowledged positions."""
     change = a_submission(a_job(id=job_id))
     positions = []
     for _ in range(steps):
@@ -35,7 +35,7 @@ async def climb(store: Store, job_id: str, steps: int = STEPS) -> list[int]:
 
 
 async def follow(store: Store, total: int) -> list[Event]:
-    """What a follower hears until the feed has come to a position."""
+    """Follow the feed until it has returned `total` events; return them."""
     heard: list[Event] = []
     while len(heard) < total:
         position = heard[-1].position if heard else 0

@@ -1,4 +1,4 @@
-"""What a store promises of a job that goes: all of it at once, and never one that is waited for."""
+"""The contract of job deletion: atomic, and never of a dependency of an unfinished job."""
 
 import asyncio
 
@@ -21,7 +21,7 @@ UNFINISHED = sorted(set(Stage) - FINAL)
 
 
 async def ended(store: Store, job_id: str = "job-1", **more: object) -> Job:
-    """A job that has shipped, with a key of its own."""
+    """Store a shipped job with its own key and return it."""
     job = a_job(id=job_id, name=job_id, **more)
     await store.commit(a_submission(job, take=(f"key/{job_id}",)))
     done = a_step(job, stage=Stage.SHIPPED)
@@ -68,7 +68,7 @@ async def test_feed_continues_after_a_deletion(store: Store) -> None:
 async def test_feed_contains_no_events_of_a_deleted_job(store: Store) -> None:
     job = await ended(store)
     other = a_submission(a_job(id="other", name="other"))
-    # Of commits at the same moment, too: what a store has just told may still be in its memory.
+    # Commit concurrently, since a store may still cache events of the deleted job.
     await asyncio.gather(store.commit(other), store.commit(JobDeletion(job=job)))
     assert [entry.event.job_id for entry in await store.feed(after=0)] == ["other"]
     assert await store.position() == 3

@@ -1,4 +1,4 @@
-"""What the stores promise of leases: kept apart from the job, lengthened by renewals alone."""
+"""The contract of leases: stored apart from the job, extended by renewals only."""
 
 import asyncio
 from datetime import timedelta
@@ -21,7 +21,7 @@ SECOND = timedelta(seconds=1)
 
 
 async def leased(store: Store, **fields: object) -> Job:
-    """A job with a live lease of epoch 1 until 90 s after noon."""
+    """Store a job with a lease of epoch 1 until 90 s after noon, and return it."""
     job = a_job(lease=a_lease(), lease_epoch=1, stage=Stage.BUILDING, **fields)
     assert isinstance(await store.commit(a_submission(job)), Stored)
     return job

@@ -1,4 +1,4 @@
-"""What the stores promise of lists: every filter, both directions, page by page."""
+"""The contract of job lists: all filters, both directions, pagination."""
 
 from itertools import pairwise
 
@@ -49,7 +49,7 @@ JOBS = (
 )
 
 MANY = (*(f"p{n}" for n in range(99)), "ops")
-"""More products than are read side by side."""
+"""More products than the SQLite store reads in parallel (`ARMS_MAX`)."""
 
 FILTERS: dict[str, tuple[dict[str, object], str]] = {
     "all": ({}, "06 05 04 03 02 01"),

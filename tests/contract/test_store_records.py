@@ -1,4 +1,4 @@
-"""What the stores promise of records other than jobs: compare-and-set, ranges, forgetting."""
+"""The contract of records other than jobs: compare-and-set, paging, removal, expiry."""
 
 import asyncio
 from datetime import timedelta

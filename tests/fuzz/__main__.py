@@ -1,4 +1,4 @@
-"""Fuzz for some time, with a new seed in every round: `python -m tests.fuzz --seconds 300`."""
+"""Fuzz for a given time, with a new seed per round: `python -m tests.fuzz --seconds 300`."""
 
 import argparse
 import os
@@ -11,7 +11,7 @@ FACTOR = 10
 
 
 def main() -> int:
-    """Run rounds until the time is over or one fails; print how to repeat that one."""
+    """Run rounds until the time is over or one fails; print how to repeat the failed one."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--seed", type=int, help="run one round with this seed")

@@ -1,9 +1,9 @@
-"""How much is tried: little in every test run, more with `make fuzz`."""
+"""The number of fuzzing examples: few in a normal test run, more with `make fuzz`."""
 
 import os
 
 FACTOR = int(os.environ.get("FUZZ_FACTOR", "1"))
-"""Set by `python -m tests.fuzz`."""
+"""A multiplier that `python -m tests.fuzz` sets."""
 
 
 def examples(usual: int) -> int:

@@ -1,7 +1,7 @@
-"""Any sequence of calls, with right, foreign and stale data: no 5xx, and the promises hold.
+"""Random sequences of API calls with valid, foreign and stale data: no 5xx, all invariants hold.
 
-The machine follows real jobs, so that it gets deep: it submits, claims, reports, reviews and ships,
-and mixes in what a confused or hostile client would send at each stage.
+The state machine submits, claims, reports, reviews and ships real jobs to reach late stages. At
+each stage it adds requests of confused and hostile clients.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ fields = st.dictionaries(
 
 
 class Calls(RuleBasedStateMachine):
-    """People and two factories of one coordinator, in this process."""
+    """Calls of users and two factories to a coordinator in this process."""
 
     jobs = Bundle("jobs")
     leases = Bundle("leases")
@@ -168,7 +168,7 @@ class Calls(RuleBasedStateMachine):
             self.call("olga", "POST", "/jobs", {"body": "Do it."})
         answer = self.call(factory, "POST", "/claim", {"factoryId": factory})
         if answer.status_code != 200:
-            # A lease of no job: a bundle that is sometimes empty would make examples flaky.
+            # Return a lease of no job: a bundle that is sometimes empty makes examples flaky.
             return NO_LEASE
         grant = answer.json()
         job, epoch = str(grant["job"]["id"]), int(grant["leaseEpoch"])
@@ -178,7 +178,7 @@ class Calls(RuleBasedStateMachine):
 
     @rule(target=leases, factory=st.sampled_from(FACTORIES), stage=st.sampled_from(STAGES))
     def run(self, factory: str, stage: str) -> tuple[str, int, str]:
-        """A run as it should be, to its end, and a person who ships it."""
+        """Play a normal run to its end, with approval and shipping; return its lease."""
         lease = self._claim(factory, new=True)
         job, epoch, _ = lease
         for then in ("building", stage):

@@ -1,4 +1,4 @@
-"""Every parser takes any bytes: it returns, or refuses in one of its documented ways."""
+"""Every parser accepts any bytes: it returns a result or raises a documented error."""
 
 import contextlib
 
@@ -53,7 +53,7 @@ WORDS = (
     b'"}',
     b"}]}",
 )
-"""What our formats consist of, broken ones too."""
+"""Fragments of the parsed formats, valid and broken."""
 
 pieces = st.sampled_from(WORDS) | st.binary(max_size=20) | st.text(max_size=20).map(str.encode)
 hostile = st.lists(pieces, max_size=30).map(b"".join)
@@ -79,7 +79,7 @@ KEPT = [
     ("web.presenters.diff:parse_diff", b"diff --git a/x b/x\n@@ -" + b"9" * 5000 + b" +1 @@\n"),
     ("folder.queue.record:decode", b'{"a":' * 2000),
 ]
-"""Inputs that once raised something else."""
+"""Inputs that once raised an undocumented error."""
 
 
 @pytest.mark.parametrize(("place", "data"), KEPT)

@@ -1,6 +1,6 @@
-"""What the suites over real HTTP share: a server on each embedded store, and clients of it.
+"""Fixtures of the suites over real HTTP: a server on each embedded store, and its clients.
 
-A server serves all tests of a module; each test has a product of its own: none sees another.
+All tests of a module share a server. Each test has its own product and sees no other.
 """
 
 import uuid
@@ -19,7 +19,7 @@ from tests.support.api_server import Server, Worker, a_server, a_worker
 async def server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Server]:
-    """A coordinator that answers on loopback, once on each embedded store."""
+    """A coordinator on loopback; each test runs once per embedded store."""
     folder = tmp_path_factory.mktemp("server")
     if request.param == "memory":
         async with a_server(folder) as running:
@@ -34,25 +34,25 @@ async def server(
 
 @pytest.fixture
 def product() -> str:
-    """The product that a test has to itself."""
+    """The id of a product for this test only."""
     return f"p-{uuid.uuid4().hex[:12]}"
 
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def admin(server: Server, product: str) -> AsyncIterator[httpx.AsyncClient]:
-    """An admin who works on the test's product."""
+    """An admin client for the test's product."""
     async with server.client(product=product) as client:
         yield client
 
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def worker(server: Server, product: str) -> AsyncIterator[Worker]:
-    """A factory of the test's product, with four slots and as many seats of claude."""
+    """A factory of the test's product, with four slots and four seats of claude."""
     async with a_worker(server, f"mac-{product}", products=[product]) as factory:
         yield factory
 
 
 @pytest.fixture(scope="session")
 def forks() -> ForkServer:
-    """The server that starts coordinators and factories as processes of their own."""
+    """The fork server, which starts coordinators and factories as separate processes."""
     return fork_server()

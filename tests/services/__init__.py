@@ -1,1 +1,1 @@
-"""Real services that the test suite starts by itself, on loopback, and takes down again."""
+"""Real services that the test suite starts on loopback and stops again."""

@@ -1,4 +1,4 @@
-"""A server that says the same to everybody, byte by byte as told."""
+"""A server that sends the same raw response to every request."""
 
 import socketserver
 from collections.abc import Iterator
@@ -12,23 +12,23 @@ WITHIN_S = 30.0
 
 @dataclass(frozen=True)
 class Answering:
-    """One that is up, and what it was asked."""
+    """A running server and the requests that it received."""
 
     url: str
     asked: SimpleQueue[str]
 
     def heard(self) -> list[str]:
-        """The heads of the requests since the last time."""
+        """Return the heads of the requests received since the last call."""
         return [self.asked.get() for _ in range(self.asked.qsize())]
 
     def next(self) -> str:
-        """The head of the next request, as soon as it is there."""
+        """Wait for the next request and return its head."""
         return self.asked.get(timeout=WITHIN_S)
 
 
 @contextmanager
 def answering(answer: bytes, *, held: bool = False) -> Iterator[Answering]:
-    """Give every request this answer and close; `held` back, it never comes."""
+    """Run a server that sends `answer` and closes; with `held`, it never responds."""
     asked: SimpleQueue[str] = SimpleQueue()
     over = Event()
 
@@ -37,7 +37,7 @@ def answering(answer: bytes, *, held: bool = False) -> Iterator[Answering]:
             head = ""
             while not head.endswith("\r\n\r\n"):
                 line = self.rfile.readline().decode()
-                if not line:  # they have left without a word
+                if not line:  # the client closed the connection early
                     return
                 head += line
             asked.put(head)
@@ -58,6 +58,6 @@ def answering(answer: bytes, *, held: bool = False) -> Iterator[Answering]:
 
 
 def answer(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
-    """A whole answer in JSON."""
+    """Return a complete HTTP response with a JSON body."""
     told = ("content-type: application/json", f"content-length: {len(body)}", *headers)
     return "\r\n".join((f"HTTP/1.1 {status}", *told, "", "")).encode() + body

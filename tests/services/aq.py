@@ -1,4 +1,4 @@
-"""The program itself: `aq` as people run it, and a coordinator of its own for a suite."""
+"""The `aq` program as users run it, and a separate coordinator for a suite."""
 
 import json
 import os
@@ -17,21 +17,21 @@ END_WITHIN_S = 60.0
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """What a command sees: nothing of the machine's own settings."""
+    """Return an environment for a command, without the machine's own `aq` settings."""
     ours = {key: value for key, value in os.environ.items() if not key.startswith("AQ_")}
     return ours | {"HOME": str(home), "XDG_DATA_HOME": str(home / "share"), "NO_COLOR": "1"} | more
 
 
 @dataclass(frozen=True)
 class Ran:
-    """A command that has ended."""
+    """The result of a finished command."""
 
     code: int
     out: str
     err: str
 
     def json(self) -> object:
-        """What it printed, as JSON."""
+        """Return the output, parsed as JSON."""
         return json.loads(self.out)
 
 
@@ -43,11 +43,11 @@ class Shell:
     environ: dict[str, str] = field(default_factory=dict)
 
     def aq(self, *typed: str, stdin: str | bytes = "", **more: str) -> Ran:
-        """Type a command and wait for its end."""
+        """Run an `aq` command to its end and return its result."""
         given = stdin.encode() if isinstance(stdin, str) else stdin
         environ = environment(self.folder, **self.environ, **more)
         if "PYTHONPATH" in self.environ | more:
-            # A fork has the modules of its server: another path needs a new interpreter.
+            # A fork inherits the loaded modules, so another PYTHONPATH needs a new interpreter.
             done = subprocess.run(
                 [AQ, *typed],
                 cwd=self.folder,
@@ -65,7 +65,7 @@ class Shell:
 
     @contextmanager
     def start(self, *typed: str) -> Iterator[subprocess.Popen[str]]:
-        """Type a command and go on; it is stopped, if it still runs, when the block ends."""
+        """Start an `aq` command in the background and stop it when the block ends."""
         with subprocess.Popen(
             [AQ, *typed],
             cwd=self.folder,
@@ -86,7 +86,7 @@ class Shell:
 
 @dataclass(frozen=True)
 class Served:
-    """A coordinator that is up."""
+    """A running coordinator."""
 
     url: str
     token: str
@@ -95,7 +95,7 @@ class Served:
 
 @contextmanager
 def serving(shell: Shell, *flags: str) -> Iterator[Served]:
-    """A coordinator on a free port, with its data where the shell's settings say, until the end."""
+    """Run a coordinator on a free port, with the shell's settings, until the block ends."""
     with shell.start("serve", "--json", "--port", "0", *flags) as process:
         assert process.stdout is not None
         line = process.stdout.readline()

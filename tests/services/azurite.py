@@ -1,4 +1,4 @@
-"""An Azure Blob on loopback that keeps its bytes in memory: `azurite`, one for a whole test run."""
+"""Azurite, an in-memory Azure Blob emulator on loopback: one for a whole test run."""
 
 import base64
 import hashlib
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 VERSION = "3.35.0"
 ACCOUNT = "devstoreaccount1"
-# Every emulator of Azure's storage has this key; it opens nothing else.
+# The well-known key of all Azure storage emulators; it is no secret.
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
 CONTAINER = "fleet"
@@ -28,7 +28,7 @@ API = "2021-12-02"
 
 
 def environment(address: str) -> dict[str, str]:
-    """The variables by which a client finds this Azure, and is let in."""
+    """Return the environment variables with the address and credentials for a client."""
     return {
         "AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT,
         "AZURE_STORAGE_ACCOUNT_KEY": KEY,
@@ -37,7 +37,7 @@ def environment(address: str) -> dict[str, str]:
 
 
 def blobs(address: str, prefix: str, *, container: str = CONTAINER) -> ObjectBlobs:
-    """The blobs below a prefix of this Azure."""
+    """Open the blobs below a prefix."""
     config: AzureConfig = {
         "account_name": ACCOUNT,
         "account_key": KEY,
@@ -48,7 +48,7 @@ def blobs(address: str, prefix: str, *, container: str = CONTAINER) -> ObjectBlo
 
 @contextmanager
 def serve(folder: Path) -> Iterator[str]:
-    """The run's shared Azure Blob, as its address."""
+    """Run the shared Azure Blob emulator of the test run and yield its address."""
     program = installed("azurite", VERSION) / "dist" / "src" / "blob" / "main.js"
     ready = re.compile(r"successfully listens on (http://127\.0\.0\.1:\d+)")
     arguments = (
@@ -61,7 +61,7 @@ def serve(folder: Path) -> Iterator[str]:
 
 
 def _make_container(address: str) -> None:
-    """Make the container, which nothing but a request of Azure's own does."""
+    """Create the container with a signed request; obstore has no call for it."""
     date = formatdate(usegmt=True)
     path = f"/{ACCOUNT}/{CONTAINER}"
     signed = f"PUT{12 * chr(10)}x-ms-date:{date}\nx-ms-version:{API}\n"

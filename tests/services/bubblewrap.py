@@ -1,4 +1,4 @@
-"""Bubblewrap, by which Linux confines programs: the machine's own, or unpacked for the tests."""
+"""Bubblewrap, the Linux sandbox: the installed one, or one unpacked for the tests."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ NEEDED_OPTION = "--disable-userns"
 
 @cache
 def program() -> Path:
-    """The executable; its package is fetched and unpacked if this machine does not have it.
+    """Return the executable; download and unpack its package if it is not installed.
 
     Raises Unavailable.
     """
@@ -30,7 +30,7 @@ def program() -> Path:
 
 
 def search_path() -> str:
-    """A PATH on which the program is found, beside those of the system.
+    """Return a PATH with the program's folder before the system's folders.
 
     Raises Unavailable.
     """

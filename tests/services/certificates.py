@@ -1,4 +1,4 @@
-"""Certificates that this machine trusts, for programs that would only trust their own."""
+"""The CA certificates of this machine, for programs that ship their own."""
 
 import os
 import ssl
@@ -7,9 +7,9 @@ VARIABLE = "NODE_EXTRA_CA_CERTS"
 
 
 def trusting() -> dict[str, str]:
-    """Our environment, in which Node also trusts what the system trusts.
+    """Return this process's environment, in which Node also trusts the system's CAs.
 
-    There may be an authority of one's own between us and a registry.
+    A proxy with a private CA may stand between this machine and the registry.
     """
     system = ssl.get_default_verify_paths().cafile
     return ({VARIABLE: system} if system else {}) | dict(os.environ)

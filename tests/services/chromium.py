@@ -1,4 +1,4 @@
-"""Chromium, the browser of the tests: the machine's own, or unpacked for them."""
+"""Chromium for the browser tests: the installed one, or one unpacked for the tests."""
 
 import os
 import shutil
@@ -13,14 +13,14 @@ FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
 
 @cache
 def program() -> tuple[Path, dict[str, str]]:
-    """The executable, and the environment in which it starts.
+    """Return the executable and the environment to start it with.
 
     Raises Unavailable.
     """
     if (own := shutil.which("chromium")) is not None:
         return Path(own), dict(os.environ)
     root = unpacked(*PACKAGES)
-    # Some libraries look for a part of theirs in a folder of its own, below the real root.
+    # libpulse loads a private library from an absolute path outside of this root folder.
     found = (root / "usr" / "lib").glob("*-linux-gnu")
     libraries = [str(place) for each in found for place in (each, each / "pulseaudio")]
     environ = {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(libraries)}

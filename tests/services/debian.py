@@ -1,4 +1,4 @@
-"""System packages, unpacked for the tests without installation and without root."""
+"""Debian packages, unpacked for the tests without installation or root."""
 
 import os
 import shutil
@@ -12,21 +12,21 @@ GET_MAX_S = 300.0
 
 
 class Unavailable(Exception):  # noqa: N818 - named after what happened
-    """It cannot be had on this machine; the message says why."""
+    """A package is not available on this machine; the message gives the reason."""
 
 
 def unpacked(*packages: str) -> Path:
-    """The folder that holds packages as a system would, with what they need and it has not.
+    """Return a root folder with the packages and their missing dependencies, unpacked.
 
     Raises Unavailable.
     """
     home = engines.cache() / packages[0]
     if not home.exists():
         home.parent.mkdir(parents=True, exist_ok=True)
-        # Workers that come at once wait for the first of them, and find its work done.
+        # Concurrent workers wait for the first one and then use its result.
         with locked(home.parent / f"{home.name}.lock"):
             if not home.exists():
-                # Renamed when it is whole: what is in its place is complete.
+                # The rename at the end makes sure that an existing folder is complete.
                 begun = home.with_name(f"{home.name}.begun")
                 shutil.rmtree(begun, ignore_errors=True)
                 begun.mkdir()
@@ -43,7 +43,7 @@ def _fetch(folder: Path, packages: tuple[str, ...]) -> None:
     archives = downloads / "archives"
     for each in (lists / "lists" / "partial", archives / "partial"):
         each.mkdir(parents=True)
-    # With lists of our own, for those of the system may be empty or old, and are root's.
+    # Use private package lists: the system's may be empty or old, and belong to root.
     apt = (
         *("apt-get", "-q", "-y", "-o", f"Dir::State={lists}", "-o", f"Dir::Cache={downloads}"),
         *("-o", "Dir::State::status=/var/lib/dpkg/status", "-o", "APT::Sandbox::User=root"),

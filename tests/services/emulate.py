@@ -1,4 +1,4 @@
-"""A GitHub on loopback that keeps state: `emulate`, one for a whole test run."""
+"""`emulate`, a stateful GitHub emulator on loopback: one for a whole test run."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.services.node_packages import installed, running
 from tests.services.shared import keep
 
-# Newer numbers of that name on npm belong to another program.
+# Later versions of this npm package are a different program.
 VERSION = "0.12.2"
 OWNER = "me"
 TOKEN = "secret-of-the-emulated-me"
@@ -26,7 +26,7 @@ _SEED = {
 
 @contextmanager
 def serve(folder: Path) -> Iterator[str]:
-    """The run's shared GitHub, as the address of its API."""
+    """Run the shared GitHub emulator of the test run and yield the address of its API."""
     module = installed("emulate", VERSION) / "dist" / "api.js"
     program = (
         f"import {{ createEmulator }} from {json.dumps(module.as_uri())};\n"

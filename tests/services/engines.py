@@ -1,4 +1,4 @@
-"""The real coding agents that the suite runs: installed once a machine, at pinned versions."""
+"""The real coding agents that the suite runs: installed once per machine, at pinned versions."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ INSTALL_MAX_S = 600.0
 
 @dataclass(frozen=True)
 class Package:
-    """An agent as its registry has it."""
+    """The npm package of an agent."""
 
     name: str
     version: str
@@ -29,13 +29,13 @@ PACKAGES = {
 
 
 def cache() -> Path:
-    """Where agents are kept from one test run to the next."""
+    """Return the folder that caches installed programs between test runs."""
     given = os.environ.get(CACHE)
     return Path(given) if given else Path.home() / ".cache" / "gigafactory-tests"
 
 
 def program(engine: str, *, folder: Path | None = None) -> Path:
-    """The executable of an agent; it is installed if this machine does not have it yet.
+    """Return the executable of an agent; install the agent first if necessary.
 
     Raises FileNotFoundError when there is no npm to install it with.
     """
@@ -44,7 +44,7 @@ def program(engine: str, *, folder: Path | None = None) -> Path:
     found = home / "node_modules" / ".bin" / package.program
     if not found.exists():
         home.parent.mkdir(parents=True, exist_ok=True)
-        # Workers that come at once wait for the first of them, and find its work done.
+        # Concurrent workers wait for the first one and then use its result.
         with locked(home.parent / f"{home.name}.lock"):
             if not found.exists():
                 _install(package, home)
@@ -52,7 +52,7 @@ def program(engine: str, *, folder: Path | None = None) -> Path:
 
 
 def _install(package: Package, home: Path) -> None:
-    """Install beside its place first: what is in its place is complete."""
+    """Install into a temporary folder and rename it, so that `home` is always complete."""
     npm = _required("npm", package)
     _required("node", package)
     begun = home.with_name(f"{home.name}.begun")

@@ -1,7 +1,7 @@
-"""A PATH for factories of tests: all of the system's programs, but for those that only take time.
+"""A PATH for factories in tests: all system programs except the tools that no test job uses.
 
-A factory asks every tool that it knows for its version when it starts. That is tested on its own;
-elsewhere it costs a second a test to hear of compilers that no job uses.
+A factory asks every known tool for its version when it starts. A separate test covers that;
+in other tests it would only cost a second each, for compilers that no job uses.
 """
 
 import atexit
@@ -18,7 +18,7 @@ USED = frozenset({"git", "make", "python"})
 
 @functools.cache
 def search_path() -> str:
-    """The PATH; its folder lasts as long as this process."""
+    """Return the PATH; its folder is removed when this process exits."""
     unused = {
         name for tool in TOOLS if tool.name not in USED for name in tool.programs or [tool.name]
     }

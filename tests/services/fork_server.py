@@ -1,7 +1,7 @@
-"""A fork server: one process has the modules of `aq` in memory and forks it for each start.
+"""A fork server: a process that has the modules of `aq` loaded and forks for each start.
 
-A start takes a tenth of the time that way. Each child is the real program in a process of its own;
-all of them end at the latest with the tests.
+This makes a start ten times faster. Each child is the real program in a separate process.
+All children end with the tests at the latest.
 """
 
 import atexit
@@ -38,21 +38,21 @@ PRELOADED = (
     "uvicorn.protocols.http.httptools_impl",
     "uvloop",
 )
-"""Modules that the program imports, at the latest on its first request."""
+"""Modules that the program imports at startup or on its first request."""
 LENGTH_BYTES = 4
 FDS = 4
-"""Each request comes with standard input, output and error, and a pipe for pid and exit code."""
+"""File descriptors per request: stdin, stdout, stderr, and a pipe for pid and exit code."""
 
 
 class Child(NamedTuple):
-    """A started program and its first line of output; empty if it ended before."""
+    """A started program and its first line of output, empty if it ended without output."""
 
     pid: int
     first_line: str
 
 
 class ForkServer:
-    """The tests' side: starts children and waits for their ends."""
+    """The client in the test process: starts children and waits for them."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
@@ -70,7 +70,7 @@ class ForkServer:
         at: str | None = None,
         ahead: float = 0.0,
     ) -> Child:
-        """Run `aq` in a folder, with its errors in the file `log`; return at its first line."""
+        """Start `aq` in a folder, with stderr in the file `log`; return after its first line."""
         reader, writer = os.pipe()
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         with (
@@ -82,7 +82,7 @@ class ForkServer:
             pid = self.spawn(
                 *typed, folder=folder, environ=environ, files=files, at=at, ahead=ahead
             )
-        # The pipe stays open: the program must not fail when it prints more.
+        # The pipe stays open so that the program can print more without an error.
         self._outputs[pid] = reader
         return Child(pid, _first_line(reader))
 
@@ -132,7 +132,7 @@ class ForkServer:
         return pid
 
     def wait(self, pid: int, *, within_s: float) -> int | None:
-        """Return a child's exit code as subprocess does; None if it is still alive by then."""
+        """Return a child's exit code as subprocess does, or None if it is still running."""
         until = time.monotonic() + within_s
         turn = self._turns[pid]
         # Two threads may wait for the same child.
@@ -173,7 +173,7 @@ def fork_server() -> ForkServer:
 
 
 class _Children:
-    """The server's side: the children that are alive, each with its status pipe."""
+    """The running children in the server process, each with its status pipe."""
 
     def __init__(self) -> None:
         self._status: dict[int, int] = {}
@@ -248,7 +248,7 @@ def _first_line(fd: int) -> str:
 
 
 def _receive(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
-    """Return the next request and its files; None at the end of the tests."""
+    """Return the next request and its file descriptors, or None at the end of the tests."""
     length, fds, _, _ = socket.recv_fds(control, LENGTH_BYTES, FDS)
     if not length:
         return None
@@ -264,7 +264,7 @@ def main() -> None:
     """Serve one test process until it closes the control socket."""
     control = socket.socket(fileno=os.dup(0))
     for module in PRELOADED:
-        # Some are imported only where another library is installed too.
+        # Some modules need an optional library that may not be installed.
         with suppress(ImportError):
             import_module(module)
     awake, wake = socket.socketpair()

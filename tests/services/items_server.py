@@ -1,4 +1,4 @@
-"""A tracker of the items API on loopback, as its people see it: with outages, and lost answers."""
+"""A tracker with the items API on loopback, with simulated outages and lost responses."""
 
 import uuid
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 class Items:
-    """Everybody's tickets."""
+    """The tickets of the tracker and its simulated faults."""
 
     def __init__(self) -> None:
         self.items: dict[str, Json] = {}
@@ -31,7 +31,7 @@ class Items:
         self.url = ""
 
     def file(self, title: str, **fields: object) -> str:
-        """A new ticket, handed over unless its labels say otherwise; its id."""
+        """Create a ticket, by default with the label `agent:run`, and return its id."""
         item_id = f"ITEM-{uuid.uuid4().hex[:8]}"
         usual = {"type": "task", "status": "open", "description": "", "labels": ["agent:run"]}
         self.items[item_id] = {"id": item_id, "title": title, **usual, **fields}
@@ -39,24 +39,24 @@ class Items:
         return item_id
 
     def stages(self, item_id: str) -> list[str]:
-        """The labels by which a ticket tells where its job stands."""
+        """Return the labels of a ticket that show its job's stage."""
         labels: list[str] = self.items[item_id]["labels"]
         return [label for label in labels if label.startswith("fleet:")]
 
     def openings(self, item_id: str) -> list[str]:
-        """The first sentence of each comment."""
+        """Return the first sentence of each comment."""
         return [text.split("\n")[0].split(".")[0] for text in self.comments[item_id]]
 
     def answer(
         self, request: Request[Any, Any, Any], body: Json, status: int = 200
     ) -> Response[Json]:
-        """An answer, unless it gets lost."""
+        """Return a response, or raise 504 if responses to this method are lost."""
         if request.method in self.loses:
             raise HTTPException(status_code=504, detail="the answer is lost")
         return Response(body, status_code=status)
 
     def meet(self, request: Request[Any, Any, Any]) -> None:
-        """Reject requests without a token, and all requests while away."""
+        """Reject requests without the token, and all requests during an outage."""
         self.asked.append(f"{request.method} {request.url.path}")
         if self.away:
             raise HTTPException(status_code=503, detail="away")
@@ -64,7 +64,7 @@ class Items:
             raise HTTPException(status_code=401, detail="no such token")
 
     def known(self, item_id: str) -> Json:
-        """One ticket."""
+        """Return a ticket, or raise 404 if it does not exist."""
         if item_id not in self.items:
             raise HTTPException(status_code=404, detail="no such item")
         return self.items[item_id]
@@ -137,7 +137,7 @@ async def comment(request: Request[Any, Any, Any]) -> Response[Json]:
 
 @asynccontextmanager
 async def an_items_server() -> AsyncIterator[Items]:
-    """A tracker without tickets, which answers while the block lasts."""
+    """Run a tracker without tickets until the block ends."""
     world = Items()
     app = Litestar(
         [find, one, change, comments, comment],

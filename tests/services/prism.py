@@ -1,6 +1,6 @@
-"""GitHub's own description of its API, answering on loopback: any answer that it names, on demand.
+"""Prism, a mock of GitHub's API on loopback: it serves any response of GitHub's OpenAPI document.
 
-It refuses what the description does not allow, and remembers nothing.
+It rejects requests that the document does not allow, and keeps no state.
 """
 
 import json
@@ -42,7 +42,7 @@ _PATHS = (
 
 @contextmanager
 def serve(folder: Path) -> Iterator[str]:
-    """The run's shared description, as the address at which it answers."""
+    """Run the shared mock of the test run and yield its address."""
     folder.mkdir(parents=True, exist_ok=True)
     file = packed("@octokit/openapi", DESCRIPTION, "generated/api.github.com.json")
     trimmed = folder / "github.json"
@@ -55,9 +55,9 @@ def serve(folder: Path) -> Iterator[str]:
 
 
 def _trimmed(whole: dict[str, dict[str, object]]) -> dict[str, object]:
-    """The description of what we use alone: the whole takes half a minute to be read."""
+    """Return the document with the used paths only; Prism needs 30 s to load all of it."""
     paths = {path: whole["paths"][path] for path in _PATHS}
-    # A ref has a slash in it, which the server would not take as a part of one name.
+    # A ref contains a slash, which Prism does not accept in a path parameter.
     paths[f"{_REPO}/git/refs/heads/{{ref}}"] = paths.pop(f"{_REPO}/git/refs/{{ref}}")
     parts: dict[str, dict[str, object]] = {}
     waiting: list[object] = [paths]
@@ -84,7 +84,7 @@ def _trimmed(whole: dict[str, dict[str, object]]) -> dict[str, object]:
 
 
 def _mend(found: dict[str, object]) -> None:
-    """Let an example be what it refers to: some of the references are one level too low."""
+    """Move an example's `$ref` up one level; some are wrongly nested below `value`."""
     value = found.get("value")
     if isinstance(value, dict) and set(value) == {"$ref"}:
         found.clear()

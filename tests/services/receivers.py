@@ -1,4 +1,4 @@
-"""Real receivers of messages on loopback: one that speaks HTTP, one that speaks SMTP."""
+"""Receivers of notifications on loopback: an HTTP server and an SMTP server."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Receiver:
-    """What was sent here, in order; `status` is how it answers."""
+    """An HTTP server that records messages in order; `status` is its response status."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -20,7 +20,7 @@ class Receiver:
 
     @property
     def url(self) -> str:
-        """Its address as apprise writes it."""
+        """The address in apprise format."""
         return f"json://127.0.0.1:{self.port}/"
 
     @property
@@ -31,7 +31,7 @@ class Receiver:
 
 @contextmanager
 def a_receiver() -> Iterator[Receiver]:
-    """A receiver that answers until the block ends."""
+    """Run an HTTP receiver until the block ends."""
     receiver = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
@@ -59,14 +59,14 @@ def a_receiver() -> Iterator[Receiver]:
 
 
 class Mailbox:
-    """The letters that came, as they were sent."""
+    """An SMTP server that records emails as they were sent."""
 
     def __init__(self) -> None:
         self.port = 0
         self.letters: list[str] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Take letters in the plainest words of SMTP."""
+        """Receive emails with a minimal subset of SMTP."""
         writer.write(b"220 here\r\n")
         while line := (await reader.readline()).strip().upper():
             if line.startswith(b"DATA"):
@@ -78,7 +78,7 @@ class Mailbox:
 
 @asynccontextmanager
 async def a_mailbox() -> AsyncIterator[Mailbox]:
-    """A mailbox that takes letters until the block ends."""
+    """Run an SMTP server until the block ends."""
     box = Mailbox()
     server = await asyncio.start_server(box.serve, "127.0.0.1", 0)
     box.port = server.sockets[0].getsockname()[1]

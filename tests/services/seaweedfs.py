@@ -1,4 +1,4 @@
-"""An S3 on loopback that checks signatures: SeaweedFS, one for a whole test run."""
+"""SeaweedFS, an S3 server on loopback that checks signatures: one for a whole test run."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ ROLES = ("master", "volume", "filer", "s3")
 
 
 def environment(address: str) -> dict[str, str]:
-    """The variables by which a client finds this S3, and is let in."""
+    """Return the environment variables with the address and credentials for a client."""
     return {
         "AWS_ENDPOINT_URL": address,
         "AWS_ACCESS_KEY_ID": ACCESS_KEY,
@@ -37,7 +37,7 @@ def environment(address: str) -> dict[str, str]:
 
 
 def blobs(address: str, prefix: str, *, secret: str = SECRET, bucket: str = BUCKET) -> ObjectBlobs:
-    """Open the blobs below a prefix of this S3 with its secret."""
+    """Open the blobs below a prefix."""
     config: S3Config = {
         "endpoint": address,
         "access_key_id": ACCESS_KEY,
@@ -49,7 +49,7 @@ def blobs(address: str, prefix: str, *, secret: str = SECRET, bucket: str = BUCK
 
 @contextmanager
 def serve(folder: Path) -> Iterator[str]:
-    """The run's shared S3, as its address, with an empty bucket."""
+    """Run the shared S3 server of the test run with a bucket and yield its address."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "identities.json").write_text(json.dumps(_identities()))
     ports = free_ports(2 * len(ROLES))
@@ -64,7 +64,7 @@ def serve(folder: Path) -> Iterator[str]:
     try:
         _wait(process, ports[ROLES.index("s3")], folder / "said")
         address = f"http://127.0.0.1:{ports[ROLES.index('s3')]}"
-        # The first object makes the bucket.
+        # The first object creates the bucket.
         asyncio.run(blobs(address, "made").put_new("now", b""))
         yield address
     finally:
@@ -74,7 +74,7 @@ def serve(folder: Path) -> Iterator[str]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return `count` different free ports of the loopback interface."""
+    """Return `count` different free loopback ports."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

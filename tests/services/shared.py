@@ -1,7 +1,7 @@
 """One of each service for a whole test run: started on first use, stopped when the run ends.
 
-The run holds a lock on a file for as long as it lives. A service is kept by a process of its own
-that waits for that lock: it gets it when the run ends, even by a kill, and takes the service down.
+The run holds a file lock until it ends. Each service has a keeper process that waits for this lock.
+The keeper gets the lock when the run ends, even by a kill, and then stops the service.
 """
 
 import fcntl
@@ -20,32 +20,32 @@ MEMORY_FREE_MIN = 4 << 30
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the only lock on a file, once its holder lets go."""
+    """Wait for the exclusive lock on a file and hold it until the block ends."""
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def roomy_folder() -> Path | None:
-    """Where short-lived data is quickest: in memory, if that has room; None: the usual place."""
+    """Return an in-memory folder for temporary data, or None if it lacks space."""
     if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MEMORY_FREE_MIN:
         return MEMORY
     return None
 
 
 class Run:
-    """The life of one test run, and the folder in which its workers find its services."""
+    """A test run: its lock, and the folder in which its workers find the services."""
 
     def __init__(self) -> None:
-        # The folder's name is short, since a socket's path has room for about a hundred characters.
+        # The folder's name is short, since a socket path is limited to about 100 characters.
         self.folder = Path(tempfile.mkdtemp(prefix="aq-test-", dir=roomy_folder()))
-        # A server that may not be root's must be able to reach its own folder in here.
+        # A server that runs as another user must be able to reach its folder in here.
         self.folder.chmod(0o711)
         self._alive = locked(self.folder / "alive")
         self._alive.__enter__()
 
     def end(self) -> None:
-        """Let the services go, and wait until they are gone."""
+        """Release the lock and wait until all services have stopped."""
         self._alive.__exit__(None, None, None)
         for running in self.folder.glob("*.running"):
             with locked(running):
@@ -54,7 +54,7 @@ class Run:
 
 
 def address(folder: Path, service: str) -> str:
-    """Where the run's one `tests.services.<service>` answers; it is started if it was not yet."""
+    """Return the address of the run's `tests.services.<service>`; start it on first use."""
     known = folder / f"{service}.address"
     with locked(folder / f"{service}.lock"):
         if not known.exists():
@@ -65,8 +65,8 @@ def address(folder: Path, service: str) -> str:
 def _launch(folder: Path, service: str) -> str:
     log = folder / f"{service}.log"
     said, say = os.pipe()
-    # The keeper outlives the worker that starts it, and has a session of its own: an interrupt at
-    # the keyboard is meant for the run, not for its services.
+    # The keeper outlives the worker that starts it. It has its own session, since Ctrl-C should
+    # interrupt the run, not its services.
     os.posix_spawn(
         sys.executable,
         [sys.executable, "-m", f"tests.services.{service}", str(folder)],
@@ -87,7 +87,7 @@ def _launch(folder: Path, service: str) -> str:
 
 
 def keep(service: str, start: Callable[[Path], AbstractContextManager[str]]) -> None:
-    """Be the keeper of a service: start it, say where it answers, and stop it after the run."""
+    """Act as the keeper of a service: start it, print its address, stop it after the run."""
     folder = Path(sys.argv[1])
     with locked(folder / f"{service}.running"), start(folder / service) as where:
         sys.stdout.write(f"{where}\n")

@@ -1,4 +1,4 @@
-"""A server that an authority of one's own vouches for, on loopback."""
+"""A TLS server on loopback with a certificate of a private CA."""
 
 import asyncio
 import ssl
@@ -19,7 +19,7 @@ HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d
 
 
 def a_certificate(folder: Path) -> Path:
-    """A file with a certificate of this machine, which vouches for itself, and its key."""
+    """Create a self-signed certificate for loopback; return the file with it and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "an authority of our own")])
     now = datetime.now(UTC)
@@ -49,7 +49,7 @@ def a_certificate(folder: Path) -> Path:
 
 @asynccontextmanager
 async def secured(certificate: Path) -> AsyncIterator[str]:
-    """The address of a server that answers everything with one object."""
+    """Run a TLS server that always sends the same JSON object; yield its address."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
 

@@ -1,4 +1,4 @@
-"""tmux, a terminal that can be looked at: the machine's own, or unpacked for the tests."""
+"""tmux, a terminal that tests can read: the installed one, or one unpacked for the tests."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ WITHIN_S = 60.0
 
 @cache
 def program() -> tuple[str, dict[str, str]]:
-    """The executable, and the environment in which it starts.
+    """Return the executable and the environment to start it with.
 
     Raises Unavailable.
     """
@@ -31,13 +31,13 @@ def program() -> tuple[str, dict[str, str]]:
 
 
 class Window:
-    """One terminal with a program in it."""
+    """A terminal in which a program runs."""
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket
 
     def tmux(self, *words: str) -> str:
-        """Say something to this terminal's own server."""
+        """Run a tmux command on this terminal's server and return its output."""
         executable, environ = program()
         done = subprocess.run(
             [executable, "-S", str(self._socket), "-f", "/dev/null", *words],
@@ -50,31 +50,31 @@ class Window:
 
     @property
     def text(self) -> str:
-        """What is on the screen."""
+        """The text on the screen."""
         return self.tmux("capture-pane", "-p")
 
     def press(self, *keys: str) -> None:
-        """Press keys, as tmux names them."""
+        """Press keys, given by their tmux names."""
         self.tmux("send-keys", *keys)
 
     def type(self, words: str) -> None:
-        """Write words, and hand them in."""
+        """Type a text and press Enter."""
         self.tmux("send-keys", "-l", words)
         self.press("Enter")
 
     def resize(self, columns: int, lines: int) -> None:
-        """Make it another size."""
+        """Resize the terminal."""
         self.tmux("resize-window", "-x", str(columns), "-y", str(lines))
 
     def has_the_shell(self) -> None:
-        """Come back when the program has ended: what was typed before could still be its own."""
+        """Wait until the program has ended and the shell gets the input."""
         give_up_at = time.monotonic() + WITHIN_S
         while self.tmux("display-message", "-p", "#{pane_current_command}").strip() != "sh":
             assert time.monotonic() < give_up_at, f"the program has not ended\n{self.text}"
             time.sleep(LOOK_EVERY_S)
 
     def sees(self, *words: str, gone: str = "") -> None:
-        """Come back when these words are on the screen, and those others are not."""
+        """Wait until all `words` are on the screen and `gone` is not."""
         give_up_at = time.monotonic() + WITHIN_S
         while True:
             text = self.text
@@ -89,9 +89,9 @@ class Window:
 def a_window(
     folder: Path, command: list[str], environ: Mapping[str, str], size: tuple[int, int] = (80, 24)
 ) -> Iterator[Window]:
-    """A program in a terminal of its own, until the block ends; then a shell is left there."""
+    """Run a program from a shell in a new terminal, which is closed when the block ends."""
     window = Window(folder / "tmux")
-    # The size of the terminal that runs the tests would win over that of the window.
+    # COLUMNS and LINES of the outer terminal would override the size of the window.
     set_up = [f"{k}={v}" for k, v in environ.items() if k not in {"COLUMNS", "LINES", "TMUX"}]
     columns, lines = map(str, size)
     window.tmux(

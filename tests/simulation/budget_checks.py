@@ -21,7 +21,7 @@ def budget_findings(store: MemoryStore, entries: list[FeedEntry]) -> Iterator[st
 
 
 def _sums(budget: Budget, runs: list[Run]) -> Iterator[str]:
-    """Check that budgets have booked what runs have spent, to the nano-dollar."""
+    """Check that budgets have booked the costs of their runs, to the nano-dollar."""
     booked = sum(spend.nanos for spend in (budget.earlier, *budget.days.values()))
     spent = sum(run.spent_nano_usd for run in runs)
     if not budget.opened:

@@ -89,7 +89,7 @@ class Checker:
         return expiries
 
     def _acknowledged(self) -> Iterator[str]:
-        """6: everything acknowledged is in the log; 16: with the same checkpoint."""
+        """Check promise 6: everything acknowledged is in the log; and 16: with its checkpoint."""
         for exchange in self._exchanges:
             for job in _jobs(exchange):
                 history = self._histories.get(job.id)
@@ -108,7 +108,7 @@ class Checker:
                     )
 
     def _workers(self) -> Iterator[str]:
-        """3, 4: a report of a worker is accepted only under the live lease that it names."""
+        """Check promises 3 and 4: a report is accepted only under the live lease that it names."""
         for exchange in self._exchanges:
             if (
                 "epoch" not in exchange.request
@@ -125,7 +125,7 @@ class Checker:
                 yield f"4: {history.title}: {exchange.verb} of {actor} at epoch {epoch} is accepted"
 
     def _renewals(self) -> Iterator[str]:
-        """4: the same for requests without an event; 18: a renewal never shortens a lease."""
+        """Check promise 4 for requests without an event, and 18: renewals never shorten a lease."""
         last: dict[tuple[str, int], Exchange] = {}
         granted = {
             (grant.job.id, grant.lease.epoch): grant.lease.expires_at
@@ -159,7 +159,7 @@ class Checker:
             last[history.job_id, epoch] = exchange
 
     def _names(self) -> Iterator[str]:
-        """3.5: a name belongs to at most one unfinished job."""
+        """Check 3.5: a name belongs to at most one unfinished job."""
         owners: dict[tuple[str, str], str] = {}
         states = [(history, s) for history in self._histories.values() for s in history.commits()]
         # The writes of one commit are simultaneous: names that it frees are free for it.
@@ -171,7 +171,7 @@ class Checker:
                 del owners[place]
 
     def _keys(self) -> Iterator[str]:
-        """7: one idempotency key, one job; one request, one job."""
+        """Check promise 7: one idempotency key, one job; one request, one job."""
         owners: dict[tuple[str, str], str] = {}
         tags: Counter[str] = Counter()
         for entry in self._entries:
@@ -190,7 +190,7 @@ class Checker:
         yield from (f"7: {tag} was submitted {n} times" for tag, n in tags.items() if n > 1)
 
     def _responses(self) -> Iterator[str]:
-        """17: repeated requests get the same response; a claim's may still grow.
+        """Check promise 17: repeated requests get the same response; a claim's may still grow.
 
         Each lease of a claim is granted in its own commit, and a retry may arrive in between.
         """
@@ -210,7 +210,7 @@ class Checker:
                 yield f"17: {exchange.verb} with key {exchange.key} got two responses"
 
     def _order(self) -> Iterator[str]:
-        """19: later responses never show an older version of a job, except repeated responses."""
+        """Check promise 19: no later response, unless repeated, shows an older version of a job."""
         by_job: dict[str, list[tuple[int, int, Exchange, Job]]] = defaultdict(list)
         for exchange in self._exchanges:
             if exchange.served is not None:
@@ -230,7 +230,7 @@ class Checker:
                     yield f"19: {exchange.verb} returned {job.title} at {job.seq}, after {newest}"
 
     def _halts(self) -> Iterator[str]:
-        """13: there is no grant and no offer after a halt is acknowledged."""
+        """Check promise 13: there is no grant and no offer after a halt is acknowledged."""
         for history in self._histories.values():
             for state in history.states:
                 if state.event.type in {"assigned", "offered"} and self._halted(
@@ -253,7 +253,7 @@ class Checker:
         return False
 
     def _drains(self) -> Iterator[str]:
-        """3.9: a factory gets no new job after its drain is acknowledged."""
+        """Check 3.9: a factory gets no new job after its drain is acknowledged."""
         for exchange in self._exchanges:
             if exchange.verb != "drain" or not exchange.accepted or exchange.duplicate:
                 continue
@@ -275,7 +275,7 @@ class Checker:
                         yield f"3.9: {actor} got {history.title} after its drain was acknowledged"
 
     def _tokens(self) -> Iterator[str]:
-        """14: an ended token gets nothing; no token gets anything out of its scope."""
+        """Check promise 14: an ended token gets nothing, other tokens nothing out of scope."""
         ended: dict[str, Exchange] = {}
         for exchange in self._exchanges:
             if exchange.verb in TOKEN_END_VERBS and exchange.accepted:
@@ -302,7 +302,7 @@ class Checker:
             yield f"14: {grant.lease.factory_id} got {grant.job.title} with an ended token"
 
     def _capacity(self) -> Iterator[str]:
-        """15: live leases fit into slots and seats, and a lock has one holder."""
+        """Check promise 15: live leases fit into slots and seats, and a lock has one holder."""
         held_leases: dict[str, tuple[HeldLease, ...]] = {}
         states = sorted(
             (
@@ -344,13 +344,13 @@ class Checker:
         return spec.slots if head == "slots" else spec.engines.get(head, 0)
 
     def _followers(self) -> Iterator[str]:
-        """20: a follower sees each event once, in order, without a gap."""
+        """Check promise 20: a follower sees each event once, in order, without a gap."""
         for follower in self._simulation.followers:
             history = self._histories.get(follower.job_id or "")
             yield from follower.findings(len(history.states) if history else len(self._entries))
 
     def _end(self) -> Iterator[str]:
-        """10: every job has finished or waits for a known reason; 6: the log is complete."""
+        """Check promise 10: every job ended or waits for a known reason; and 6: a complete log."""
         yield from (f"10: {what}" for what in self._simulation.unsettled)
         for job in self._simulation.store._jobs.values():  # noqa: SLF001 - the checker reads internal state
             states = self._histories[job.id].states if job.id in self._histories else []

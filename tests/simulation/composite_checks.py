@@ -101,7 +101,7 @@ def _ends(
 
 
 def _bookings(store: MemoryStore) -> Iterator[str]:
-    """Check that a composite's ceiling has booked what the runs below it have spent."""
+    """Check that a composite's ceiling has booked the costs of the runs below it."""
     records = list(store._records.values())  # noqa: SLF001 - the checker reads internal state
     runs = [record for record in records if isinstance(record, Run)]
     for ceiling in (record for record in records if isinstance(record, Ceiling)):

@@ -59,7 +59,7 @@ class Machine:
     lost_token: bool = False
     """Whether a response said that the token is invalid."""
     must_poll: bool = False
-    """Whether the coordinator requested polling beside the offer stream."""
+    """Whether the coordinator requested polling in addition to the offer stream."""
     calm: bool = False
     """Whether runs always succeed and commands are always obeyed."""
 
@@ -87,7 +87,7 @@ class Machine:
         self.spawn(self._run())
 
     def crash(self) -> None:
-        """Kill the process; keep what is on disk: runs and unsent reports."""
+        """Kill the process; keep the state on disk: runs and unsent reports."""
         tasks, self._tasks = self._tasks, {}
         for task in tasks:
             task.cancel()
@@ -216,7 +216,7 @@ class Machine:
             self._extra_poll = self.spawn(self._poll_beside_stream())
 
     async def _poll_beside_stream(self) -> None:
-        """Poll beside the stream for as long as the coordinator requests it."""
+        """Poll in addition to the stream for as long as the coordinator requests it."""
         while self.must_poll and not self.lost_token:
             await self._claim()
             await asyncio.sleep(self._poll_rng.uniform(1.0, 4.0))

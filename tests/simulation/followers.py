@@ -68,7 +68,7 @@ class Follower:
                 return
 
     def findings(self, newest: int) -> list[str]:
-        """20: each event once, in order, none missing, up to the newest."""
+        """Return violations of promise 20: each event once, in order, up to the newest."""
         numbers = [e.position if self.job_id is None else e.seq for e in self.seen]
         if numbers == list(range(1, newest + 1)):
             return []

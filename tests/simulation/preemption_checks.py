@@ -13,7 +13,7 @@ WAITING = {"queued", "testing"}
 def preemption_findings(
     histories: Mapping[str, JobHistory], entries: Sequence[FeedEntry]
 ) -> Iterator[str]:
-    """4.4: less urgent jobs are preempted for a waiting one, at most twice, and lose nothing."""
+    """Check 4.4: only less urgent jobs are preempted, at most twice, and stay first in line."""
     for history in histories.values():
         times = 0
         for state in history.states:

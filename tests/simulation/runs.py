@@ -41,7 +41,7 @@ FAILURES = (
 
 
 class StopRequested(Exception):  # noqa: N818 - reads as the outcome
-    """The coordinator requested that the run stops."""
+    """Raised when the coordinator requests that the run stops."""
 
 
 class Run:
@@ -71,7 +71,7 @@ class Run:
         self._tasks = [machine.spawn(self._work(machine)), machine.spawn(self._renew(machine))]
 
     def process_died(self) -> None:
-        """Forget the tasks of the dead process; keep what is on disk."""
+        """Forget the tasks of the dead process; keep the state on disk."""
         self._tasks = []
         self._command_received.clear()
 

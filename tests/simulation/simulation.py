@@ -64,7 +64,7 @@ class Simulation:
         self.faults = faults
         self.history = History()
         self.store = MemoryStore()
-        # The minute of the clock starts anywhere in a history, and with it the ticks of schedules.
+        # A random offset within a minute, so that ticks of schedules fall anywhere in a history.
         self.clock_offset = ClockOffset(rng.uniform(0.0, 60.0))
         self.fleet_seats = rng.choice(FLEET_SEATS)
         self.lease_ttl = timedelta(seconds=LEASE_TTL_S)

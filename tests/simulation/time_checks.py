@@ -18,7 +18,7 @@ def gap_findings(
     histories: Mapping[str, JobHistory],
     expiries: Mapping[tuple[str, int], datetime],
 ) -> Iterator[str]:
-    """3.3: a lease that could not be renewed is extended by the length of the outage.
+    """Check 3.3: a lease that could not be renewed is extended by the length of the outage.
 
     A grant that was decided before the gap and stored after it starts in the past.
     """
@@ -38,7 +38,7 @@ def gap_findings(
 
 
 def delay_findings(simulation: Simulation) -> Iterator[str]:
-    """15.2: the server's time advances evenly, so no step of a wall clock changes a lease.
+    """Check 15.2: server time advances evenly, so no step of a wall clock changes a lease.
 
     Not checked where faults can delay a coordinator between a decision and its commit.
     """

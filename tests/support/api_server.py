@@ -82,7 +82,7 @@ class Server:
         return issued.token
 
     def browser(self, **options: Any) -> httpx.AsyncClient:  # noqa: ANN401 - those of httpx
-        """A client of the pages; only browsers resolve their host name by themselves."""
+        """Return a client of the pages; it sets their host name, which only browsers resolve."""
         host = {"host": self.pages.removeprefix("http://")}
         return httpx.AsyncClient(base_url=self.url, headers=host, timeout=30, **options)
 

@@ -8,11 +8,11 @@ from tests.support.two_tenants import FLEET, OWN, Agent, Caller, Machine, Person
 
 REFUSED = frozenset({401, 403, 404})
 ANY = "*any*"
-"""What a call touches when it concerns whatever the caller's scope covers."""
+"""The value of `touches` for a call that covers all objects in the caller's scope."""
 
 
 class Try(NamedTuple):
-    """One request, prepared for one call; with a secret, it is sent with that token."""
+    """One prepared request; a secret replaces the token of the caller."""
 
     place: str
     document: object = None
@@ -23,24 +23,24 @@ Prepare = Callable[[TwoTenants, Caller], Awaitable[Try]]
 
 
 class Row(NamedTuple):
-    """Who may use an operation: roles by verb, and which tokens of machines."""
+    """The callers that may use an operation: people by verb, factories and agents."""
 
     verb: str | None
-    """The verb that people need; None: people may not at all."""
+    """The verb that a person's role must allow; None if no person may use the operation."""
     prepare: Prepare
     touches: str = OWN
-    """The product of the object; `*` for what belongs to the fleet."""
+    """The product of the object; `*` for an object of the fleet."""
     machines: str = "none"
-    """`none`, `any` of the product, `itself`, `worker` with the lease."""
+    """The factories that may: `none`, `any` of the product, `itself`, `worker` with the lease."""
     agents: bool = False
-    """Whether the agent of the job may."""
+    """Whether the agent of the job may use the operation."""
     everybody: bool = False
     """Whether no token is needed."""
     refusals: frozenset[int] = REFUSED
     """The statuses of a refusal."""
 
     def allows(self, caller: Caller) -> bool:
-        """Return whether the caller may."""
+        """Return whether the caller may use the operation."""
         if self.everybody:
             return True
         match caller:
@@ -58,7 +58,7 @@ class Row(NamedTuple):
 
 
 def at(place: str, document: object = None) -> Prepare:
-    """Prepare the same request for every call; names of fields of the world are filled in."""
+    """Prepare the same request for every call; `{name}` stands for a field of the world."""
 
     async def prepare(world: TwoTenants, caller: Caller) -> Try:
         known = vars(world) | {"leased": world.leased["job"]["id"]}

@@ -10,7 +10,7 @@ NOTES = TaskFeatures("notes", "notes", "coder", "python", "small")
 def an_observation(
     tries: int = 1, passes: int = 1, *, seconds: float = 600.0, usd: float | None = 0.5
 ) -> Observation:
-    """Return a number of tries with the same duration and cost."""
+    """Return an observation of tries with the same duration and cost."""
     log_ms = round(1000 * math.log(seconds * 1000))
     log_nanos = round(1000 * math.log(usd * 1e9)) if usd is not None else 0
     priced = tries if usd is not None else 0

@@ -1,4 +1,4 @@
-"""A store of one job that enforces what every store does and checks what every rule promises."""
+"""A store of one job that enforces the rules of every store and checks the job's invariants."""
 
 from datetime import datetime
 from itertools import pairwise
@@ -29,7 +29,7 @@ class OneJobStore:
         self.first = job.seq
 
     def _read(self) -> Job:
-        """Return the job, its leases with their newest expiry."""
+        """Return the job; its leases have their newest expiry."""
         live = self._job.lease and self._live(self._job.lease)
         return replace(self._job, lease=live, ending=tuple(map(self._live, self._job.ending)))
 

@@ -59,7 +59,7 @@ from gigafactory.wire.scaling import ScalingQuery
 from tests.support.engine_replay import a_work
 
 REFUSALS = (Refused, ValueError, msgspec.DecodeError)
-"""What a parser may raise; anything else is a fault."""
+"""The exceptions that a parser may raise; any other is a bug."""
 
 Parser = Callable[[bytes], object]
 
@@ -84,7 +84,7 @@ def _required(token: str) -> object:
 
 
 def _engine(engine: Engine, data: bytes) -> object:
-    """Everything that an engine printed and left, line by line."""
+    """Parse the data as an engine's output and side files."""
     reader = engine.reader(a_work())
     for number, line in enumerate(data.decode(errors="replace").split("\n")):
         list(reader.read(line, stderr=number % 2 == 1))
@@ -158,7 +158,7 @@ PARSERS: dict[str, Parser] = {
     "web.presenters.diff:parse_diff": _text(parse_diff),
     **{f"engines.{name}": _of_engine(engine) for name, engine in load_engines().items()},
 }
-"""By module and function."""
+"""All parsers, by module and function."""
 
 EXEMPT = {
     "domain.manifest.decoder:decode_fields": "nodes, which parse_job_file makes",

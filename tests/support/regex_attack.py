@@ -8,7 +8,7 @@ from typing import Any
 
 REPEATS = {"MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"}
 UNBOUNDED = 64
-"""A repetition of at least this many counts as one without an end."""
+"""A repetition of at least this many counts as unbounded."""
 SUSPICIOUS_S = 0.002
 """A linear search of SMALL characters takes a tenth of this."""
 SMALL, GROWTH = 6_000, 4
@@ -16,7 +16,7 @@ RATIO_MAX = 8.0
 """Four times the input: a linear search takes 4 times as long, a quadratic one 16 times."""
 CLASSES = {"CATEGORY_DIGIT": "7", "CATEGORY_WORD": "w", "CATEGORY_SPACE": " "}
 OTHER = "\x01"
-"""A character that no pattern asks for."""
+"""A character that no pattern matches literally."""
 
 Tree = Any
 """A sub-pattern of the private parser of `re`."""
@@ -85,7 +85,7 @@ def attacks(pattern: re.Pattern[Any]) -> Iterator[tuple[str, str, str]]:
 
 
 def _repeats(tree: Tree, before: str) -> Iterator[tuple[str, str]]:
-    """Yield an example of what comes before each unbounded repetition, and one of its body."""
+    """Yield an example of the text before each unbounded repetition, and one of its body."""
     for op, given in tree:
         name = str(op)
         if name in REPEATS:
@@ -114,7 +114,7 @@ def _inner(name: str, given: Any) -> list[Tree]:  # noqa: ANN401 - depends on th
 
 
 def _example(tree: Tree) -> str:
-    """Return a text that the tree matches, apart from what it asserts."""
+    """Return a text that the tree matches, ignoring its assertions."""
     found = ""
     for op, given in tree:
         name = str(op)

@@ -168,7 +168,7 @@ def a_budget(product: str, percent: int = 0, **fields: object) -> BudgetView:
 
 
 def a_fleet() -> DashboardSnapshot:
-    """A small fleet with an example of every state."""
+    """Return a small fleet with an example of every state."""
     terms = a_job("terms", Stage.REVIEW, checkpoint=a_checkpoint("0123456789abcdef"))
     prices = a_job("prices", Stage.TESTING, checkpoint=a_checkpoint("fedcba9876543210"))
     call = a_job("asked", Stage.TESTING)

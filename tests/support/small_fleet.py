@@ -81,7 +81,7 @@ def pick_job(
     now: datetime,
     skip: AbstractSet[str] = NO_JOBS,
 ) -> Pick | None:
-    """The first job that a factory gets."""
+    """Return the first job that a factory gets, or None."""
     return next(pick_jobs(queue, fleet, factory_id, now=now, skip=skip), None)
 
 

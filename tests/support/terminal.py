@@ -55,7 +55,7 @@ class Terminal:
         await self.until(condition)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until `look` returns true; the failure shows the screen."""
+        """Wait until the condition holds; on a timeout, fail the test and show the screen."""
         try:
             async with asyncio.timeout(WITHIN_S):
                 while self.app.is_running and not condition():

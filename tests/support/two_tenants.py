@@ -1,4 +1,4 @@
-"""Two tenants of one fleet and everybody who may call it, without a network."""
+"""Two tenants of one fleet and all kinds of callers, without a network."""
 
 import asyncio
 import itertools
@@ -40,7 +40,7 @@ class Person:
     scope: str
 
     def __str__(self) -> str:
-        """Say who it is, for the report of a failure."""
+        """Return the role and scope, for the report of a failure."""
         return f"{self.role} of {'the fleet' if self.scope == FLEET else self.scope}"
 
 
@@ -51,18 +51,18 @@ class Machine:
     scope: str
 
     def __str__(self) -> str:
-        """Say which one it is."""
+        """Return the scope, for the report of a failure."""
         return f"factory of {'the fleet' if self.scope == FLEET else self.scope}"
 
 
 @dataclass(frozen=True)
 class Agent:
-    """The token of a job that runs."""
+    """The token of a running job."""
 
     scope: str
 
     def __str__(self) -> str:
-        """Say whose it is."""
+        """Return the scope, for the report of a failure."""
         return f"agent of a job of {self.scope}"
 
 
@@ -79,7 +79,7 @@ CALLERS: tuple[Caller, ...] = (
 
 @dataclass(frozen=True)
 class Answer:
-    """The status of a response, and its text as far as it came."""
+    """The status, headers and received text of a response."""
 
     status: int
     text: str
@@ -87,12 +87,12 @@ class Answer:
 
     @property
     def json(self) -> Any:  # noqa: ANN401 - JSON
-        """The document."""
+        """Return the parsed JSON document."""
         return json.loads(self.text)
 
 
 async def ask(app: Litestar, method: str, place: str, body: bytes = b"", **headers: str) -> Answer:
-    """Call the application; a stream is left as soon as it has begun."""
+    """Call the application and return its response; leave a stream as soon as it has started."""
     path, _, query = place.partition("?")
     given = {"host": "127.0.0.1", "content-length": str(len(body)), **headers}
     scope: dict[str, Any] = {
@@ -106,7 +106,7 @@ async def ask(app: Litestar, method: str, place: str, body: bytes = b"", **heade
         "query_string": query.encode(),
         "root_path": "",
         "headers": [(k.replace("_", "-").encode(), v.encode()) for k, v in given.items()],
-        # An address of its own: no caller suffers from the wrong tokens of another.
+        # A separate address: the wrong tokens of one caller must not block another.
         "client": (f"10.0.{next(_serial) // 250 % 250}.{next(_serial) % 250}", 1),
         "server": ("127.0.0.1", 80),
         "state": {},
@@ -139,7 +139,7 @@ async def ask(app: Litestar, method: str, place: str, body: bytes = b"", **heade
 
 
 class TwoTenants:
-    """The world in which the calls are tried: two products, their factories, jobs and tokens."""
+    """Two products with their factories, jobs and tokens, as the target of all calls."""
 
     def __init__(self, folder: Path) -> None:
         self.store = MemoryStore()
@@ -157,7 +157,7 @@ class TwoTenants:
         self.archived = "01archived"
 
     async def build(self) -> "TwoTenants":
-        """Let everything come into being."""
+        """Create all tokens, factories and jobs, and return the world."""
         await self.coordinator.load()
         for person in PEOPLE:
             name = f"{person.role}-{'fleet' if person.scope == FLEET else person.scope}"
@@ -213,7 +213,7 @@ class TwoTenants:
     async def call(
         self, caller: Caller, method: str, place: str, document: object = None
     ) -> Answer:
-        """Call the API as somebody; bytes are sent as they are."""
+        """Call the API as this caller; send bytes unchanged."""
         return await self.call_with(self.secrets.get(caller), caller, method, place, document)
 
     async def call_with(
@@ -241,7 +241,7 @@ class TwoTenants:
         return self.sessions[person]
 
     async def send_form(self, person: Person | None, place: str, form: object) -> Answer:
-        """Send a form of a page, or the bytes of an upload, as somebody who has signed in."""
+        """Send a form or the bytes of an upload as this signed-in person."""
         headers = {
             "host": PAGES_HOST,
             "content_type": "application/x-www-form-urlencoded",
@@ -288,7 +288,7 @@ class TwoTenants:
         return grant
 
     async def factory(self, factory_id: str, scope: str) -> str:
-        """Let a machine join and say what it has; return its token."""
+        """Enroll a factory, send its first heartbeat and return its token."""
         invited = await self.coordinator.enrolment.invite(SYSTEM, (scope,))
         secret = (await self.coordinator.enrolment.enroll(invited.secret, factory_id)).token
         beat = heartbeat(factory_id)

@@ -1,4 +1,4 @@
-"""Dependencies: known, with licences that we may ship, and listed for those who must know."""
+"""Dependencies: known, listed, and under licences that we may ship."""
 
 import re
 from importlib import metadata

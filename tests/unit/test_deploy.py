@@ -1,4 +1,4 @@
-"""What is deployed beside the program: rules and panels name what exists, alerts have pages."""
+"""Deployment files: rules and panels name existing metrics, and every alert has a runbook."""
 
 import json
 import re
@@ -57,7 +57,7 @@ def expressions() -> list[str]:
 
 
 def used(expression: str) -> set[str]:
-    """The series that an expression reads."""
+    """Return the series that an expression reads."""
     return set(re.findall(r"\b(?:gigafactory[_:][\w:]+|up)\b", expression))
 
 
@@ -109,7 +109,7 @@ def test_every_objective_has_an_allowance_and_error_ratios() -> None:
 def test_every_metric_is_used_by_a_rule_or_a_panel() -> None:
     read = {series for expression in expressions() for series in used(expression)}
     idle = {f.name for f in families() if not any(series.startswith(f.name) for series in read)}
-    # Utilisation is made of these.
+    # The utilisation metric is computed from these.
     assert idle <= {"gigafactory_leases", "gigafactory_slots"}
 
 
@@ -160,7 +160,7 @@ def test_rules_and_code_have_the_same_time_limits(
 
 
 def keda(kind: str) -> dict[str, Any]:
-    """The one object of a kind that KEDA is given."""
+    """Return the spec of the only KEDA object of a kind."""
     (found,) = (one for one in yaml.safe_load_all(KEDA.read_text()) if one["kind"] == kind)
     assert found["apiVersion"] == "keda.sh/v1alpha1"
     told: dict[str, Any] = found["spec"]
@@ -192,13 +192,13 @@ def test_keda_starts_the_shape_it_asks_about() -> None:
     pod = scaled["jobTargetRef"]["template"]["spec"]
     (init,), (factory,) = pod["initContainers"], pod["containers"]
     assert f'"{shape.factories}$HOSTNAME"' in init["args"][0]
-    # A command remembers the names of its help from its first context on.
+    # A command keeps the help option names of its first context, so set them here too.
     names = ["-h", "--help"]
     given = list(factory["args"])
     typed = factory_run.make_context("run", given, help_option_names=names).params
     assert (typed["slots"], typed["leave"], typed["idle_exit"]) == (shape.slots, True, 300.0)
     assert typed["seats"] == ",".join(f"{name}={seats}" for name, seats in shape.engines.items())
-    # The admin's token is where no job runs.
+    # Only the init container, in which no job runs, may have the admin's token.
     assert "AQ_FLEET_TOKEN" in [variable["name"] for variable in init["env"]]
     assert "AQ_FLEET_TOKEN" not in [variable["name"] for variable in factory["env"]]
 

@@ -1,4 +1,4 @@
-"""The documentation names files that exist, and links that lead somewhere."""
+"""The documentation names only existing files, and its links resolve."""
 
 import re
 from collections.abc import Iterator

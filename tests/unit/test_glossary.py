@@ -1,4 +1,4 @@
-"""The glossary is short, sorted, and true of the source."""
+"""The glossary is short, sorted, and consistent with the source."""
 
 import ast
 import re

@@ -1,6 +1,6 @@
-"""Time is bounded like size: no regular expression and no parser is slower than linear.
+"""No regular expression and no parser takes more than linear time.
 
-Both are found, not listed: a new one without a row in `tests/support/parsers.py` fails here.
+Both are found in the source. A new parser needs a row in `tests/support/parsers.py`.
 """
 
 import ast
@@ -21,9 +21,9 @@ from tests.support.regex_attack import SUSPICIOUS_S, grows_too_fast, seconds, wo
 
 SOURCE = Path(gigafactory.__file__).parent
 PARSER = re.compile(r"(?:parse|decode|strip|split|matches|redact)(?:_\w+)?")
-"""Names of functions that take apart what others wrote."""
+"""Names of functions that parse untrusted input."""
 BUILDERS = {"failure_patterns", "__init__"}
-"""Functions that compile what their module then keeps as a constant."""
+"""Functions whose compiled patterns become constants of their module."""
 SIZE = 4000
 METHODS = {"match", "fullmatch", "search", "findall", "finditer", "sub", "subn", "split"}
 
@@ -39,7 +39,7 @@ def modules() -> dict[str, ast.Module]:
 
 
 def patterns_in(name: str, value: object, depth: int = 0) -> Iterator[tuple[str, re.Pattern[str]]]:
-    """Every pattern below a constant of a module."""
+    """Yield every pattern in a constant of a module, with its name."""
     if isinstance(value, re.Pattern):
         yield name, value
     elif depth < 3 and isinstance(value, list | tuple | frozenset | set):
@@ -64,7 +64,7 @@ def patterns() -> dict[str, re.Pattern[str]]:
 
 @cache
 def uses() -> dict[str, set[str]]:
-    """The methods that are called on each name, in the whole tree."""
+    """Return the methods that the source calls on each name."""
     found: dict[str, set[str]] = {}
     for tree in modules().values():
         for node in ast.walk(tree):
@@ -76,7 +76,7 @@ def uses() -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("place", patterns())
 def test_a_regular_expression_takes_linear_time(place: str) -> None:
-    # A pattern in a list or an object is searched for, as far as anybody knows.
+    # The calls on a pattern in a list or an object are unknown: assume a search.
     methods = uses().get(place.rpartition(":")[2], {"search"})
     found = worst_case(patterns()[place], {"findall" if m in UNANCHORED else m for m in methods})
     assert found is None, f"{place} backtracks on {found}"
@@ -120,7 +120,7 @@ def test_every_parser_is_attacked_or_has_a_reason_not_to_be() -> None:
 
 @pytest.mark.parametrize("place", PARSERS)
 def test_a_parser_takes_linear_time(place: str) -> None:
-    # Every pump alone, and after one beginning: all pairs would take a minute.
+    # Try each pump alone and after one seed only: all pairs would take a minute.
     seeds = itertools.cycle(SEEDS)
     for seed, pump in [*((b"", pump) for pump in PUMPS), *zip(seeds, PUMPS * 2, strict=False)]:
         run = partial(parse, PARSERS[place], seed, pump)

@@ -1,4 +1,4 @@
-"""Whatever people can do over the API, they can do with a command and on a page."""
+"""Every operation of the API that people can use has a command and a page."""
 
 import click
 import pytest
@@ -15,7 +15,7 @@ OF_MACHINES = frozenset(
         *("release", "renew", "report", "report-many", "webhook"),
     }
 )
-"""What factories, agents and trackers do."""
+"""Operations of factories, agents and trackers."""
 
 PLANES = {
     "act-on-job": ("approve", "/jobs/{job_id:str}/actions/{action:str}"),
@@ -24,7 +24,7 @@ PLANES = {
     "delete-artifact": ("artifacts", "/artifacts/{artifact_id:str}/delete"),
     "deregister-factory": ("factory deregister", "/fleet/{factory_id:str}/{verb:str}"),
     "drain-factory": ("factory drain", "/fleet/{factory_id:str}/{verb:str}"),
-    # Tickets are looked for and told by themselves; the commands are for who has turned that off.
+    # Tickets are synchronised automatically; these commands serve users who disabled that.
     "echo": ("to-tracker", None),
     "halt": ("halt", "/halt"),
     "ingest": ("from-tracker", None),
@@ -52,7 +52,7 @@ PLANES = {
         "/fleet/enrollments/{enrollment_id:str}/withdraw",
     ),
 }
-"""By the operation that changes something: the command, and where the form of a page goes."""
+"""For each operation that changes something: its command, and the target of its form."""
 
 
 def test_every_changing_operation_is_listed_for_all_planes() -> None:

@@ -1,4 +1,4 @@
-"""The reference is what the code says: pages that are out of date turn this red."""
+"""The reference pages match the code."""
 
 import ast
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def modules() -> Iterator[ast.Module]:
 
 
 def event_type_of(node: ast.AST) -> Iterator[ast.expr]:
-    """Yield the expressions that give an event its type: a note of a step, or an Event."""
+    """Yield the expressions that give an event its type, in a step or in an Event."""
     match node:
         case ast.Tuple(elts=[ast.IfExp(body=first, orelse=second), ast.Dict()]):
             yield from (first, second)

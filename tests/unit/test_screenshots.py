@@ -1,4 +1,4 @@
-"""The pictures of the pages: all there, all shown, and small."""
+"""Screenshots of the pages: complete, used, and small."""
 
 import re
 from importlib.resources import files
@@ -12,7 +12,7 @@ SHOWN = re.compile(r"!\[[^\]]+\]\(([^)]*screenshots/[a-z-]+\.png)\)")
 
 
 def shown(page: str) -> set[Path]:
-    """The pictures that a page shows."""
+    """Return the screenshots that a page shows."""
     here = ROOT / page
     return {(here.parent / found).resolve() for found in SHOWN.findall(here.read_text())}
 

@@ -1,4 +1,4 @@
-"""The rules of style that no linter knows, over every file of the repository."""
+"""Style rules that no linter checks, applied to every file of the repository."""
 
 import ast
 import re
@@ -22,7 +22,7 @@ RIDDLES = frozenset({"told", "shown", "begun", "kept"})
 # Words that make a sentence hard to read; the pattern is split so that it does not find itself.
 ARCHAIC = re.compile(r"\b(?:who" r"(?:m?ever)|a" r"new|of " r"old|de" r"ar)\b", re.IGNORECASE)
 
-# Where an error of any kind is logged and survived: the shared loop, and the edges of a process.
+# Modules that may catch every error: the shared loop, and the boundaries of a process.
 # Threads and runs are boundaries too: their errors are reported to the caller.
 CATCH_ALLS = frozenset(
     {
@@ -38,7 +38,7 @@ CATCH_ALLS = frozenset(
     }
 )
 
-# Made by tools, or not ours to write.
+# Generated or third-party files.
 SKIPPED = re.compile(
     r"\.git|\.venv.*|\..*_cache|\.hypothesis|\.schemathesis|__pycache__|dist|results"
 )
@@ -76,7 +76,7 @@ def modules(folder: Path = ROOT) -> list[tuple[str, ast.Module]]:
 
 
 def lines_of(function: Function) -> int:
-    """How long a function is, its docstring apart."""
+    """Return the number of lines of a function without its docstring."""
     length = (function.end_lineno or function.lineno) - function.lineno + 1
     if ast.get_docstring(function) is None:
         return length
@@ -185,7 +185,7 @@ def test_only_loops_and_edges_catch_all_exceptions() -> None:
 
 def test_no_file_names_a_home_folder() -> None:
     assert found(HOME_FOLDER) == []
-    # A checkout at the top of the disk has too short a name to tell from an ordinary path.
+    # The path of a checkout directly below `/` is too short to tell from an ordinary path.
     if len(ROOT.parts) > 2:
         assert found(re.compile(re.escape(f"{ROOT}/"))) == []
 

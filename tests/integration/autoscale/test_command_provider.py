@@ -1,4 +1,4 @@
-"""The provider `command`: a script that notes how it is called, and machines that it makes up."""
+"""The provider `command`, with a script that records its calls and simulates machines."""
 
 import os
 import re
@@ -132,7 +132,7 @@ esac
 
 
 def shown() -> str:
-    """The first script of the page, whole."""
+    """Return the first script of the documentation page."""
     found = re.search(r"```sh\n(#!.*?)```", PAGE.read_text(), re.DOTALL)
     assert found is not None
     return found[1]

@@ -1,4 +1,4 @@
-"""`aq autoscale` as people run it: real factories come from nothing, work, and go again."""
+"""`aq autoscale` as a process: it scales real factories up from zero and down again."""
 
 import asyncio
 import json
@@ -54,13 +54,13 @@ def data_dir(harness: LocalHarness, name: str) -> DataDir:
 
 
 async def factories(harness: LocalHarness) -> dict[str, bool]:
-    """The factories, and whether they drain."""
+    """Return whether each factory drains, by id."""
     told = (await harness.api.get("/factories")).json()["factories"]
     return {one["id"]: one["draining"] for one in told}
 
 
 class Autoscaler:
-    """One life of `aq autoscale`."""
+    """One process of `aq autoscale`."""
 
     def __init__(self, harness: LocalHarness, number: int) -> None:
         self._said = harness.folder / f"said-{number}"

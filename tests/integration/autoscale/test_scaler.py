@@ -1,4 +1,4 @@
-"""The autoscaler with a real coordinator, and with machines that the tests make up."""
+"""The autoscaler with a real coordinator and simulated machines."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ START_WITHIN = timedelta(seconds=600)
 
 
 class Stable:
-    """Machines in this process: each is a worker that joins the fleet when it is let."""
+    """A provider of simulated machines: each is a worker that joins the fleet if `joins` is set."""
 
     list_is_complete = True
 
@@ -64,7 +64,7 @@ class Stable:
 
 
 class World:
-    """A coordinator, a stable, and the autoscaler between them; all of it is one product's."""
+    """A coordinator, a provider and an autoscaler, all of one product."""
 
     def __init__(self, server: Server, clock: Clock, people: httpx.AsyncClient) -> None:
         self.server = server
@@ -91,11 +91,11 @@ class World:
         return ScalingTarget(self.shape, cool_down, START_WITHIN, self.stable)
 
     def short(self, text: str) -> str:
-        """The machines `m1`, `m2`, … for the names that they have in the fleet."""
+        """Shorten the names of machines in a text to `m1`, `m2` and so on."""
         return text.replace(f"{self.product}.", "m")
 
     async def look(self) -> list[str]:
-        """One step with all that comes of it; what was said."""
+        """Run one step of the autoscaler to its end and return the new notices."""
         before = len(self.said)
         await self.scaler.step()
         await self.scaler.wait_until_idle()
@@ -109,7 +109,7 @@ class World:
         self.clock.advance(span + timedelta(seconds=1))
 
     async def fleet(self) -> dict[str, bool]:
-        """The factories, and whether they drain."""
+        """Return whether each factory of the product drains, by short name."""
         told = (await self.people.get("/factories")).json()["factories"]
         mine = [one for one in told if one["products"] == [self.product]]
         return {self.short(one["id"]): one["draining"] for one in mine}
@@ -270,7 +270,7 @@ async def test_machine_lacking_capabilities_of_its_shape_is_reported(world: Worl
 
 
 class Flaky(httpx.AsyncBaseTransport):
-    """A way to the coordinator that can be cut."""
+    """A transport to the coordinator that can be cut."""
 
     def __init__(self) -> None:
         self._real = httpx.AsyncHTTPTransport()

@@ -1,4 +1,4 @@
-"""`aq artifacts`, as people type it, against a real coordinator; and both clients below it."""
+"""`aq artifacts` as a process against a real coordinator, and both clients below it."""
 
 import asyncio
 import hashlib
@@ -127,7 +127,7 @@ def test_conflicting_options_are_rejected(shell: Shell) -> None:
 
 
 class Either:
-    """One of the two clients, asked in one way."""
+    """The sync or the async client behind one interface."""
 
     def __init__(self, kind: str, url: str, token: str | None, product: str | None) -> None:
         self._kind = kind

@@ -1,4 +1,4 @@
-"""`aq` as people run it: real processes against a real coordinator."""
+"""`aq` commands as real processes against a real coordinator."""
 
 import json
 import signal
@@ -68,7 +68,7 @@ def test_submitted_job_is_listed_and_shown(shell: Shell) -> None:
 
 
 AT_A_GLANCE = {"click", "dataclasses", "httptools", "msgspec", "pathlib", "typing", "urllib.parse"}
-"""What a command may take its time for, and what people type all day must do without."""
+"""Modules that other commands may import, but that are too slow for the most frequent ones."""
 
 
 @pytest.mark.parametrize(

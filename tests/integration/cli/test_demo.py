@@ -1,4 +1,4 @@
-"""`aq demo`: everything that it promises happens, and nothing of it is left."""
+"""`aq demo`: it shows everything that it promises and leaves nothing behind."""
 
 import math
 import re
@@ -24,7 +24,7 @@ from tests.services.aq import AQ, Shell, environment
 from tests.services.debian import Unavailable
 
 SECONDS = 30.0
-"""So long it may take on a machine that has much else to do."""
+"""The longest time that the demo may take on a busy machine."""
 
 
 def test_demo_jobs_depend_only_on_the_seed() -> None:
@@ -34,7 +34,7 @@ def test_demo_jobs_depend_only_on_the_seed() -> None:
 
 
 def said(out: IO[str]) -> str:
-    """What the demo says when it begins."""
+    """Return the demo's introduction, up to the line about Ctrl-C."""
     lines = []
     for line in iter(out.readline, ""):
         lines.append(line)
@@ -44,7 +44,7 @@ def said(out: IO[str]) -> str:
 
 
 class Audience:
-    """Who looks at everything, again and again, until the curtain falls."""
+    """A client that polls jobs, attention items and factories until the demo ends."""
 
     def __init__(self) -> None:
         self.stages: defaultdict[str, set[str]] = defaultdict(set)
@@ -58,7 +58,7 @@ class Audience:
         self.began = time.monotonic()
         with Client(url, token) as client:
             while not ended():
-                # Between the end of the demo and that of its process, no server answers.
+                # The server stops before the process of the demo ends.
                 with suppress(Refused):
                     self._look(client)
                 time.sleep(0.2)

@@ -1,4 +1,4 @@
-"""What is shown at a glance is what the command itself shows, and is left to it if in doubt."""
+"""The fast path prints the same output as the full command, and falls back to it if in doubt."""
 
 import json
 import os
@@ -79,7 +79,7 @@ def came_from_the_fast_path(head: str) -> bool:
 
 
 def same(shell: Shell, server: Answering, *typed: str, **environ: str) -> None:
-    """The same is asked and said at a glance and by the command."""
+    """Check that the fast path and the full command send the same request and print the same."""
     environ["AQ_FLEET_API"] = server.url
     told = [shell.aq(*typed, **environ), shell.aq(*typed, **environ, AQ_LOG_LEVEL="info")]
     assert told[0] == told[1]
@@ -134,7 +134,7 @@ def test_owner_token_is_sent_only_to_the_owners_coordinator(shell: Shell) -> Non
 
 
 def on_terminal(shell: Shell, *typed: str, **environ: str) -> bytes:
-    """What a terminal of 60 columns gets to see."""
+    """Run `aq` on a terminal of 60 columns and return its output."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 60))
     env = environment(shell.folder, **environ)

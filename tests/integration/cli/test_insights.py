@@ -1,4 +1,4 @@
-"""`aq insights` as people run it, on a fleet."""
+"""`aq insights` as a process against a real fleet."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ JOB = "---\nname: fix-login\nengine: claude\n---\n# Fix the login\n"
 
 
 def work(served: Served) -> None:
-    """Do the next job well, as a factory that joins for it."""
+    """Enroll a factory and complete the next job."""
     with Client(served.url, served.token) as admin:
         invited = admin.send(fleet.invite(["*"]))
         member = admin.send(fleet.enroll(invited.secret, "mac-1"))
@@ -41,7 +41,7 @@ def test_insights_command_sums_up_runs_of_the_fleet(tmp_path: Path) -> None:
         work(served)
         of_it: Any = shell.aq("insights", "fix-login", "--by", "job", "--json").json()
         assert [one["costUsd"] for one in of_it["by"]["job"]] == ["0.5"]
-        # The tallies follow within seconds.
+        # A duty counts the run, which can take seconds.
         told: Any = None
         while not told or not told["total"]["runs"]:
             told = shell.aq("insights", "--json", "--since", "1d").json()

@@ -1,4 +1,4 @@
-"""`aq` where there is no coordinator: what it checks, tells and completes by itself."""
+"""`aq` without a coordinator: checks, settings, help and shell completion."""
 
 from pathlib import Path
 from typing import Any

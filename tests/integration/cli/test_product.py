@@ -1,4 +1,4 @@
-"""`aq product` as people run it, on a fleet."""
+"""`aq product` as a process against a real fleet."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""`aq routing` as people run it, on a fleet."""
+"""`aq routing` as a process against a real fleet."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""`aq shadow` as people run it, on a fleet."""
+"""`aq shadow` as a process against a real fleet."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Both clients over a real wire: against a coordinator, and against a server that misbehaves."""
+"""Both clients over real HTTP: with a coordinator, and with a misbehaving server."""
 
 import asyncio
 import threading
@@ -35,7 +35,7 @@ GET = ApiCall(method="GET", path="/api/fleet/x", response_type=dict[str, int])
 
 
 class Either:
-    """One of the two clients, asked in one way."""
+    """The sync or the async client behind one interface."""
 
     def __init__(
         self, kind: str, url: str, token: str | None = None, product: str | None = None
@@ -59,7 +59,7 @@ class Either:
     def follow(
         self, call: ApiCall[T], *, count: int, after: str | None = None
     ) -> list[ServerEvent]:
-        """The first so many events of a stream."""
+        """Return the first `count` events of a stream."""
         if self.kind == "sync":
             with self._sync() as client:
                 stream = client.follow(call, after=after)
@@ -96,7 +96,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 def client(connect: Connect, served: Served) -> Either:
-    """A client in a product of its own."""
+    """A client with a separate product."""
     return connect(served.url, served.token, product=f"p-{uuid.uuid4().hex}")
 
 
@@ -198,7 +198,7 @@ def test_an_unreachable_server_is_reported_at_once(connect: Connect) -> None:
 
 
 class Scripted(BaseHTTPRequestHandler):
-    """Answers one request after the other as it was told to."""
+    """An HTTP handler that answers each request with the next step of a script."""
 
     protocol_version = "HTTP/1.1"
     script: ClassVar[list[Callable[["Scripted"], None]]] = []
@@ -213,7 +213,7 @@ class Scripted(BaseHTTPRequestHandler):
         self.do_GET()
 
     def log_message(self, *_told: object) -> None:
-        """Keep quiet."""
+        """Log nothing."""
 
     def answer(self, status: int, body: bytes) -> None:
         self.send_response(status)
@@ -227,7 +227,7 @@ class Scripted(BaseHTTPRequestHandler):
 
 @contextmanager
 def scripted(*script: Callable[[Scripted], None]) -> Iterator[tuple[str, list[dict[str, str]]]]:
-    """A server that plays a script: its address, and the headers of what it was asked."""
+    """Run a server with a script; yield its URL and the headers of the received requests."""
     seen: list[dict[str, str]] = []
     kind = type("Played", (Scripted,), {"script": list(script), "seen": seen})
     server = ThreadingHTTPServer(("127.0.0.1", 0), kind)

@@ -1,4 +1,4 @@
-"""The wire of the client that waits: every way in which an answer may come, or may not."""
+"""The socket of the sync client: every framing of a response, and every way it can fail."""
 
 import socket
 import threading
@@ -16,7 +16,7 @@ SHORT_S = 0.05
 
 
 class Answering:
-    """A server that gives each connection its answers, one for a request, byte by byte as told."""
+    """A server with raw responses by connection; each request gets the next one."""
 
     def __init__(self, *connections: tuple[bytes, ...]) -> None:
         self.heard: list[bytes] = []
@@ -52,7 +52,7 @@ class Answering:
 
 
 def body_of(answer: bytes) -> bytes:
-    """The body of an answer that the server ends by closing."""
+    """Serve this response, close the connection and return the body that the client read."""
     with Answering((answer,)).running() as server:
         connection = connect(server.url, TIMEOUT_S)
         try:
@@ -191,7 +191,7 @@ def test_https_url_never_sends_plain_text() -> None:
         with pytest.raises(Unreachable, match=f"cannot reach {url}"):
             connect(url, TIMEOUT_S)
         thread.join()
-    # The first bytes of a TLS handshake, version 3.x.
+    # The client must start with a TLS handshake record, version 3.x.
     assert heard[0][:2] == b"\x16\x03"
 
 

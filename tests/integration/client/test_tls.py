@@ -1,4 +1,4 @@
-"""Whom connections trust: an authority that the machine trusts, and no other."""
+"""TLS trust: connections accept the machine's certificate authorities and no others."""
 
 import asyncio
 import ssl

@@ -1,4 +1,4 @@
-"""Finished jobs go into the archive, or for good, once they have been kept for long enough."""
+"""Finished jobs are archived or deleted after their retention time."""
 
 import asyncio
 import base64
@@ -37,7 +37,7 @@ PAGE = b"<h1>92 %</h1>\n" * 1000
 
 
 class CutOff(MemoryStore):
-    """A store that is away for every commit after some, and says so."""
+    """A store that is unavailable after a set number of commits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ async def cancel(admin: httpx.AsyncClient, name: str) -> None:
 
 
 async def worked_on(admin: httpx.AsyncClient, worker: Worker) -> str:
-    """A job that has a run, a log and a file, and that is over."""
+    """Create a finished job with a run, a log and an artifact, and return its id."""
     job_id = await submit(admin, "report")
     grant = await worker.granted()
     await worker.report(grant, stage="building")

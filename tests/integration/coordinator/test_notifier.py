@@ -1,4 +1,4 @@
-"""People hear of what needs them: a real coordinator, real messages to a real receiver."""
+"""Notifications of attention items: a real coordinator sends messages to a real receiver."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -32,7 +32,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 class Desk:
-    """A coordinator, a person who submits, and a worker."""
+    """A coordinator with a submitting person and a worker."""
 
     def __init__(
         self, server: Server, clock: Clock, people: httpx.AsyncClient, worker: Worker
@@ -45,18 +45,18 @@ class Desk:
     def listen(
         self, messenger: Messenger, *, quiet: timedelta = AT_ONCE, **more: tuple[str, ...]
     ) -> None:
-        """Let there be one channel."""
+        """Configure one notification channel."""
         channel = Channel(name="ops", quiet=quiet, **more)
         self.coordinator.notify_through(messenger, [channel])
 
     async def told(self, coordinator: Coordinator | None = None) -> None:
-        """Let a coordinator take its step."""
+        """Run one step of a coordinator's notifier."""
         notifier = (coordinator or self.coordinator).notifier
         assert notifier is not None
         await notifier.step()
 
     async def reviewable(self, name: str) -> str:
-        """A job that waits for a review."""
+        """Create a job that waits for a review, and return its id."""
         asked = {"manifest": {"name": name, "reviewPolicy": "manual"}, "body": f"# Do {name}"}
         job_id: str = (await self.people.post("/jobs", json=asked)).json()["id"]
         grant = await self.worker.granted()
@@ -220,13 +220,13 @@ async def test_failed_message_is_retried_a_few_times(desk: Desk, receiver: Recei
 
 
 class Dies:
-    """A messenger whose process ends while it sends."""
+    """A messenger whose process dies while it sends."""
 
     def __init__(self) -> None:
         self.tries = 0
 
     async def send(self, channel: str, title: str, body: str) -> None:
-        """Never come back."""
+        """Raise CancelledError, like the end of the process."""
         del channel, title, body
         self.tries += 1
         raise asyncio.CancelledError

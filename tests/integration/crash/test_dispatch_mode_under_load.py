@@ -1,4 +1,4 @@
-"""Ways of dispatch are switched back and forth under load: nothing is stranded or done twice."""
+"""Dispatch modes that switch under load: no job is stranded or done twice."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -35,7 +35,7 @@ BEAT_S = 0.5
 
 
 class Machine:
-    """A factory as ours are: offers over its stream, and asking beside it when it is told to."""
+    """A factory with an offer stream that also polls when the coordinator requires it."""
 
     def __init__(self, factory: Factory, client: AsyncClient) -> None:
         self._factory = factory
@@ -51,7 +51,7 @@ class Machine:
         self.built: list[str] = []
 
     async def work(self) -> None:
-        """Do all that there is to do, for ever."""
+        """Send heartbeats and run every offered or claimed job until cancelled."""
         await self._factory.beat()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._beat())
@@ -81,7 +81,7 @@ class Machine:
 
 
 async def switch(admin: RetryingClient, machines: Sequence[Machine]) -> list[str]:
-    """Hand in jobs while ways change, and come back when all are built; their ids."""
+    """Submit jobs while dispatch modes change, wait until all are built, and return their ids."""
     handed_in: list[str] = []
     for number in range(ROUNDS):
         for way in ("shadow", "pull", "push"):

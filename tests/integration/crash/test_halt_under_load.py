@@ -1,4 +1,4 @@
-"""Halt, drain and deregister while many hand in and many claim: not one grant comes after."""
+"""Halt, drain and deregister under load: no grant follows them."""
 
 import asyncio
 from collections.abc import Sequence
@@ -41,12 +41,12 @@ class Submitter(RetryingClient):
     product = "notes"
 
     def headers(self, process: CoordinatorProcess) -> dict[str, str]:
-        """Who asks, and about which product."""
+        """Return the headers of the person and the product."""
         return super().headers(process) | {"x-product-id": self.product}
 
 
 class Load:
-    """Factories that claim and build without end, and people who hand in, until told to stop."""
+    """Factories that claim and build, and people who submit jobs, until `over` is set."""
 
     def __init__(self, admin: RetryingClient, places: Sequence[RestartingCoordinator]) -> None:
         self.admin = admin
@@ -59,7 +59,7 @@ class Load:
         self._numbers = iter(range(10_000))
 
     async def work(self) -> None:
-        """Do all of it at once."""
+        """Enroll the factories, then claim, build and submit concurrently."""
         names = [f"mac-{number}" for number in range(FACTORIES)]
         found = await asyncio.gather(*(enroll_factory(self.admin, name) for name in names))
         async with asyncio.TaskGroup() as tasks:
@@ -71,12 +71,12 @@ class Load:
                 tasks.create_task(self.hand_in(product, JOBS // 2))
 
     def _at(self, factory: Factory, place: RestartingCoordinator) -> Factory:
-        """The same factory, which turns to this coordinator."""
+        """Return the same factory as a client of this coordinator."""
         token = factory.headers(self.admin.address.process)["authorization"].removeprefix("Bearer ")
         return Factory(self.admin.http, place, self.admin.responses, factory.who, token)
 
     async def hand_in(self, product: str, jobs: int) -> None:
-        """Hand in so many jobs of a product."""
+        """Submit a number of jobs of a product."""
         person = Submitter(self.admin.http, self.admin.address, self.admin.responses)
         person.product = product
         for _ in range(jobs):
@@ -104,19 +104,19 @@ class Load:
         return answer.status in {401, 404}
 
     async def asked_again(self) -> None:
-        """Return after a complete new claim of every factory."""
+        """Wait until every factory has made a complete new claim."""
         before = dict(self.claims)
         live = [name for name in before if name not in self.gone]
         await until(lambda: all(self.claims[name] >= before[name] + 2 for name in live))
 
     async def more_built(self, jobs: int) -> None:
-        """Come back when so many more jobs are done."""
+        """Wait until this many more jobs are built."""
         wanted = self.built + jobs
         await until(lambda: self.built >= wanted)
 
 
 async def meddle(load: Load) -> None:
-    """Stop everything, then one product, then one factory, then send one away."""
+    """Halt the fleet, then one product; drain one factory, then deregister one."""
     admin = load.admin
     await load.more_built(8)
     for product in (None, "notes"):
@@ -141,7 +141,7 @@ async def meddle(load: Load) -> None:
 
 
 def breaches(events: Sequence[Event]) -> list[str]:
-    """The grants and offers that came, in the order of the feed, after they were forbidden."""
+    """Return the grants and offers that follow a halt, drain or deregistration in the feed."""
     halted: set[str] = set()
     closed: set[str] = set()
     found: list[str] = []
@@ -164,7 +164,7 @@ def breaches(events: Sequence[Event]) -> list[str]:
 
 
 def between(events: Sequence[Event], start: str, end: str) -> list[Event]:
-    """The grants between the last event of one kind and the next of another."""
+    """Return the grants between the last event of one type and the next of another."""
     kinds = [event.type for event in events]
     first = len(kinds) - 1 - kinds[::-1].index(start)
     return [e for e in events[first : kinds.index(end, first)] if e.type == "assigned"]

@@ -1,4 +1,4 @@
-"""The judge of real processes is judged: whatever is tampered with, it notices."""
+"""The history checker of the crash tests finds every kind of tampering."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ changed = msgspec.structs.replace
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that a judge looks at."""
+    """The input of the history checker."""
 
     entries: Sequence[FeedEntry]
     jobs: Sequence[Job]

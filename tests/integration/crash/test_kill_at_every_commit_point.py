@@ -90,7 +90,7 @@ def split_into_runs(points: Sequence[str], deaths: int = KILLS_PER_RUN) -> list[
 
 
 def before_and_after(points: Sequence[str]) -> list[str]:
-    """Kill before the commit of each point, and after it when the next process gets there."""
+    """Return kill points before and after the commit of each point."""
     return [f"{moment}:{point}" for point in points for moment in ("asked", "answered")]
 
 

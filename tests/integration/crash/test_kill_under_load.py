@@ -1,4 +1,4 @@
-"""The coordinator is killed again and again under load: nothing is lost, nothing is done twice."""
+"""A coordinator that is killed repeatedly under load: nothing is lost or done twice."""
 
 import asyncio
 import random
@@ -28,11 +28,11 @@ def answered(notes: Sequence[object], count: int) -> bool:
 
 
 async def strike(coordinator: RestartingCoordinator, notes: Sequence[object], seed: int) -> None:
-    """Kill the coordinator at moments of the work that the seed chooses."""
+    """Kill the coordinator at random moments that depend on the seed."""
     chosen = random.Random(seed)
     for moment in sorted(chosen.sample(range(50, ANSWERS), KILLS)):
         await until(partial(answered, notes, moment))
-        # Anywhere between two answers.
+        # The delay moves the kill to a random moment between two responses.
         await asyncio.sleep(chosen.random() * 0.02)
         await coordinator.restart()
 

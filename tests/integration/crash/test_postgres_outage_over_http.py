@@ -1,4 +1,4 @@
-"""The database goes away under load: clients are told to ask again, and nothing is lost."""
+"""A database outage under load: clients get 503 and retry, and nothing is lost."""
 
 import asyncio
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def enough(seen: Callable[[], list[ReceivedResponse]], count: int) -> bool:
 
 
 async def crash_twice(postgres: Server, notes: list[ReceivedResponse]) -> None:
-    """Crash the database and start it again, each time when clients have noticed."""
+    """Crash the database twice; restart it after clients have received refusals."""
 
     for number, moment in enumerate(BEGINS_AT, 1):
         await until(partial(enough, lambda: notes, moment))

@@ -1,4 +1,4 @@
-"""One budget, two coordinators on one database: every cent is booked, and none twice."""
+"""One budget and two coordinators on one database: every cent is booked exactly once."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -26,7 +26,7 @@ CEILING = BudgetTerms(ceiling_nano_usd=6 * USD, period=Period.TOTAL, reserve_nan
 
 
 async def enrolled(fleet: Coordinator, number: int) -> Caller:
-    """A machine with room for all."""
+    """Enroll a factory with a slot for every job and return its caller."""
     name = f"mac-{number}"
     invited = await fleet.enrolment.invite(SYSTEM, ("*",))
     await fleet.enrolment.enroll(invited.secret, name)
@@ -38,7 +38,7 @@ async def enrolled(fleet: Coordinator, number: int) -> Caller:
 
 
 async def work(caller: Caller, first: Coordinator, second: Coordinator) -> None:
-    """Claim while there is something, and report here and there what it costs so far."""
+    """Claim jobs until none is left and report their growing cost to both coordinators in turn."""
     name = caller.factory_id or ""
     while grants := await first.claims.claim(caller, name, most=3):
         for grant in grants:

@@ -1,4 +1,4 @@
-"""Two coordinators on one database: one dispatches, and when it is gone the other does."""
+"""Two coordinators on one database: one dispatches, and the other takes over when it is gone."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ SWITCH_AFTER_S = 0.05
 
 
 class EitherCoordinator:
-    """Two coordinators, of which one is asked until it does not answer."""
+    """An address of two coordinators that switches when one does not respond."""
 
     def __init__(self, first: RestartingCoordinator, second: RestartingCoordinator) -> None:
         self._now, self._other = first, second
@@ -54,13 +54,13 @@ class EitherCoordinator:
 
 
 def with_(factory: Factory, caller: RetryingClient, place: EitherCoordinator) -> Factory:
-    """The same factory, which turns to these coordinators."""
+    """Return the same factory as a client of these coordinators."""
     token = factory.headers(caller.address.process)["authorization"].removeprefix("Bearer ")
     return Factory(caller.http, place, caller.responses, factory.who, token)
 
 
 class Pair:
-    """The two, and who of them leads."""
+    """Two coordinators and their shared store."""
 
     def __init__(
         self, store: Store, one: RestartingCoordinator, other: RestartingCoordinator
@@ -70,23 +70,23 @@ class Pair:
         self._names = {coordinator.folder: _name(coordinator) for coordinator in self.coordinator}
 
     def name(self, coordinator: RestartingCoordinator) -> str:
-        """What a coordinator calls itself in the store."""
+        """Return the name of a coordinator in the store."""
         return self._names[coordinator.folder]
 
     async def leader(self) -> tuple[RestartingCoordinator, RestartingCoordinator]:
-        """Who leads, and who does not."""
+        """Return the leader and the other coordinator."""
         record = await self.store.record(Leader, "dispatcher")
         assert record is not None
         one, other = self.coordinator
         return (one, other) if record.holder == self.name(one) else (other, one)
 
     async def leads(self, coordinator: RestartingCoordinator) -> bool:
-        """Whether it has the duty by what the store says."""
+        """Return whether the store names a coordinator as the leader."""
         record = await self.store.record(Leader, "dispatcher")
         return record is not None and record.holder == self.name(coordinator)
 
     async def find_violations(self, caller: RetryingClient) -> list[str]:
-        """What is wrong by what both have noted."""
+        """Check the histories of both coordinators and return the violations."""
         histories = (coordinator.history for coordinator in self.coordinator)
         return await find_violations(self.store, read_requests(*histories), caller.responses)
 
@@ -100,7 +100,7 @@ def _name(coordinator: RestartingCoordinator) -> str:
 async def both(
     one: RestartingCoordinator, other: RestartingCoordinator, database: str
 ) -> AsyncIterator[Pair]:
-    """Two coordinators that serve."""
+    """Run two coordinators and yield them when one of them leads."""
     async with (
         running_coordinator(one),
         running_coordinator(other),
@@ -123,7 +123,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
 
 
 async def listen(load: Load, factory: Factory) -> None:
-    """Take what is offered, and do it, for ever."""
+    """Accept and run every offered job until cancelled."""
     async for message in factory.messages():
         if message.event == "offer":
             answer = await factory.accept(message.data)
@@ -185,8 +185,8 @@ async def test_leader_stopped_past_its_term_makes_no_more_offers(
         await anext(messages)
         late = await admin.submit("late")
         await until(lambda: _asked(stopped, "offer"))
-        # The factory is busy from now on: the successor has no factory for the job, and nothing but
-        # the end of its reign speaks against the offer that the stopped one has decided on.
+        # The factory is busy from now on, so the successor cannot dispatch the job. Only the end of
+        # its term can then prevent the pending offer of the stopped leader.
         await admin.submit("urgent", priority="critical")
         grant = await factory.granted()
         assert grant["job"]["name"] == "urgent"
@@ -231,8 +231,8 @@ async def test_moved_offer_stream_is_not_closed_by_its_first_coordinator(
         await anext(here)
         await until(lambda: _streams(pair, factory, second))
         os.kill(first.process.pid, signal.SIGCONT)
-        # It hears of the end of its own stream, and must not take it for the end of the other. When
-        # it has dealt with a stream that came after that, it has dealt with this one.
+        # The first coordinator now closes its own stream and must not close the moved one. Once it
+        # has closed a later stream, it has handled this one.
         after = with_(another, admin, EitherCoordinator(first, second)).messages()
         await anext(after)
         await until(lambda: _streams(pair, another, first))

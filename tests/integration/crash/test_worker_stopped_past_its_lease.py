@@ -1,4 +1,4 @@
-"""A worker that is stopped past its lease finds, when it wakes up, that the job is another's."""
+"""A worker that is stopped past its lease is fenced when it continues."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ RENEW_EVERY_S = 0.5
 
 @asynccontextmanager
 async def working(url: str, factory: Factory, token: str) -> AsyncIterator[Process]:
-    """A worker process, which is gone after the block."""
+    """Start a worker process and kill it when the block ends."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.support.crash.worker_process", url, factory.who),
         cwd=ROOT,
@@ -46,7 +46,7 @@ async def working(url: str, factory: Factory, token: str) -> AsyncIterator[Proce
 
 
 async def said(process: Process) -> dict[str, Any]:
-    """The next line of a worker that is not about a renewal that went well."""
+    """Return the next line of a worker, without successful renewals."""
     assert process.stdout is not None
     while True:
         line = json.loads(await process.stdout.readline())
@@ -56,7 +56,7 @@ async def said(process: Process) -> dict[str, Any]:
 
 
 async def keep(factory: Factory, job_id: str, epoch: int) -> None:
-    """Renew a lease for ever."""
+    """Renew a lease until cancelled."""
     while True:
         where = f"/jobs/{job_id}/lease/renew"
         (await factory.ask("POST", where, {"leaseEpoch": epoch})).require()

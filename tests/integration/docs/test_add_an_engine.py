@@ -1,4 +1,4 @@
-"""The page on adding an engine: what it shows is written down as it stands, and does a job."""
+"""The page on adding an engine: its code is installed unchanged and runs a job."""
 
 import asyncio
 import re
@@ -34,7 +34,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
 
 
 def install(site: Path, source: str, project: str) -> None:
-    """Put the package there as an installer does."""
+    """Install the package into a folder like an installer does."""
     [(group, points)] = tomllib.loads(project)["project"]["entry-points"].items()
     [module] = {value.partition(":")[0] for value in points.values()}
     info = site / f"{module}-1.0.dist-info"

@@ -1,4 +1,4 @@
-"""The quickstart: every command of it is run, in its order, and what it promises is so."""
+"""The quickstart: all its commands run in order and do what the page says."""
 
 import re
 import subprocess
@@ -28,7 +28,7 @@ def test_make_up_ends_with_aq_up() -> None:
 def test_every_quickstart_command_works_as_described(tmp_path: Path) -> None:
     first, *rest = blocks()
     assert first == "make up\n"
-    # Another test may have the usual port, and PATH has the program that is tested.
+    # Another test may use the default port, and PATH must lead to the tested program.
     typed = "".join(rest).replace("$PWD/.venv/bin", str(Path(AQ).parent))
     shell = Shell(tmp_path, {"AQ_PORT": "0", **WHO})
     with shell.start("up") as running:

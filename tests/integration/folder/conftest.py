@@ -1,4 +1,4 @@
-"""What the tests of the folder queue share."""
+"""Fixtures of the folder queue tests."""
 
 from pathlib import Path
 
@@ -9,5 +9,5 @@ from tests.support.folder_queue import FolderHarness
 
 @pytest.fixture
 def place(tmp_path: Path) -> FolderHarness:
-    """An empty queue."""
+    """An empty folder queue."""
     return FolderHarness(tmp_path)

@@ -1,4 +1,4 @@
-"""What the jobs of a folder leave behind lies in the folder."""
+"""Artifacts, diffs and logs of folder jobs are stored in the folder."""
 
 from datetime import timedelta
 

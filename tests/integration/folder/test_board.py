@@ -1,4 +1,4 @@
-"""Jobs through the folders: what a file becomes, by what its job asks for."""
+"""Jobs of a folder move through its columns as their manifests require."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""The commands on a folder, as people type them."""
+"""Commands on a folder, run as a person types them."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Edited job files: an edit counts before the first run, and never later."""
+"""Edited job files: an edit applies before the first run, and never later."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What is dropped into the inbox: wrong files, odd orders, the same again, and no state at all."""
+"""Files in the inbox: invalid files, any order, duplicates and lost records."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""`aq gc` on a folder: its own records say which jobs have ended."""
+"""`aq gc` on a folder, whose records show the finished jobs."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A halted folder: nothing begins, what runs goes on or is handed back, and it can be lifted."""
+"""A halted folder: no job starts, running jobs continue or are released, and it can be resumed."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ async def test_halt_with_stop_releases_running_jobs_and_starts_no_more(
         place.drop("third", "true")
         await until(lambda: place.columns_of("first") == ["inbox"])
         await until(lambda: place.job("first").lease is None)
-        # It is taken in, by a look that could have begun with it.
+        # The record shows that the runner has read the inbox and could have started the job.
         await until(place.board.record("third").exists)
         assert running.poll() is None
     assert place.job("third").stage is Stage.QUEUED

@@ -1,11 +1,11 @@
-"""A queue that lies in a git repo: people may commit it, and nothing of ours is in the way."""
+"""A queue inside a git repo: people can commit it, and no temporary file is in their way."""
 
 from tests.support.factory.git_repo import plain_git
 from tests.support.folder_queue import FolderHarness
 
 
 def changed(place: FolderHarness) -> set[str]:
-    """What git sees as new or changed, file by file."""
+    """Return the new and changed files that git reports."""
     told = plain_git(place.board.root, "status", "--porcelain", "--untracked-files=all")
     return {line[2:].strip() for line in told.splitlines()}
 

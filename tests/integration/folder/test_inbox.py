@@ -1,4 +1,4 @@
-"""A factory of the fleet with a local inbox: both go on side by side, and one without the other."""
+"""A factory of the fleet with a local inbox: both run concurrently, and each without the other."""
 
 import signal
 from contextlib import AsyncExitStack
@@ -15,7 +15,7 @@ from tests.support.polling import until
 
 
 def waits_for(sign: Path) -> str:
-    """A script that goes on when a file is there."""
+    """Return a script that waits until a file exists."""
     return f"until [ -e {sign} ]; do sleep 0.05; done"
 
 
@@ -24,7 +24,7 @@ def a_place(tmp_path: Path) -> FolderHarness:
 
 
 async def comes(place: FolderHarness, name: str, stage: str = "testing") -> None:
-    """Come back when a local job has come to a stage."""
+    """Wait until a local job reaches a stage."""
 
     def there() -> bool:
         known = {kept.key: kept.job for kept in place.queue.look().values()}

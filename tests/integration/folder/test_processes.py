@@ -1,4 +1,4 @@
-"""Runners as real processes: two at once, and one that is killed in the middle of its work."""
+"""Runners as real processes: two at once, and one that is killed during its work."""
 
 import asyncio
 import json
@@ -53,7 +53,7 @@ async def test_job_of_a_killed_runner_resumes_from_its_checkpoint(
     shell = place.shell
     with shell.start("run") as first:
         await until(lambda: "half\n" in (place.log("long") if place.queue.look() else ""))
-        # The first asks to come to an end, the second to do so at once.
+        # The first signal drains the runner, the second one stops its jobs at once.
         first.send_signal(signal.SIGTERM)
         first.send_signal(signal.SIGINT)
         first.communicate(timeout=30)
@@ -69,7 +69,7 @@ async def test_job_of_a_killed_runner_resumes_from_its_checkpoint(
     assert is_alive(script), "it was not stopped"
     recovered = [shell.aq("recover", "--json").json() for _ in range(2)]
     assert [len(told["recovered"]) for told in recovered] == [1, 0]  # type: ignore[index]
-    # It may take a moment until the process is reaped.
+    # The killed process may still be a zombie for a moment.
     await until(lambda: not is_alive(script))
     assert place.columns_of("long") == ["inbox"]
     assert shell.aq("run", "--once").code == 0

@@ -1,4 +1,4 @@
-"""What a folder says for itself: profiles, protected paths, settings; and ships through a forge."""
+"""Settings of a folder: profiles, protected paths, and ships through a forge."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Schedules of a folder: copies at their times, one for all that were missed, never two at once."""
+"""Schedules of a folder: copies at their times, one for all missed ticks, never two at once."""
 
 import shutil
 from datetime import timedelta
@@ -11,7 +11,7 @@ REPORT = {"schedule": "0 3 * * *", "verify": "true", "ship": "none"}
 
 
 def copies(place: FolderHarness) -> list[JobRecord]:
-    """The copies of the template, the oldest first."""
+    """Return the copies of the template, oldest first."""
     made = [k for k in place.queue.look().values() if k.key.startswith("nightly-")]
     return sorted(made, key=lambda kept: kept.job.id)
 
@@ -58,7 +58,7 @@ async def test_tick_is_skipped_while_the_last_copy_is_unfinished(place: FolderHa
     (copy,) = copies(place)
     assert copy.job.stage == "testing"
     assert place.event_types("nightly") == ["submitted", "ticked", "tick_skipped"]
-    # An edit of the template forgets nothing of it.
+    # An edited template still knows its unfinished copy.
     place.drop("nightly", "echo other", **REPORT)
     place.clock.advance(DAY)
     await place.run()

@@ -1,4 +1,4 @@
-"""`aq mcp` as a process: what is on its stdout, how it ends, and what it says without its extra."""
+"""`aq mcp` as a process: its stdout, its end, and its message without the extra."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""`aq mcp`: the fleet as the tools of a coding agent, over the protocol's own client."""
+"""`aq mcp`: the tools that it offers to coding agents, called by the protocol's own client."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Server]:
-    """A coordinator that answers on loopback."""
+    """A coordinator on a free loopback port."""
     async with a_server(tmp_path_factory.mktemp("server")) as running:
         yield running
 
@@ -33,7 +33,7 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Serv
 async def a_person(
     server: Server, product: str, role: Role = Role.OPERATOR
 ) -> AsyncIterator[Tools]:
-    """The agent of a person, on her own machine."""
+    """Yield the tools of an agent that works for a person."""
     async with an_agent(server.url, await server.token("ann", role, [product])) as tools:
         yield tools
 
@@ -42,7 +42,7 @@ async def a_person(
 async def at_work(
     server: Server, worker: Worker, folder: Path
 ) -> AsyncIterator[tuple[Tools, dict[str, object]]]:
-    """The agent of the next job that the worker gets, and that job."""
+    """Start the next job of the worker; yield the tools of its agent, and its grant."""
     grant = await worker.granted()
     token = await token_for(worker, grant)
     environ = {"AQ_FLEET_API": server.url, "AQ_FLEET_TOKEN": token, "AQ_JOB_ID": grant["job"]["id"]}

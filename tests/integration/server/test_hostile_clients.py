@@ -1,4 +1,4 @@
-"""Clients that send half of a request, too much of it, or nothing: none holds anything for long."""
+"""Clients that send partial, oversized or no requests cannot hold resources for long."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ class Line:
         self.writer = writer
 
     async def send(self, *pieces: bytes) -> None:
-        """Send the pieces; the server may have closed the connection already."""
+        """Send the pieces; ignore that the server has closed the connection."""
         try:
             for piece in pieces:
                 self.writer.write(piece)
@@ -37,7 +37,7 @@ class Line:
             pass
 
     async def until_closed(self) -> bytes:
-        """Everything that comes until the server closes the connection."""
+        """Return all bytes until the server closes the connection."""
         received = b""
         try:
             async with asyncio.timeout(20):
@@ -48,7 +48,7 @@ class Line:
         return received
 
     async def answer(self) -> bytes:
-        """One response with a length."""
+        """Return one response that has a content length."""
         async with asyncio.timeout(20):
             head = await self.reader.readuntil(b"\r\n\r\n")
             length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])

@@ -1,4 +1,4 @@
-"""The inbox of `aq up`: nothing that is dropped is lost, or handed in twice."""
+"""The inbox of `aq up`: no dropped file is lost or submitted twice."""
 
 import os
 from collections.abc import AsyncIterator
@@ -47,7 +47,7 @@ async def test_file_submitted_before_a_crash_is_not_submitted_again(
     path = drop(tmp_path / "inbox", "fix.md", "# Fix it\n")
     await inbox.submit_files()
     taken = tmp_path / "inbox" / "taken" / "fix.md"
-    taken.rename(path)  # as if it had died before it was put away
+    taken.rename(path)  # like a crash before the move
     await inbox.submit_files()
     assert await names(server) == ["fix"]
     assert taken.exists()

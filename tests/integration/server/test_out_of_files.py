@@ -1,4 +1,4 @@
-"""A server that has no file left for another connection says so, and goes on when it has."""
+"""A server without free file descriptors logs that, and accepts connections again later."""
 
 import http.client
 import re

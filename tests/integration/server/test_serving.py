@@ -1,4 +1,4 @@
-"""The coordinator as a process: how it starts, where it says it is, how it stops."""
+"""The coordinator as a process: startup, printed URL, restart and shutdown."""
 
 import http.client
 import json

@@ -1,4 +1,4 @@
-"""The suite's own coding agents are the real ones, and work against the scripted model."""
+"""The coding agents of the suite are real and work with the scripted model."""
 
 import os
 import subprocess

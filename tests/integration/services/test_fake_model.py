@@ -1,4 +1,4 @@
-"""The scripted model keeps its promises: one script in every dialect, streamed or not."""
+"""The scripted model: the same script in every dialect, streamed or not."""
 
 import json
 import time
@@ -83,7 +83,7 @@ def stream(model: FakeModel, scenario: str, asked: tuple[str, Json]) -> list[Jso
 
 
 def past(dialect: Dialect, told: Json) -> list[Json]:
-    """The conversation after a first turn, with the outcome of its tool call."""
+    """Return the conversation after a first turn, with the result of its tool call."""
     result: list[Json]
     if dialect is messages:
         result = [{"type": "tool_result", "tool_use_id": "t", "content": "ok"}]

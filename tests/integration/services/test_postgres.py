@@ -1,4 +1,4 @@
-"""The suite's own PostgreSQL keeps its promises: isolated, durable, and gone when it is stopped."""
+"""The PostgreSQL server of the suite: isolated, durable, and removed when it is stopped."""
 
 import os
 from collections.abc import Callable

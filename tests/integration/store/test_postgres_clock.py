@@ -1,4 +1,4 @@
-"""The database's time, told by clocks that know nothing of each other."""
+"""The database's time, computed by coordinators with independent local clocks."""
 
 from datetime import timedelta
 
@@ -11,7 +11,7 @@ MILLISECOND = timedelta(milliseconds=1)
 
 
 class Hand:
-    """A steady clock that a test moves."""
+    """A monotonic clock that the test sets."""
 
     def __init__(self, at: float) -> None:
         self.at = at
@@ -21,7 +21,7 @@ class Hand:
 
 
 async def told(store: PostgresStore) -> float:
-    """The database's time in seconds, since a clock that stands still is behind by just that."""
+    """Return the database's time in seconds: its offset from a clock that is always 0."""
     return await store.measure_offset(lambda: 0.0)
 
 

@@ -1,4 +1,4 @@
-"""The shared store when a server is lost: addresses of several hosts, and silent connections."""
+"""The shared store when a server fails: addresses of several hosts, and dead connections."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ NOTICED_WITHIN_S = 15.0
 
 
 def with_two_hosts(dsn: str) -> str:
-    """Put a host in front at which nobody listens."""
+    """Return the address with an unreachable host in front."""
     return dsn.replace("127.0.0.1:", "127.0.0.1:1,127.0.0.1:", 1)
 
 
@@ -78,7 +78,7 @@ def listening(where: Database, heard: asyncio.Queue[int]) -> Listener:
 
 
 class Proxy:
-    """Passes connections on to a server; those that listen can be silenced without a word."""
+    """A TCP proxy of a server that can silence listening connections without closing them."""
 
     def __init__(self, dsn: str) -> None:
         self._server = urlsplit(dsn)
@@ -87,7 +87,7 @@ class Proxy:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[str]:
-        """Yield the address to connect to."""
+        """Run the proxy and yield the address to connect to."""
         server = await asyncio.start_server(self._pass_on, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         try:
@@ -101,7 +101,7 @@ class Proxy:
             )
 
     def silence_listeners(self) -> None:
-        """Deliver nothing more on connections that listen now; they stay open."""
+        """Stop delivery on all connections that listen now; they stay open."""
         self._silenced.set()
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -55,7 +55,7 @@ async def test_commit_does_not_overtake_one_with_an_earlier_position(database: s
 
 
 async def followed(store: Store, last: int) -> list[int]:
-    """The positions that a follower of the feed sees, one after the other, up to the last one."""
+    """Follow the feed and return all positions up to the last one, in order of arrival."""
     seen: list[int] = []
     while not seen or seen[-1] < last:
         after = seen[-1] if seen else 0

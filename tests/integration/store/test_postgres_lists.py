@@ -1,4 +1,4 @@
-"""Every list of jobs is read along an index: it looks at few more jobs than it shows."""
+"""Every list of jobs uses an index: it reads only a few more jobs than it returns."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -14,7 +14,7 @@ from gigafactory.store.postgres.store import FINDER_SETTINGS, PostgresStore
 
 JOBS = 20_000
 LATE = 15
-"""Where among its values a statement has that it is looked at late: after `$15`."""
+"""The index of a statement's value for text that it filters after reading the jobs."""
 FILL = """
 CREATE TEMPORARY TABLE made AS
 SELECT 'job-' || lpad(n::text, 8, '0') AS id, n
@@ -67,7 +67,7 @@ QUERIES = {
 
 
 def touched(plan: dict[str, Any]) -> int:
-    """How many rows a step of a plan, with all steps below it, has read from tables."""
+    """Return the number of rows that a node of a query plan and all nodes below it have read."""
     rows = 0
     if "Relation Name" in plan or "Index Name" in plan:
         seen = plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)

@@ -17,7 +17,7 @@ LOCK = "SELECT position FROM gigafactory.feed FOR UPDATE"
 
 
 async def stored(store: PostgresStore, job_id: str) -> None:
-    """Keep a job, asking again while the database is on its way back."""
+    """Store a job; retry while the database is unavailable."""
     while True:
         try:
             verdict = await store.commit(a_submission(a_job(id=job_id, name=job_id)))

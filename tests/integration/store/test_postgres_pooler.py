@@ -18,7 +18,7 @@ REFUSAL = b"SFATAL\0C08P01\0Munsupported startup parameter: search_path\0\0"
 
 @asynccontextmanager
 async def a_pooler() -> AsyncIterator[str]:
-    """A server that answers like PgBouncer with its default settings; yield its address."""
+    """Run a server that responds like PgBouncer with default settings, and yield its address."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         size, code = struct.unpack("!II", await reader.readexactly(8))

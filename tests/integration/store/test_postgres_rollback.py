@@ -1,4 +1,4 @@
-"""A database that has lost stored history, as an older standby that was promoted."""
+"""A database that lost committed history, for example after a fail-over to an older standby."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The schema of the shared store: what the migrations add up to, and who may make it."""
+"""The schema of the shared store: migrations, concurrent creation, isolation and refusals."""
 
 import asyncio
 

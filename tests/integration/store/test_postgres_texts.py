@@ -1,4 +1,4 @@
-"""Texts that PostgreSQL cannot hold: kept in documents, refused as names, never found."""
+"""Texts that PostgreSQL cannot store: kept in documents, refused as keys, never found."""
 
 import asyncio
 

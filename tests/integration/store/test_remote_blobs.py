@@ -1,4 +1,4 @@
-"""Logs and artifacts of a whole coordinator on S3 and on Azure Blob, as on files."""
+"""Logs and artifacts of a whole coordinator on files, S3 and Azure Blob Storage."""
 
 import hashlib
 import urllib.request
@@ -24,7 +24,7 @@ HOMES = ("files", "s3", "azure")
     ]
 )
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> Blobs:
-    """One of the homes of bytes; the test runs once on each."""
+    """One of the blob stores; the test runs once on each."""
     prefix = uuid.uuid4().hex
     if request.param == "files":
         return FileBlobs(tmp_path / "blobs")
@@ -53,7 +53,7 @@ async def worker(server: Server) -> AsyncIterator[Worker]:
 
 @pytest.fixture
 async def job_id(admin: httpx.AsyncClient, worker: Worker) -> str:
-    """A job that the worker runs."""
+    """The id of a job that the worker runs."""
     answer = await admin.post("/jobs", json={"manifest": {"name": "a"}, "body": "Do it."})
     await worker.granted()
     made: str = answer.json()["id"]

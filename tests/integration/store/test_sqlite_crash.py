@@ -1,4 +1,4 @@
-"""The embedded store across a SIGKILL: what was acknowledged is there, whole and in its place."""
+"""The embedded store after SIGKILL: every acknowledged commit is complete and in order."""
 
 import asyncio
 import subprocess
@@ -15,7 +15,7 @@ ACKNOWLEDGED = 400
 
 
 def commit_until_killed(path: Path, life: int) -> list[str]:
-    """What a process acknowledged before it was killed in the middle of its work."""
+    """Kill a committing process and return the lines that it had acknowledged."""
     module = "tests.support.crash.sqlite_writer"
     command = [sys.executable, "-m", module, str(path), f"life-{life}"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
@@ -24,7 +24,7 @@ def commit_until_killed(path: Path, life: int) -> list[str]:
         process.kill()
         lines += list(process.stdout)
     assert len(lines) >= ACKNOWLEDGED, "the process ended before it was killed"
-    # The pipe may end in the middle of a line that was never said whole.
+    # The kill may have cut off the last line.
     return [line for line in lines if line.endswith("\n")]
 
 

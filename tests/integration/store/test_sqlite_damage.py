@@ -1,4 +1,4 @@
-"""What a damaged log of the embedded store costs is noticed."""
+"""The embedded store notices commits that a damaged write-ahead log has lost."""
 
 import shutil
 from pathlib import Path
@@ -13,7 +13,7 @@ JOBS = 30
 
 
 async def a_copy_of_a_running_store(folder: Path) -> Path:
-    """The files of a store as a crash would leave them, with its last commits in the log."""
+    """Return a copy of an open store, like after a crash: its commits are still in the log."""
     copy = folder / "copy"
     copy.mkdir()
     async with SqliteStore.open(folder / "fleet.db") as store:

@@ -1,4 +1,4 @@
-"""What only the embedded store promises: its file, its owner, its schema, its plans, its faults."""
+"""Promises of the embedded store alone: file, owner, schema, query plans and errors."""
 
 import asyncio
 import re
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def schema_of(connection: sqlite3.Connection) -> dict[str, str]:
-    """Every table, index and trigger, without its layout."""
+    """Return the SQL of every table, index and trigger, with whitespace normalized."""
     found = connection.execute("SELECT type || ' ' || name, sql FROM sqlite_master")
     return {name: re.sub(r"\s+", " ", sql or "") for name, sql in found}
 
@@ -214,7 +214,7 @@ async def test_failed_commit_does_not_fail_concurrent_commits(tmp_path: Path) ->
 
 
 async def test_concurrent_reader_never_sees_a_gap_in_positions(tmp_path: Path) -> None:
-    """Numbers that are drawn before the commit, as by a serial column, would leave holes."""
+    """Check for gaps, which numbers drawn before the commit, like a serial's, would leave."""
     path = tmp_path / "fleet.db"
     looks = 0
 
@@ -287,7 +287,7 @@ def test_every_filter_uses_an_index_in_id_order(name: str, after: str | None) ->
     page = "SEARCH job USING INTEGER PRIMARY KEY (rowid=?)"
     assert all(index in step or step == page for step in along), along
     assert len(along) > 1
-    # What is sorted after that fits on a page; along the index itself nothing is.
+    # Only the jobs of one page may be sorted; the index must deliver its own order.
     sorted_ = {one for one, then in pairwise(steps) if then.startswith("USE TEMP B-TREE")}
     assert not sorted_ & {step for step in along if step != page}, steps
 

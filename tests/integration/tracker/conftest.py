@@ -1,4 +1,4 @@
-"""A fleet whose products have their tickets in trackers on loopback."""
+"""Fixtures for a fleet whose products have their tickets in trackers on loopback."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,25 +13,25 @@ from tests.support.tracker_fleet import Fleet, a_fleet
 
 @pytest_asyncio.fixture
 async def items() -> AsyncIterator[Items]:
-    """Everybody's tickets."""
+    """A tracker with the tickets of all products."""
     async with an_items_server() as world:
         yield world
 
 
 @pytest_asyncio.fixture
 async def fleet(items: Items, tmp_path: Path) -> AsyncIterator[Fleet]:
-    """A fleet that does its duties when a test says so."""
+    """A fleet whose duties run only when a test requests them."""
     async with a_fleet(items, tmp_path) as running:
         yield running
 
 
 @pytest.fixture
 def prism(services: Path) -> str:
-    """Where GitHub's own description answers."""
+    """The address of the mock server that answers from GitHub's API description."""
     return shared.address(services, "prism")
 
 
 @pytest.fixture
 def emulate(services: Path) -> str:
-    """Where an emulated GitHub answers."""
+    """The address of the GitHub emulator."""
     return shared.address(services, "emulate")

@@ -1,4 +1,4 @@
-"""`aq from-tracker` and `aq to-tracker` as people type them, in a fleet and in a folder."""
+"""`aq from-tracker` and `aq to-tracker`, run as a person types them, in a fleet and in a folder."""
 
 import asyncio
 import threading
@@ -14,7 +14,7 @@ from tests.services.items_server import TOKEN, Items, an_items_server
 
 @pytest.fixture
 def tracker() -> Iterator[Items]:
-    """Everybody's tickets, served from a thread, since commands block."""
+    """A tracker in its own thread, because commands block."""
     ready: Future[Items] = Future()
     stop: Future[None] = Future()
 

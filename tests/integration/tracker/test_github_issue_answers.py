@@ -1,4 +1,4 @@
-"""What GitHub describes that it may answer about issues: every call fits it, and every no."""
+"""Responses about issues from GitHub's API description: every call matches it."""
 
 from collections.abc import AsyncIterator
 
@@ -16,7 +16,7 @@ ISSUE = Ticket(id="me/notes#1347", title="Found a bug", labels=("bug", "fleet:qu
 
 
 class Demand(httpx.AsyncHTTPTransport):
-    """Asks the description for one of its answers, for one kind of request."""
+    """A transport that requests a given status code for one HTTP method from the mock server."""
 
     def __init__(self, method: str = "", code: int = 200) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class Demand(httpx.AsyncHTTPTransport):
         self._code = code
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        # The description knows the plain type only.
+        # The API description lists the plain media type only.
         request.headers["Accept"] = "application/json"
         if request.method == self._method:
             request.headers["Prefer"] = f"code={self._code}"

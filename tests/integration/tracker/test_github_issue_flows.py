@@ -1,4 +1,4 @@
-"""Tickets that are GitHub issues, against one that keeps state."""
+"""Tickets as GitHub issues, on a stateful GitHub emulator."""
 
 import json
 import uuid
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.service
 
 
 class Repo:
-    """One repo, as the people who own it see it."""
+    """A repo as its owners use it."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self.http = http

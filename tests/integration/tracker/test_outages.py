@@ -1,4 +1,4 @@
-"""Trackers that are down or lose responses, and reporters that crash: each update once."""
+"""Trackers that are down or lose responses, and updaters that crash: each update is made once."""
 
 import asyncio
 from datetime import timedelta
@@ -14,7 +14,7 @@ from tests.support.tracker_fleet import Fleet, a_fleet
 
 
 async def at_work(fleet: Fleet) -> None:
-    """Let a factory take the next job and begin."""
+    """Claim the next job as a factory and report it up to its review."""
     async with fleet.worker() as worker:
         await worker.beat(capabilities=["os:mac", "repo:notes"])
         grant = await worker.granted()

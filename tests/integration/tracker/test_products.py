@@ -1,4 +1,4 @@
-"""Whose ticket is whose: a tracker for all, one for some, and tokens that cover little."""
+"""Tickets of several products: a shared tracker, a tracker per product, and limited tokens."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A tracker that redirects: within its host it is followed, to another host never."""
+"""Redirects of a tracker are followed within its host, and never to another host."""
 
 import httpx
 import pytest
@@ -8,7 +8,7 @@ from gigafactory.trackers.http import open_client
 
 
 class Redirecting(httpx.AsyncBaseTransport):
-    """Answers the first request with a redirect, and notes where requests go."""
+    """A transport that redirects the first request and records all URLs."""
 
     def __init__(self, location: str) -> None:
         self.location = location

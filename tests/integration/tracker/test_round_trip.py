@@ -1,4 +1,4 @@
-"""From a ticket to shipped work and back, against a tracker that answers over HTTP."""
+"""The round trip from a ticket to shipped work and back, with a tracker over HTTP."""
 
 from typing import Any
 

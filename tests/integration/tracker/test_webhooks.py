@@ -1,4 +1,4 @@
-"""Deliveries of trackers: signed, once, and not too large."""
+"""Webhook deliveries of trackers: signatures, replays and size limits."""
 
 import json
 from datetime import timedelta

@@ -28,7 +28,7 @@ BY_EVENTS = RefreshIntervals(debounce=0.0, poll=600.0, retry=0.05)
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Server]:
-    """A coordinator that answers on loopback."""
+    """A coordinator on a free loopback port."""
     async with a_server(tmp_path_factory.mktemp("server")) as running:
         yield running
 
@@ -57,7 +57,7 @@ async def stage(admin: httpx.AsyncClient, job_id: str) -> str:
 
 
 async def built(worker: Worker, stage: str = "review") -> dict[str, Any]:
-    """The next job, as far as that stage."""
+    """Run the next job up to a stage and return its grant."""
     grant = await worker.granted()
     await worker.report(grant, stage="building")
     checkpoint = {"branch": "aq/wip/x/1", "commit": "c0ffee"}

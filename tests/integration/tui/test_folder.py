@@ -19,7 +19,7 @@ BY_FILES = RefreshIntervals(debounce=0.0, poll=600.0, retry=0.05)
 
 @pytest.fixture
 def place(tmp_path: Path) -> FolderHarness:
-    """An empty queue."""
+    """An empty folder queue."""
     return FolderHarness(tmp_path)
 
 

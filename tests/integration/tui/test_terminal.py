@@ -39,7 +39,7 @@ def dash(shell: Shell, *flags: str) -> tuple[list[str], dict[str, str]]:
 
 
 def ended(window: Window) -> None:
-    """The terminal is a shell's again."""
+    """Assert that the dashboard has ended and the shell works."""
     window.has_the_shell()
     window.type("echo back-$((6*7))")
     window.sees("back-42")

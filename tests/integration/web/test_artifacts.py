@@ -75,7 +75,7 @@ async def test_artifacts_of_an_invisible_job_are_not_found(
 
 
 async def sends(visitor: Visitor, job_id: str, name: str, data: bytes) -> httpx.Response:
-    """Upload a file like the page's script."""
+    """Upload a file like the page's script and return the response."""
     return await visitor.http.post(
         f"/jobs/{job_id}/artifacts",
         params={"name": name},

@@ -46,7 +46,7 @@ async def test_older_events_are_on_the_next_page(ann: Visitor, server: Server) -
     of_one = await ann.page("/audit")
     assert (tells(of_one, "p-3"), tells(of_one, "p-4")) == (True, False)
     assert "Changes in p-3" in of_one
-    # A cursor goes on in what was asked, and in nothing else.
+    # A cursor is valid only for the query that it came from.
     await ann.page(found[1], 422)
 
 

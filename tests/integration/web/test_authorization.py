@@ -1,7 +1,7 @@
-"""The authorization matrix of the pages: every form, sent by everybody who can sign in.
+"""The authorization matrix of the pages: every person who can sign in sends every form.
 
-Pages call the same verbs as the API. A form without a row fails, and a refused one must change
-nothing.
+Pages use the same verbs as the API. A form without a row fails the test. A refused form must
+change nothing.
 """
 
 from collections.abc import AsyncIterator
@@ -77,7 +77,7 @@ FACTORY_VERBS = {
     "deregister": "deregister",
 }
 ROWS: dict[str, tuple[Row, ...]] = {
-    # The list of refusals is a page of its own.
+    # A bulk action lists its refusals on a page with status 409.
     "/jobs/actions": (Row("promote", _bulk, refusals=REFUSED | {409}),),
     "/jobs/{job_id:str}/actions/{action:str}": (
         Row("promote", on_new_job("/actions/promote")),
@@ -91,7 +91,7 @@ ROWS: dict[str, tuple[Row, ...]] = {
     "/artifacts/{artifact_id:str}/share": (Row("read", at("/artifacts/{artifact}/share", {})),),
     "/artifacts/{artifact_id:str}/delete": (Row("artifacts", _new_artifact),),
     "/new": (Row("submit", _submit, ANY),),
-    # A check stores nothing; what it would refuse is its result.
+    # A check stores nothing, so it needs only `read`; it reports a refusal as its result.
     "/new/check": (Row("read", at("/new/check", {"text": JOB_FILE.format("x")}), ANY),),
     "/jobs/{job_id:str}/children": (Row("submit", _add_child),),
     "/jobs/{job_id:str}/children/check": (
@@ -136,7 +136,7 @@ ROWS: dict[str, tuple[Row, ...]] = {
     ),
 }
 SIGNING = {"/login", "/logout"}
-"""Forms by which a session begins and ends; tested with signing in."""
+"""Forms that start and end a session; tested in `test_signing_in.py`."""
 
 
 def test_every_form_has_a_row() -> None:

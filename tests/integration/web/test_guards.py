@@ -71,7 +71,7 @@ async def test_pages_run_only_their_own_scripts(ann: Visitor) -> None:
 
 
 def only_ours(text: str) -> None:
-    """Check that a page loads nothing from elsewhere."""
+    """Check that a page has no inline code and loads nothing from other origins."""
     for tag, attributes in Tags.of(text):
         assert tag != "style"
         assert tag != "script" or attributes["src"].startswith("/static/")
@@ -188,7 +188,7 @@ async def test_unsupported_method_is_an_error_page(ann: Visitor) -> None:
 async def test_internal_error_is_a_page_for_browsers_and_a_problem_for_programs(
     server: Server, ann: Visitor
 ) -> None:
-    # A page that needs what was taken away here fails as it would for any fault of ours.
+    # Without its coordinator, a page fails like it would with any internal error.
     server.app.state.coordinator = None
     answer = await ann.http.get("/insights", headers={"accept": "text/html"})
     assert answer.status_code == 500

@@ -1,4 +1,4 @@
-"""Host names: the pages have one of their own, which strangers are not told."""
+"""Host names: the pages have a private one of their own, and other names are refused."""
 
 from pathlib import Path
 

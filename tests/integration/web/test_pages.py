@@ -187,7 +187,7 @@ async def test_preview_explains_why_not_another_factory(
         against = text[text.index("<details>") :]
         assert "Why not another factory" in against
         assert "linux-2: " in against
-        # What is said is of this moment, and of nothing that was written down.
+        # The check uses the current state of the fleet, not a stored one.
         await ann.send(f"/fleet/{worker.id}/drain")
         assert "would run now" not in (await ann.send("/new/check", text=job)).text
 

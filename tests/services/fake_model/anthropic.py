@@ -19,7 +19,7 @@ NAME = "anthropic"
 
 
 def ask(path: str, body: Json) -> Ask:
-    """What a request asks."""
+    """Parse a request."""
     messages = body.get("messages", [])
     users = [message["content"] for message in messages if message.get("role") == "user"]
     return Ask(
@@ -69,7 +69,7 @@ def _reason(reply: Reply) -> str:
 
 
 def whole(reply: Reply) -> Json:
-    """A reply in one piece."""
+    """Return a reply as one response body."""
     return {
         "id": new_id("msg"),
         "type": "message",
@@ -83,7 +83,7 @@ def whole(reply: Reply) -> Json:
 
 
 def events(reply: Reply) -> Iterator[Event]:
-    """The same as a stream."""
+    """Yield a reply as the events of a stream."""
     opening = whole(reply) | {"content": [], "stop_reason": None}
     opening["usage"] = _usage(reply.tokens) | {"output_tokens": 1}
     yield _event("message_start", message=opening)
@@ -111,7 +111,7 @@ def _event(kind: str, **more: object) -> Event:
 
 
 def refuse(refusal: Refusal) -> tuple[int, Json]:
-    """The status and the body of a refusal."""
+    """Return the status and the body of a refusal."""
     words = refusal.anthropic
     error = {"type": words.kind, "message": words.message}
     return words.status, {"type": "error", "error": error, "request_id": new_id("req")}

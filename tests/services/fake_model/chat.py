@@ -21,7 +21,7 @@ NAME = "chat"
 
 
 def ask(path: str, body: Json) -> Ask:
-    """What a request asks."""
+    """Parse a request."""
     messages = body.get("messages", [])
     by_role = {
         role: [message for message in messages if message.get("role") == role]
@@ -58,7 +58,7 @@ def _reason(reply: Reply) -> str:
 
 
 def whole(reply: Reply) -> Json:
-    """A reply in one piece."""
+    """Return a reply as one response body."""
     message: Json = {"role": "assistant", "content": reply.text or None}
     if reply.call:
         called = {"name": reply.call.name, "arguments": json.dumps(reply.call.arguments)}
@@ -74,7 +74,7 @@ def whole(reply: Reply) -> Json:
 
 
 def events(reply: Reply) -> Iterator[Event]:
-    """The same as a stream."""
+    """Yield a reply as the events of a stream."""
     whole_one = whole(reply)
     frame = whole_one | {"object": "chat.completion.chunk", "usage": None}
     for delta in _deltas(reply):
@@ -98,5 +98,5 @@ def _deltas(reply: Reply) -> Iterator[Json]:
 
 
 def refuse(refusal: Refusal) -> tuple[int, Json]:
-    """The status and the body of a refusal: the same as in the other dialect of that house."""
+    """Return the status and the body of a refusal, as in the Responses dialect."""
     return responses.refuse(refusal)

@@ -1,4 +1,4 @@
-"""What a request asks and an answer says, whatever the dialect that it comes in."""
+"""Requests and replies of the scripted model, independent of the dialect."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from tests.services.fake_model.scenarios import (
 
 Json = dict[str, Any]
 Event = tuple[str | None, Json | str]
-"""One message of a stream: its name, where the dialect has names, and what it carries."""
+"""One event of a stream: its name, if the dialect has names, and its data."""
 
 SHELL_TOOLS = (
     *("Bash", "bash", "exec_command", "shell_command", "shell", "run_shell_command"),
@@ -38,7 +38,7 @@ WORKING_DIRECTORY = re.compile(
 
 @dataclass(frozen=True)
 class Said:
-    """One turn of the model that the conversation holds."""
+    """An earlier turn of the model in the conversation."""
 
     text: str
     called: bool
@@ -46,27 +46,27 @@ class Said:
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """What an agent wants to hear next."""
+    """An agent's request to the model."""
 
     model: str
     stream: bool
     tools: Mapping[str, Json]
-    """The tools that it offers, by their names, with the schema of what each takes."""
+    """The schemas of the offered tools, by name."""
     freeform: frozenset[str] = frozenset()
-    """Those of them that take plain text."""
+    """The names of the tools that take plain text."""
     past: tuple[Said, ...]
     system: str
     prompt: str
-    """The last thing that the user said."""
+    """The last message of the user."""
 
     def turn(self, scenario: Scenario) -> int:
-        """Which turn is due: how many of the scenario's the conversation holds."""
+        """Return the index of the next turn: the number of scenario turns in the conversation."""
         return sum(said.called or said.text.strip() in scenario.texts for said in self.past)
 
 
 @dataclass(frozen=True)
 class Call:
-    """A tool that the agent is to use."""
+    """A tool call that the model requests."""
 
     id: str
     name: str
@@ -75,7 +75,7 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """What the model says."""
+    """A reply of the model."""
 
     model: str
     text: str
@@ -84,34 +84,34 @@ class Reply:
 
 
 class Dialect(Protocol):
-    """One way of asking a model over HTTP; each is a module."""
+    """An HTTP API of a model; each dialect is a module."""
 
     NAME: str
 
     def ask(self, path: str, body: Json) -> Ask:
-        """What a request asks."""
+        """Parse a request."""
         ...
 
     def whole(self, reply: Reply) -> Json:
-        """A reply in one piece."""
+        """Return a reply as one response body."""
         ...
 
     def events(self, reply: Reply) -> Iterator[Event]:
-        """The same as a stream."""
+        """Yield a reply as the events of a stream."""
         ...
 
     def refuse(self, refusal: Refusal) -> tuple[int, Json]:
-        """The status and the body of a refusal."""
+        """Return the status and the body of a refusal."""
         ...
 
 
 def new_id(prefix: str) -> str:
-    """An id as services make them."""
+    """Return a new id with a prefix, as model services create them."""
     return f"{prefix}_{uuid.uuid4().hex[:24]}"
 
 
 def flat(content: object) -> str:
-    """The text of a message, which is a string or a list of parts."""
+    """Return the text of a message, which is a string or a list of parts."""
     match content:
         case str():
             return content
@@ -126,14 +126,14 @@ def flat(content: object) -> str:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """A text as it trickles in: at least a few words at a time, in about a hundred pieces."""
+    """Split a text for streaming: at most about a hundred pieces of at least 24 characters."""
     size = max(24, len(text) // 100)
     for start in range(0, len(text), size):
         yield text[start : start + size]
 
 
 def reply(ask: Ask, turn: Turn, raw: str) -> Reply:
-    """The model's answer, with its step as a call of a tool that this agent has."""
+    """Return the model's reply, with its step as a call of a tool that the agent offers."""
     call = None if turn.step is None else _call(turn.step, ask, raw)
     return Reply(model=ask.model, text=turn.text, call=call, tokens=turn.tokens)
 
@@ -161,12 +161,12 @@ def _used(step: Use, ask: Ask) -> Call:
         return Call(new_id("call"), name, dict(step.arguments))
     if WAIT_TOOL in ask.tools:
         return Call(new_id("call"), WAIT_TOOL, _complete({}, ask.tools[WAIT_TOOL]))
-    # What it does not list at once can be called all the same, by the name of its server.
+    # A tool that the agent does not list yet can still be called by its server's name.
     return Call(new_id("call"), f"mcp__{step.server}/{step.tool}", dict(step.arguments))
 
 
 def _written(schema: Json, step: Write, raw: str) -> Json:
-    # Some agents take absolute paths only, and tell the model where it works.
+    # Some agents accept only absolute paths; their prompt contains the working directory.
     told = WORKING_DIRECTORY.search(raw)
     folder = told.group(1).rstrip(".") if told else "."
     taken = schema.get("properties", {})
@@ -186,7 +186,7 @@ def _typed(schema: Json, command: str) -> Json:
 
 
 def _complete(arguments: Json, schema: Json) -> Json:
-    """Add some value of its type for whatever else the tool insists on."""
+    """Add a value of the right type for every missing required argument."""
     some = {"boolean": False, "number": 60000, "integer": 60000, "array": [], "object": {}}
     for name in schema.get("required", ()):
         about = schema.get("properties", {}).get(name, {})

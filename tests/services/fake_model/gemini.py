@@ -11,7 +11,7 @@ ASKED = re.compile(r"/models/([^/:]+):(\w+)")
 
 
 def ask(path: str, body: Json) -> Ask:
-    """What a request asks."""
+    """Parse a request."""
     asked = ASKED.search(path)
     assert asked is not None, "only such paths lead here"
     contents = body.get("contents", [])
@@ -65,19 +65,19 @@ def _frame(reply: Reply, parts: list[Json], *, last: bool) -> Json:
 
 
 def whole(reply: Reply) -> Json:
-    """A reply in one piece."""
+    """Return a reply as one response body."""
     return _frame(reply, _parts(reply), last=True)
 
 
 def events(reply: Reply) -> Iterator[Event]:
-    """The same as a stream."""
+    """Yield a reply as the events of a stream."""
     parts = _parts(reply)
     for number, part in enumerate(parts, start=1):
         yield None, _frame(reply, [part], last=number == len(parts))
 
 
 def refuse(refusal: Refusal) -> tuple[int, Json]:
-    """The status and the body of a refusal."""
+    """Return the status and the body of a refusal."""
     words = refusal.gemini
     error = {"code": words.status, "message": words.message, "status": words.kind, "details": []}
     return words.status, {"error": error}

@@ -22,10 +22,10 @@ CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
 
 
 def ask(path: str, body: Json) -> Ask:
-    """What a request asks."""
+    """Parse a request."""
     given = body.get("input", [])
     items: list[Json] = [{"role": "user", "content": given}] if isinstance(given, str) else given
-    # Newer models of codex get their tools as an item of the conversation.
+    # For newer models, codex sends the tools as an item of the conversation.
     listed = [item for item in items if item.get("type") == "additional_tools"]
     tools = [tool for item in (body, *listed) for tool in _tools(item.get("tools") or ())]
     users = [item.get("content") for item in items if item.get("role") == "user"]
@@ -50,7 +50,7 @@ def _tools(listed: Sequence[Json]) -> Iterator[Json]:
 
 
 def _past(items: Sequence[Json]) -> tuple[Said, ...]:
-    """The model's turns: all that it said or called without a break is one."""
+    """Return the model's turns; consecutive items of the model form one turn."""
     past: list[Said] = []
     speaking = False
     for item in items:
@@ -98,7 +98,7 @@ def _items(reply: Reply) -> Iterator[Json]:
 
 
 def whole(reply: Reply) -> Json:
-    """A reply in one piece."""
+    """Return a reply as one response body."""
     return {
         "id": new_id("resp"),
         "object": "response",
@@ -116,7 +116,7 @@ def whole(reply: Reply) -> Json:
 
 
 def events(reply: Reply) -> Iterator[Event]:
-    """The same as a stream."""
+    """Yield a reply as the events of a stream."""
     numbers = count(1)
     for kind, more in _steps(reply):
         yield kind, {"type": kind, "sequence_number": next(numbers), **more}
@@ -155,7 +155,7 @@ def _spoken(part: Json, at: Json) -> Iterator[tuple[str, Json]]:
 
 
 def refuse(refusal: Refusal) -> tuple[int, Json]:
-    """The status and the body of a refusal."""
+    """Return the status and the body of a refusal."""
     words = refusal.openai
     told = {"message": words.message, "type": words.kind, "param": None, "code": words.code}
     return words.status, {"error": {**told, **words.more}}

@@ -1,17 +1,17 @@
-"""What the scripted model does: turn by turn, and in the words of each service when it refuses."""
+"""Scenarios of the scripted model: its turns, and refusals in the format of each service."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 HOUR = "+3600"
-"""A header or a field that begins with a plus is a Unix time, so many seconds from now."""
+"""A value that begins with a plus becomes a Unix time that many seconds from now."""
 
 CLOSING = "The scripted scenario has no further turns."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tokens:
-    """What a turn costs; `input` is what no cache had."""
+    """The token usage of a turn; `input` counts uncached tokens only."""
 
     input: int = 1200
     output: int = 40
@@ -20,14 +20,14 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Shell:
-    """Run a command with whatever tool the agent offers for it."""
+    """A step that runs a command with the agent's shell tool."""
 
     command: str
 
 
 @dataclass(frozen=True)
 class Write:
-    """Write a file of the working directory, with the agent's tool for it or else by its shell."""
+    """A step that writes a file in the working directory, with a write tool or else the shell."""
 
     name: str
     content: str
@@ -35,7 +35,7 @@ class Write:
 
 @dataclass(frozen=True)
 class Use:
-    """Call a tool that the agent has from a server, or wait for that where it can."""
+    """A step that calls a tool of an MCP server, or waits for the server if it is not ready."""
 
     server: str
     tool: str
@@ -44,7 +44,7 @@ class Use:
 
 @dataclass(frozen=True)
 class Words:
-    """A refusal in the shape of one family of services: `kind` is its type, or its status."""
+    """A refusal in the format of one service family; `kind` is its error type or status."""
 
     status: int
     kind: str
@@ -55,7 +55,7 @@ class Words:
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """A call that the service refuses; `times` is how often before the turn works, None: always."""
+    """A refused call; the turn works after `times` refusals, or never if None."""
 
     anthropic: Words
     openai: Words
@@ -66,14 +66,14 @@ class Refusal:
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """One answer of the model: words, at most one tool call, or trouble before any of it."""
+    """One turn of the model: text and at most one tool call, or a failure."""
 
     text: str = ""
     step: Shell | Write | Use | None = None
     tokens: Tokens = Tokens()
     refusal: Refusal | None = None
     hangs: bool = False
-    """Whether the request is taken and never answered."""
+    """Whether the request is accepted and never answered."""
 
 
 @dataclass(frozen=True)
@@ -84,12 +84,12 @@ class Scenario:
     toolless: bool = False
 
     def due(self, turn: int) -> Turn:
-        """The turn with this number; after the last one the model only says that it is done."""
+        """Return the turn with this index; after the last one, a closing text."""
         return self.turns[turn] if turn < len(self.turns) else Turn(text=CLOSING)
 
     @property
     def texts(self) -> frozenset[str]:
-        """All that this scenario says: what else a conversation holds, the agent made up."""
+        """The texts of this scenario; other model turns in a conversation come from the agent."""
         return frozenset({turn.text.strip() for turn in self.turns if turn.text} | {CLOSING})
 
 

@@ -1,4 +1,4 @@
-"""The scripted model as a server: which turn is due is read from each request, so retries work."""
+"""The server of the scripted model: each request determines its turn, so retries work."""
 
 import gzip
 import json
@@ -28,12 +28,12 @@ ROUTES: tuple[tuple[re.Pattern[str], Dialect], ...] = (
 COUNTING = re.compile(r"(?:/count_tokens|:countTokens)$")
 CREDENTIALS = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
 ERRAND = Turn(text="Scripted task")
-"""The answer to a request that offers no tools: a title or a summary that the agent wants."""
+"""The reply to a request without tools, such as for a title or a summary."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A question that the model was asked."""
+    """A request that the model received."""
 
     scenario: str
     run: str
@@ -42,21 +42,21 @@ class Request:
     model: str
     stream: bool
     turn: int
-    """The turn that was due."""
+    """The index of its turn in the scenario."""
     errand: bool
-    """Whether it was a side errand of the agent, which counts as no turn."""
+    """Whether it was a side request of the agent, which does not count as a turn."""
     refused: bool
     credentials: tuple[str, ...]
-    """The headers that carried any, without their values."""
+    """The names of the headers that carried credentials."""
     tools: tuple[str, ...]
     system: str
     prompt: str
-    """The last thing that the user said."""
+    """The last message of the user."""
     body: Json
 
 
 class FakeModel:
-    """The scripted model that answers on loopback, and remembers what it was asked."""
+    """The scripted model on loopback; it records all requests."""
 
     def __init__(self, port: int, scenarios: Mapping[str, Scenario]) -> None:
         self._port = port
@@ -66,7 +66,7 @@ class FakeModel:
         self._news = Condition()
 
     def url(self, scenario: str, run: str = "") -> str:
-        """Where a scenario answers; each run has failures of its own to get over.
+        """Return the URL of a scenario; each run counts its refusals separately.
 
         Raises KeyError when there is no such scenario.
         """
@@ -75,12 +75,12 @@ class FakeModel:
 
     @property
     def requests(self) -> tuple[Request, ...]:
-        """All that was asked so far, errands included."""
+        """All requests so far, side requests included."""
         with self._news:
             return tuple(self._asked)
 
     def wait(self, look: Callable[[Request], bool], *, within_s: float = 60.0) -> Request:
-        """Come back with the first request that is so, when it comes.
+        """Wait for a request that matches and return the first one.
 
         Raises TimeoutError when that takes too long.
         """
@@ -92,7 +92,7 @@ class FakeModel:
         raise TimeoutError(f"the model was not asked that in {within_s} s")
 
     def hear(self, request: Request, turn: Turn) -> Refusal | None:
-        """Remember a request, and say how it is refused, if it is."""
+        """Record a request and return its refusal, or None if it succeeds."""
         with self._news:
             refusal = turn.refusal
             if refusal is not None:
@@ -106,12 +106,12 @@ class FakeModel:
             return refusal
 
     def scenario(self, name: str) -> Scenario | None:
-        """The scenario of this name."""
+        """Return the scenario with this name, or None."""
         return self._scenarios.get(name)
 
 
 class _Server(ThreadingHTTPServer):
-    """A thread a connection; all of them end with the server."""
+    """An HTTP server with one thread per connection; all threads end with the server."""
 
     daemon_threads = False
 
@@ -132,12 +132,12 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as in the library
-        """Agents hang up as they like; anything else is a mistake of ours."""
+        """Ignore disconnects, which are normal for agents; report any other error."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
     def hang_up(self) -> None:
-        """End every connection, also those that wait for an answer."""
+        """Close all connections, including those that wait for a response."""
         with self._lock:
             for connection in self._connections:
                 with suppress(OSError):
@@ -148,7 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as in the library
-        """Say nothing: the requests are remembered."""
+        """Log nothing, since the model records all requests."""
 
     def do_HEAD(self) -> None:
         self._send(200, {})
@@ -259,7 +259,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _dated(fields: Json) -> Json:
-    """The same with times in place of `+seconds`."""
+    """Return the fields with `+seconds` values replaced by Unix times."""
     dated: Json = {}
     for name, value in fields.items():
         if isinstance(value, dict):
@@ -273,7 +273,7 @@ def _dated(fields: Json) -> Json:
 
 @contextmanager
 def fake_model(scenarios: Mapping[str, Scenario] = SCENARIOS) -> Iterator[FakeModel]:
-    """A scripted model for this block, at a free port of loopback."""
+    """Run a scripted model on a free loopback port until the block ends."""
     with _Server(scenarios) as server:
         serving = Thread(target=server.serve_forever, args=(0.05,), name="fake model")
         serving.start()

@@ -29,7 +29,7 @@ from gigafactory.wiring import coordinator as wiring
 from tests.support.crash import factory_kill_points
 
 REACHED = ".reached"
-"""Suffix of the file beside a history that lists the kill points that were reached."""
+"""Suffix of the file next to a history that lists the reached kill points."""
 
 
 class KillPoint(NamedTuple):

@@ -14,7 +14,7 @@ ENDS = {Stage.SHIPPED, Stage.TESTING}
 
 
 class Load:
-    """A number of jobs and factories; every second job is shipped, the others wait for a ship."""
+    """A number of jobs and the factories that run them; every second job is also shipped."""
 
     def __init__(self, admin: RetryingClient, *, jobs: int, factories: int) -> None:
         self._admin = admin
@@ -69,7 +69,7 @@ class Load:
             self.done.add(job["name"])
 
     async def violations(self, store: Store) -> list[str]:
-        """Return what is wrong at the end: every job must exist once and end once."""
+        """Return all violations at the end: every job must exist once and end once."""
         entries, jobs = await read_store(store)
         violations = [f"{job.name} ended {job.stage}" for job in jobs if job.stage not in ENDS]
         if sorted(job.name for job in jobs) != sorted(self._names):

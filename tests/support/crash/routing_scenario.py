@@ -7,7 +7,7 @@ from tests.support.crash.scenarios import Scenario
 from tests.support.polling import until
 
 JOBS = 100
-"""Enough for both sides of the rollout, whatever the job ids are."""
+"""Enough jobs for both sides of the rollout, regardless of the job ids."""
 
 
 async def revert_routing(coordinator: RestartingCoordinator, admin: RetryingClient) -> None:

@@ -23,7 +23,7 @@ OFFER_EXPIRED_S = 40.0
 
 Events = Mapping[str, Sequence[str]]
 Actions = Callable[..., Awaitable[None]]
-"""Gets the coordinator and an admin client; one about tickets also the tracker."""
+"""A function of the coordinator and an admin client, and of the tracker if it needs tickets."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Scenario:
 
     run: Actions
     expected_events: Events
-    """The exact events of each job by name, whatever the number of restarts."""
+    """The exact events of each job by name, regardless of the number of restarts."""
     kill_points: Sequence[str]
     """Verbs of commits, each with the number of the commit among those of the verb."""
     settings: Mapping[str, str] = field(default_factory=dict)

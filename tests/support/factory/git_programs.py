@@ -1,7 +1,7 @@
-"""Everything by which a repo makes git start a program: hooks, settings and attributes.
+"""All hooks, settings and attributes with which a repo can make git start a program.
 
-From the documentation of git 2.39 to 2.54 (githooks, git-config, gitattributes), also settings that
-only newer versions know: a factory has whichever git its machine has.
+Taken from the documentation of git 2.39 to 2.54 (githooks, git-config, gitattributes). Settings of
+newer versions are included, because a factory uses the git of its machine.
 """
 
 HOOKS = tuple(

@@ -42,7 +42,7 @@ def plain_git(folder: Path, *args: str, check: bool = True) -> str:
 
 
 def fake_ssh(folder: Path) -> Path:
-    """A program `ssh` that is at its server at once: this machine, as another user would see it."""
+    """Write a fake `ssh` that runs on this machine with a clean environment; return its path."""
     program = folder / "ssh-bin" / "ssh"
     program.parent.mkdir(parents=True, exist_ok=True)
     program.write_text(
@@ -115,7 +115,7 @@ class Remote:
         return f"ssh://git@{SERVER}{self.path}"
 
     def on_push(self, answer: str, *, to: str = "*", when: str = "true") -> None:
-        """Run a shell command whenever such refs are pushed."""
+        """Run a shell command whenever matching refs are pushed."""
         self._hook(
             "pre-receive",
             "while read -r old new ref; do case $ref in\n"
@@ -123,7 +123,7 @@ class Remote:
         )
 
     def vanish_after_push(self, *, when: str) -> None:
-        """Accept a push and disappear before the response; `come_back` ends that."""
+        """Accept a push and disappear before the response, until `come_back` is called."""
         gone = f"mv '{self.path}' '{self._gone}'; kill -9 $PPID"
         self._hook("post-receive", f"if {when}; then {gone}; fi")
 
@@ -165,7 +165,7 @@ class GitHarness:
     """A remote, and a factory with its own mirror folder."""
 
     def __init__(self, folder: Path, *, machine: str = "machine", served: bool = False) -> None:
-        """With `served` the remote is a server of its own, not a repo on this machine."""
+        """Create the remote; with `served`, it is a separate server, not a repo on this machine."""
         self.folder = folder
         path = folder / "server" / "notes.git"
         self.remote = Remote(path)

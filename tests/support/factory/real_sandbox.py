@@ -46,7 +46,7 @@ async def output_in(
     policy: Policy | None = None,
     reports: list[str] | None = None,
 ) -> list[str]:
-    """Return what a program prints in the sandbox: stdout, then stderr."""
+    """Run a program in the sandbox and return its output: stdout, then stderr."""
     recorder = OutputRecorder()
     async with sandbox.confine(
         program,

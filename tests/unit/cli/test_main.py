@@ -1,4 +1,4 @@
-"""The command line itself: what it imports, what it shows, how it ends."""
+"""The command line itself: imported modules, output and exit codes."""
 
 import os
 import subprocess
@@ -42,9 +42,9 @@ HEAVY = {
     "uvicorn",
     "yaml",
 }
-"""What `aq --help` has no use for."""
+"""Modules that `aq --help` does not need."""
 SERVERS = {"asyncpg", "gigafactory.coordinator", "httpx", "litestar", "sqlite3", "uvicorn"}
-"""What no command needs that only asks."""
+"""Modules that no client command needs."""
 SLOW = {
     "asyncio",
     "dataclasses",
@@ -59,11 +59,11 @@ SLOW = {
     "typer",
     "yaml",
 }
-"""What one of them can do without, and would be kept waiting by."""
+"""Modules that no client command needs and that are slow to import."""
 
 
 def imported(*typed: str) -> set[str]:
-    """The modules that a process has imported when the command has ended."""
+    """Run a command in a new process and return the names of its imported modules."""
     script = (
         "import sys; sys.argv = ['aq', *sys.argv[1:]]\n"
         "from gigafactory.cli.main import main\n"
@@ -195,7 +195,7 @@ def test_owner_token_is_used_only_for_the_owners_coordinator(tmp_path: object) -
 def test_narrow_terminal_shows_only_the_main_insight_columns(
     monkeypatch: pytest.MonkeyPatch, columns: int, *, shown: bool
 ) -> None:
-    # A test has no terminal, and one of each width would need two.
+    # Tests run without a terminal, so its width is patched.
     size = os.terminal_size((columns, 24))
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setattr("os.get_terminal_size", lambda _: size)

@@ -1,4 +1,4 @@
-"""Query strings: the API reads from each call the record that the client built."""
+"""Query strings: the API decodes the record that the client encoded."""
 
 import hashlib
 from collections.abc import Iterator

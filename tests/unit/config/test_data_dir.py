@@ -1,4 +1,4 @@
-"""Addresses of coordinators."""
+"""URLs of coordinators: unencrypted ones to other machines are recognised."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Settings: their layers, where each value came from, and what is refused."""
+"""Settings: layers, the source of each value, and rejected values."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The projects folder: kept, detected, or replaced by a setting."""
+"""The projects folder: stored, detected, or replaced by a setting."""
 
 from pathlib import Path
 

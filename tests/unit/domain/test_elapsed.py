@@ -1,4 +1,4 @@
-"""Durations for people."""
+"""Durations as readable text."""
 
 from datetime import timedelta
 

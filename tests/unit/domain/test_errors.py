@@ -1,4 +1,4 @@
-"""Refusals: a stable code, and a sentence that a person can act on."""
+"""Refusals: a stable code, and a message that a person can act on."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Agents that speak the Agent Client Protocol: what is said to them, and what they say."""
+"""Engines that use the Agent Client Protocol: messages in both directions."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ DONE = {"id": 4, "result": {"stopReason": "end_turn"}}
 
 
 class Talk:
-    """One start that a test speaks to in the agent's place."""
+    """One conversation in which the test plays the agent."""
 
     def __init__(self, work: Work | None = None) -> None:
         self.reader = AGENT.reader(work or a_work())

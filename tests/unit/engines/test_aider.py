@@ -1,4 +1,4 @@
-"""Aider: how it is started, and what it printed."""
+"""Aider: its command line, and its output."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whatever an engine prints, its reader neither fails nor makes anything up."""
+"""No output of an engine makes its reader fail or invent anything."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -34,14 +34,14 @@ odd = st.one_of(
 
 @cache
 def all_lines(engine: str) -> list[str]:
-    """Every recorded line; what speaks by a protocol has one recording for all."""
+    """Return every recorded line; all engines that use ACP share one recording."""
     folder = RECORDED / (engine if (RECORDED / engine).is_dir() else "acp")
     return [line for path in sorted(folder.iterdir()) for line in path.read_text().splitlines()]
 
 
 @cache
 def names(engine: str) -> list[str]:
-    """Every name and every short text in what the engine has printed."""
+    """Return every key and every short string in the engine's recordings."""
     found: set[str] = set()
     for line in all_lines(engine):
         if line.startswith("{") and line.endswith("}"):
@@ -62,7 +62,7 @@ def gather(value: object, found: set[str]) -> None:
 
 
 def made_up(engine: str) -> st.SearchStrategy[str]:
-    """Lines of real names with any values."""
+    """Return a strategy for lines with real keys and arbitrary values."""
     name = st.sampled_from(names(engine))
     inner = st.dictionaries(name, odd | name, max_size=4)
     value = odd | name | inner | st.lists(inner, max_size=2)
@@ -82,7 +82,7 @@ def paths(found: object, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
 
 @st.composite
 def damaged(draw: st.DrawFn, engine: str) -> str:
-    """A recorded line in which something has been cut off, or replaced by something odd."""
+    """Draw a recorded line that is truncated or has one value replaced by an odd one."""
     line = draw(st.sampled_from(all_lines(engine)))
     if not line.startswith("{") or not line.endswith("}") or draw(st.booleans()):
         return line[: draw(st.integers(0, len(line)))]

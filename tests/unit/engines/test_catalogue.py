@@ -1,4 +1,4 @@
-"""All engines by name, and engines of other packages."""
+"""The catalogue of engines, including engines from other packages."""
 
 import sys
 from collections.abc import Iterator
@@ -20,14 +20,14 @@ TINY = Engine(name="tiny", programs=("tiny",), start=lambda work: work, reader=l
 
 
 class Site:
-    """A folder of installed packages of its own."""
+    """A separate folder of installed packages."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder = folder
         self.name = name
 
     def install(self, engine: str, value: str, source: str = ENGINE) -> None:
-        """Install a package of one module, whose entry point is `module:value`."""
+        """Install a package with one module and the entry point `module:value`."""
         (self.folder / f"{self.name}.py").write_text(source)
         info = self.folder / f"{self.name}-1.0.dist-info"
         info.mkdir()

@@ -1,4 +1,4 @@
-"""Claude Code: how it is started, and what it printed."""
+"""Claude Code: its command line, and its output."""
 
 from datetime import UTC, datetime
 

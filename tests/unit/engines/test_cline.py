@@ -1,4 +1,4 @@
-"""Cline: how it is started, and what it printed."""
+"""Cline: its command line, and its output."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Codex: how it is started, and what it printed."""
+"""Codex: its command line, and its output."""
 
 import tomllib
 from datetime import UTC, datetime, timedelta, timezone

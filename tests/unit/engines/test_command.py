@@ -1,4 +1,4 @@
-"""Any command: its start, its exit code, its line of usage."""
+"""The command engine: its start, its exit code and its usage line."""
 
 import pytest
 

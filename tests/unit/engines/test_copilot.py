@@ -1,4 +1,4 @@
-"""Copilot CLI: how it is started, and what it printed and wrote."""
+"""Copilot CLI: its command line, its output and its files."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Gemini CLI: how it is started, and what it printed."""
+"""Gemini CLI: its command line, and its output."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""OpenCode: how it is started, and what it printed."""
+"""OpenCode: its command line, and its output."""
 
 from datetime import UTC, datetime
 

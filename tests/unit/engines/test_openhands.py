@@ -1,4 +1,4 @@
-"""OpenHands: how it is started, and what it printed."""
+"""OpenHands: its command line, and its output."""
 
 import msgspec
 import pytest

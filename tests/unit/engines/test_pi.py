@@ -1,4 +1,4 @@
-"""Pi: how it is started, and what it printed."""
+"""Pi: its command line, and its output."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Qwen Code: how it is started, and what it printed."""
+"""Qwen Code: its command line, and its output."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""The head of an answer leaves with its body, and never waits for one that is not there."""
+"""The head of a response is sent with its body, but never waits for a late body."""
 
 import asyncio
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ HEAD_ALONE = b"HEAD / HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n"
 
 
 class Line(asyncio.Transport):
-    """A connection that remembers each write, and when it was closed."""
+    """A connection that records each write and whether it is closed."""
 
     def __init__(self) -> None:
         super().__init__({"peername": ("127.0.0.1", 1), "sockname": ("127.0.0.1", 2)})
@@ -38,14 +38,14 @@ class Line(asyncio.Transport):
         return 0
 
     def pause_reading(self) -> None:
-        """Nothing is read."""
+        """Do nothing: the test reads nothing."""
 
     def resume_reading(self) -> None:
-        """Nothing is read."""
+        """Do nothing: the test reads nothing."""
 
 
 class App:
-    """Answers with a head and these pieces, the next one whenever it is let."""
+    """An app that sends a head and these pieces; it waits for `go_on` at each empty piece."""
 
     def __init__(self, *pieces: bytes, headers: list[tuple[bytes, bytes]] | None = None) -> None:
         self._pieces = pieces
@@ -65,7 +65,7 @@ class App:
 
 
 def asked(app: App, question: bytes = QUESTION) -> Line:
-    """The connection of a client that has just sent a request."""
+    """Return the connection of a client that has just sent a request."""
     config = Config(app, log_config=None, access_log=False)
     config.load()
     protocol = SingleWriteProtocol(config, ServerState(), app_state={})

@@ -1,4 +1,4 @@
-"""Group commit: who shares a batch, in which order, and who hears of a fault."""
+"""Group commit: which writes share a batch, in which order, and which callers get an error."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ OUTAGE = LeaseExtension(timedelta(seconds=1))
 
 
 class Tape:
-    """A store that remembers its batches, and writes the next one when it is let go."""
+    """A store that records its batches and writes each only while the gate is open."""
 
     def __init__(self, fault: Callable[[list[Group]], Exception | None] = lambda _: None) -> None:
         self.batches: list[list[str]] = []
@@ -56,7 +56,7 @@ class Tape:
 
 
 def ignore_entries(entries: Sequence[FeedEntry], *, job_deleted: bool) -> None:
-    """Follows the feed."""
+    """Ignore the entries of the feed."""
 
 
 def name(group: Group) -> str:
@@ -72,7 +72,7 @@ def commits(group: GroupCommit, *names: str) -> list[asyncio.Task[CommitResult]]
 
 
 async def begun(tape: Tape, group: GroupCommit) -> asyncio.Task[CommitResult]:
-    """A first commit whose batch is under way."""
+    """Start a first commit and wait until its batch is being written."""
     [first] = commits(group, "first")
     await tape.busy.wait()
     return first

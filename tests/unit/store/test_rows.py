@@ -1,4 +1,4 @@
-"""The translation between records and rows: what a document leaves out, which leases move."""
+"""Conversion between records and rows: omitted defaults, and changes of leases."""
 
 import importlib
 import inspect
@@ -20,7 +20,7 @@ MINIMAL = """{
     "createdAt": "2026-01-01T12:00:00Z", "updatedAt": "2026-01-01T12:00:00Z",
     "stageSince": "2026-01-01T12:00:00Z", "seq": 1
 }"""
-"""A document as it was written by the first version of this program."""
+"""A document from the first version of this program."""
 
 LEFT_OUT = {
     "stage": "queued",
@@ -55,7 +55,7 @@ LEFT_OUT = {
         "onDepFailure": "wait",
     },
 }
-"""What it means where it says nothing: kept jobs rely on it, so none of it may ever change."""
+"""The meaning of omitted fields. Stored jobs rely on these values, so they must never change."""
 
 
 def test_fields_left_out_of_a_stored_document_keep_their_meaning() -> None:

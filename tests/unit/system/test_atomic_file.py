@@ -12,7 +12,7 @@ from gigafactory.system.atomic_file import write_atomically
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What was synced, in order: `file` or `folder`."""
+    """Record the synced objects in order: `file` or `folder`."""
     calls: list[str] = []
     real = os.fsync
 

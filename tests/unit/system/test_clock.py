@@ -1,4 +1,4 @@
-"""The time goes on evenly, whatever is done to the wall clock."""
+"""The clock advances evenly, even if the wall clock is changed."""
 
 from datetime import timedelta
 

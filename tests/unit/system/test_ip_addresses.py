@@ -1,4 +1,4 @@
-"""Addresses that a host named by others must not resolve to."""
+"""Addresses to which an untrusted host name must not resolve."""
 
 import ipaddress
 

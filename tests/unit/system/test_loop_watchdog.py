@@ -1,4 +1,4 @@
-"""The watchdog of the event loop: it says how long it was blocked, and by what."""
+"""The watchdog of the event loop: it logs for how long the loop was blocked, and by which code."""
 
 import asyncio
 import threading
@@ -29,7 +29,7 @@ async def test_a_blocked_loop_is_logged_with_its_length_and_its_stack(
 
 
 def _looks(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Set when the watchdog has looked at the stack of the blocked loop."""
+    """Return an event that is set once the watchdog has read the stack of the blocked loop."""
     looked = threading.Event()
     format_stack = traceback.format_stack
 

@@ -1,4 +1,4 @@
-"""Escape sequences never reach a terminal: not by results, nor by log lines."""
+"""Escape sequences never reach a terminal, neither in results nor in log lines."""
 
 import io
 import sys

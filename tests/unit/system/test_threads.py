@@ -10,7 +10,7 @@ from gigafactory.system.threads import open_in_thread
 
 
 class Thing:
-    """Something that is open until it is closed."""
+    """A resource that is open until it is closed."""
 
     def __init__(self) -> None:
         self.is_open = True
@@ -21,7 +21,7 @@ class Thing:
 
 @dataclass
 class Slow:
-    """Opens a thing when it is told to, or fails to."""
+    """Opens a resource, or fails, once `go_on` is set."""
 
     error: OSError | None = None
     begun: threading.Event = field(default_factory=threading.Event)

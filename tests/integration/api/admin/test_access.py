@@ -1,4 +1,4 @@
-"""Who may do what over HTTP: tokens, roles, scopes, guesses, repeated requests, foreign hosts."""
+"""Access control over HTTP: tokens, roles, scopes, guessing, repeated requests, foreign hosts."""
 
 import asyncio
 from pathlib import Path

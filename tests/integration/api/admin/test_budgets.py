@@ -1,4 +1,4 @@
-"""Budgets over HTTP: set, seen, spent, paused and resumed."""
+"""Budgets over HTTP: setting, reading, spending, pausing and resuming."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The fleet as a whole over HTTP: the kill switch, versions, numbers, products, profiles, audit."""
+"""The whole fleet over HTTP: kill switch, versions, metrics, products, profiles, audit log."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Two tenants of one fleet: neither has power over the other, nor hears of it."""
+"""Two tenants of one fleet: neither can see or change anything of the other."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 @dataclass(frozen=True, kw_only=True)
 class Tenants:
-    """An admin of one product, another product with things of its own, and shared things."""
+    """Admins of two products, a factory and tokens of the other product, and a shared factory."""
 
     server: Server
     own: str
@@ -36,7 +36,7 @@ class Tenants:
 
     @asynccontextmanager
     async def person(self, role: Role) -> AsyncIterator[httpx.AsyncClient]:
-        """A person of the own product."""
+        """Yield an API client of a person with this role in the own product."""
         secret = await self.server.token(f"{role}-{self.own}", role, [self.own])
         async with self.server.client(secret, product=None) as client:
             yield client
@@ -175,7 +175,7 @@ async def test_the_event_stream_of_one_product_names_nothing_foreign(
         tenants.person(role) as person,
         open_stream(person, "/events/stream") as messages,
     ):
-        # All of these are fleet-level or foreign; the job that follows is the first of our own.
+        # All of these events are fleet-level or foreign; the job is the first visible one.
         await tenants.theirs.beat(capabilities=["os:linux"])
         await tenants.shared.beat(capabilities=["os:linux"])
         await made(tenants.bob, "/tokens", user="bea", role="viewer", products=[tenants.other])

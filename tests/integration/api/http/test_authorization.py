@@ -1,7 +1,7 @@
-"""The authorization matrix: every operation of the API, called by everybody.
+"""The authorization matrix: every caller tries every operation of the API.
 
-Each operation has a row: the least right that it needs, and what it touches. A new operation
-without a row fails. Refused calls must change nothing.
+Each operation has a row with the least right that it needs and the object that it touches. A new
+operation without a row fails the test. A refused call must change nothing.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -218,7 +218,7 @@ ROWS: dict[str, tuple[Row, ...]] = {
         Row("read", at("/jobs/{leased}/logs"), machines="worker", agents=True),
     ),
     "POST /jobs/{job_id}/artifacts": (
-        # A factory is told that the epoch is missing, whatever the job.
+        # A factory gets 422 for the missing epoch, whichever job it names.
         Row("artifacts", with_new_job(_upload({}), b"x"), refusals=REFUSED | {422}),
         Row(None, with_lease(_artifact), machines="worker"),
     ),
@@ -268,7 +268,7 @@ ROWS: dict[str, tuple[Row, ...]] = {
     ),
     "GET /queue-state": (Row("read", at("/queue-state"), ANY, "any"),),
     "GET /attention": (Row("read", at("/attention"), ANY),),
-    # One path, two operations: the fleet's numbers, and those for Prometheus on the root.
+    # Two operations share this path: the API's metrics, and those for Prometheus at the root.
     "GET /metrics": (
         Row("read", at("/metrics"), ANY, "any"),
         Row("read", at("//metrics"), FLEET),
@@ -307,7 +307,7 @@ SIGNED = {"POST /tracker/webhook"}
 
 
 def operations() -> Iterator[str]:
-    """Yield all operations of the API as its description names them."""
+    """Yield every operation of the OpenAPI description as `METHOD path`."""
     paths = describe(create_app(a_coordinator(Path())))["paths"]
     for path, methods in paths.items():
         for method in methods:

@@ -1,4 +1,4 @@
-"""Bad input over HTTP: each kind has its status, its code and a sentence that names the place."""
+"""Bad input over HTTP: each kind has its own status, code and a message that names the field."""
 
 import json
 import re

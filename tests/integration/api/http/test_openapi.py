@@ -1,4 +1,4 @@
-"""The OpenAPI description: complete, readable, and true of every route that there is."""
+"""The OpenAPI description: complete, readable and correct for every route."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The whole OpenAPI description against the real application: no 5xx, no undocumented answer."""
+"""The whole OpenAPI description against the real application: no 5xx, no undocumented response."""
 
 import re
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ PROMISES = [
 ENDLESS = r"/stream$|/offers$"
 """Streams end only when the client disconnects; other tests read them."""
 FATAL = r"^DELETE|/token/|enroll"
-"""What would end the factory or the token that the other requests are sent with."""
+"""Operations that would remove the factory or the token that the other requests use."""
 WORKERS = r"PATCH|/claim|/accept|/reports|/fail|/lease/|heartbeat|POST .*/(logs|artifacts)$"
 EXAMPLES = 10
 AIMED: dict[str, str | int] = {"factoryId": "mac-1", "leaseEpoch": 1}
@@ -52,7 +52,7 @@ tokens: dict[str, str] = {}
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server with a job that runs, one that waits, and a factory."""
+    """The URL of a server with a running job, a waiting job and a factory."""
     folder = tmp_path_factory.mktemp("server")
     with a_server_in_thread(folder, prepare, guesses=FailedAttempts(allowed=10**9)) as server:
         tokens["admin"] = server.admin_token
@@ -88,7 +88,7 @@ def test_every_operation_responds_as_described(case: Case[Any], url: str) -> Non
 
 
 def aim(case: Case[Any]) -> None:
-    """Point most requests at something that exists, never wait, and send each as a new one."""
+    """Point most requests at existing objects, and remove waiting and idempotency keys."""
     given: dict[str, Any] = dict(case.path_parameters or {})
     odd = len(str(case.body)) % 3
     if len(str(given)) % 3 and not re.search(FATAL, f"{case.method} {case.path}"):

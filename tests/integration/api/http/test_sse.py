@@ -1,4 +1,4 @@
-"""Streams beneath HTTP: followers that fall behind, comments that keep a connection open."""
+"""Event streams: slow followers, keep-alive comments, expired tokens and limits."""
 
 import asyncio
 from collections.abc import AsyncIterator, MutableMapping

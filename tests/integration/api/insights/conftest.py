@@ -1,4 +1,4 @@
-"""A coordinator for each test, as these look at what the whole fleet has done."""
+"""Fixtures: a separate coordinator for each test, because insights cover the whole fleet."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.support.api_server import Server, Worker, a_server, a_worker
 
 @pytest_asyncio.fixture(params=["memory", "sqlite"])
 async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Server]:
-    """A coordinator of this test alone, on each embedded store."""
+    """A coordinator for one test; the test runs once on each embedded store."""
     if request.param == "memory":
         async with a_server(tmp_path) as running:
             yield running
@@ -27,7 +27,7 @@ async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 @pytest_asyncio.fixture
 async def admin(server: Server) -> AsyncIterator[httpx.AsyncClient]:
-    """An admin who works on product notes."""
+    """An API client of an admin, for the product notes."""
     async with server.client() as client:
         yield client
 

@@ -1,4 +1,4 @@
-"""Ways of dispatch over HTTP: set for a product, compared, and refused with a reason."""
+"""Dispatch modes over HTTP: setting, comparison in shadow mode, and refusals with a reason."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Insights over HTTP: what runs came to, counted once, for those who may see it."""
+"""Insights over HTTP: each run is counted once, and only authorized callers see the totals."""
 
 import asyncio
 from pathlib import Path
@@ -22,13 +22,13 @@ USAGE = {"engine": "claude", "tokensIn": 100, "tokensOut": 20, "costUsd": "0.25"
 async def ran(
     admin: httpx.AsyncClient, worker: Worker, name: str, **manifest: object
 ) -> dict[str, Any]:
-    """A job whose first run came out well; its grant."""
+    """Submit a job, complete its first run and return the grant."""
     told = ({"stage": "building"}, {"stage": "review", "usage": USAGE, "wallSec": 2.5})
     return await submit_claim_report(admin, worker, *told, name=name, engine="claude", **manifest)
 
 
 async def insights(client: httpx.AsyncClient, **query: str) -> Any:  # noqa: ANN401 - plain JSON values
-    """What is told."""
+    """Return the insights for this query."""
     answer = await client.get("/insights", params=query)
     assert answer.status_code == 200, answer.text
     return answer.json()

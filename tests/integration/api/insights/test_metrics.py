@@ -1,4 +1,4 @@
-"""Metrics over HTTP: each moves when its thing happens, and only those who may read them do."""
+"""Metrics over HTTP: each one counts its event, and only authorized callers can read them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,25 +18,25 @@ from tests.support.builders import a_factory
 
 
 class JumpingClock(SystemClock):
-    """The time of the system, and as much more as a test has let pass."""
+    """The system's clock with an offset that the test advances."""
 
     ahead = timedelta(0)
 
     def now(self) -> datetime:
-        """This moment."""
+        """Return the time with the offset."""
         return super().now() + self.ahead
 
 
 class Numbers(dict[tuple[str, frozenset[tuple[str, str]]], float]):
-    """What a scrape has told."""
+    """The samples of one scrape."""
 
     def of(self, name: str, **labels: str) -> float:
-        """One value; 0 for a series that is not there."""
+        """Return the value of a series, or 0 if the series does not exist."""
         return self.get((f"gigafactory_{name}", frozenset(labels.items())), 0.0)
 
 
 async def scraped(server: Server) -> Numbers:
-    """The numbers as a collector on this machine reads them."""
+    """Scrape the metrics like a local collector and return the samples."""
     async with httpx.AsyncClient(base_url=server.url) as collector:
         answer = await collector.get("/metrics")
     assert answer.status_code == 200
@@ -51,13 +51,13 @@ async def scraped(server: Server) -> Numbers:
 
 @pytest.fixture
 def clock() -> JumpingClock:
-    """A clock that can be put forward."""
+    """A clock that the test can advance."""
     return JumpingClock()
 
 
 @pytest_asyncio.fixture
 async def server(tmp_path: Path, clock: JumpingClock) -> AsyncIterator[Server]:
-    """A coordinator of this test alone."""
+    """A coordinator for one test."""
     async with a_server(tmp_path, clock=clock) as running:
         yield running
 
@@ -105,7 +105,7 @@ async def test_expired_lease_counts_a_reap_and_its_late_report_a_fencing(
     grant = await worker.granted()
     coordinator = server.coordinator
     await coordinator.reaper.step()
-    # Small steps, so that the coordinator does not take the time for an outage of its own.
+    # A large step would look like an outage of the coordinator itself.
     while not (await scraped(server)).of("reaps_total"):
         clock.ahead += timedelta(seconds=6)
         await coordinator.reaper.step()

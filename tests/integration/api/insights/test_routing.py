@@ -1,4 +1,4 @@
-"""Learned routing over HTTP: learned from runs, recommended in words, rolled out by a setting."""
+"""Learned routing over HTTP: learning from runs, recommendations and rollout modes."""
 
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ async def worker(worker: Worker) -> Worker:
 async def tried(
     admin: httpx.AsyncClient, worker: Worker, name: str, *, ok: bool = True, **manifest: object
 ) -> dict[str, Any]:
-    """A job with its first run; its grant."""
+    """Submit a job, finish its first run with success or failure and return the grant."""
     sent = {"manifest": {"name": name, "repo": "notes", **manifest}, "body": "Do it."}
     (await admin.post("/jobs", json=sent)).raise_for_status()
     grant = await worker.granted()
@@ -123,7 +123,7 @@ async def test_routing_decision_is_explained_and_its_probability_recorded(
     await server.coordinator.learner.step()
     seen: set[float] = set()
     jobs = 0
-    # Whether a job explores is a lot of its id, which is another one each time.
+    # The random id of a job decides whether it explores, so the number of jobs varies.
     while len(seen) < 2 or jobs < 4:
         jobs += 1
         grant = await tried(admin, worker, f"free-{jobs}")

@@ -1,4 +1,4 @@
-"""Artifacts over HTTP: fenced and checked on their way in, harmless on their way out."""
+"""Artifacts over HTTP: uploads are fenced and verified, downloads are safe for browsers."""
 
 import hashlib
 from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ async def running(admin: httpx.AsyncClient, worker: Worker) -> str:
 async def send(
     http: httpx.AsyncClient, job_id: str, data: bytes = HTML, **query: str | int | None
 ) -> httpx.Response:
-    """Send a file as a worker does, unless the query says otherwise."""
+    """Upload a file like a worker, with these changes of its query; return the response."""
     usual: dict[str, str | int | None] = {
         "name": "reports/coverage.html",
         "sha256": digest(data),
@@ -48,13 +48,13 @@ async def send(
 
 
 def kept(server: Server, job_id: str) -> list[str]:
-    """The blobs that there are of a job, begun ones too."""
+    """Return the names of a job's artifact blobs, incomplete ones too."""
     folder = server.blobs / "artifacts" / job_id
     return sorted(path.name for path in folder.glob("*")) if folder.exists() else []
 
 
 async def nothing_stays(server: Server, admin: httpx.AsyncClient, job_id: str) -> None:
-    """No record, no event, no byte and no note of one."""
+    """Check that a job has no artifact: no record, event, blob or orphan record."""
     assert (await admin.get(f"/jobs/{job_id}/artifacts")).json() == {"artifacts": []}
     told = (await admin.get(f"/jobs/{job_id}/events")).json()["events"]
     assert "artifact_added" not in [event["type"] for event in told]

@@ -1,4 +1,4 @@
-"""Composites over HTTP: handed in whole, followed through their phases, cancelled, run again."""
+"""Composites over HTTP: submission as a whole, phases, cancellation and reruns."""
 
 import httpx
 import pytest

@@ -1,4 +1,4 @@
-"""Defects of what was shipped, over HTTP: noted once, counted, and shown against the objective."""
+"""Defects of shipped jobs over HTTP: recorded once, counted and compared with the objective."""
 
 import httpx
 import pytest

@@ -1,4 +1,4 @@
-"""Diffs over HTTP: a run hands in one at a time, and what is none is refused."""
+"""Diffs over HTTP: the newest one of a run is kept, and invalid ones are refused."""
 
 import json
 

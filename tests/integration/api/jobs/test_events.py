@@ -1,4 +1,4 @@
-"""Event streams over HTTP: each event once, in order, no gap over a reconnect."""
+"""Event streams over HTTP: each event once, in order, without a gap after a reconnect."""
 
 import asyncio
 from collections.abc import AsyncIterator

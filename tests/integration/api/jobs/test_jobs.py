@@ -1,4 +1,4 @@
-"""Jobs over HTTP: submitting, listing, reading, and what people do to them."""
+"""Jobs over HTTP: submitting, listing, reading and actions of people."""
 
 import httpx
 import pytest

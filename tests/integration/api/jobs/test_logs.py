@@ -1,4 +1,4 @@
-"""Logs over HTTP: fenced chunks in, parts, tails and streams out."""
+"""Logs over HTTP: fenced uploads of chunks, and reads of ranges, tails and streams."""
 
 import httpx
 import pytest

@@ -1,4 +1,4 @@
-"""Plans over HTTP: what a planner hands in is taken whole, or refused whole with the reason."""
+"""Plans over HTTP: a plan is accepted or refused as a whole, with the reason."""
 
 import hashlib
 from typing import Any
@@ -37,7 +37,7 @@ async def hands_in(worker: Worker, grant: dict[str, Any], plan: bytes | str) -> 
 
 
 async def plans(worker: Worker, plan: bytes | str | None, **said: object) -> dict[str, Any]:
-    """The planner's work, done with this plan; gives what became of its job."""
+    """Run the planner's job, upload this plan and return the response to the final report."""
     grant = await worker.granted()
     (await worker.report(grant, stage="building")).raise_for_status()
     if plan is not None:

@@ -1,4 +1,4 @@
-"""What the agent that works on a job may ask for, with the token of its job."""
+"""Job tokens: the requests that an agent may send with the token of its job."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -25,7 +25,7 @@ async def token_for(worker: Worker, grant: dict[str, Any]) -> str:
 async def an_agent(
     server: Server, worker: Worker, grant: dict[str, Any]
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """The agent of a run that was granted."""
+    """Yield an API client with the job token of this grant."""
     async with server.client(await token_for(worker, grant), product=None) as client:
         yield client
 
@@ -90,7 +90,7 @@ async def test_agent_has_no_access_outside_its_composite(
             assert (await agent.get(f"/jobs/{job}/dag")).status_code == 404
         elsewhere = await agent.post(f"/jobs/{foreign['id']}/children", json=more("mine"))
         assert elsewhere.status_code == 404
-        # A key is the product's: the job that has it would give way.
+        # Idempotency keys belong to the product, so this one would replace another job.
         taken = more("mine", idempotencyKey="k-1")
         stolen = await agent.post(f"/jobs/{roadmap['id']}/children", json=taken)
         assert (stolen.status_code, stolen.json()["code"]) == (403, "forbidden")

@@ -1,4 +1,4 @@
-"""Preemption over HTTP: an urgent job gets the seat of a less urgent one, which loses nothing."""
+"""Preemption over HTTP: an urgent job takes the seat of a less urgent one, which loses no work."""
 
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ async def explained(admin: httpx.AsyncClient, job_id: str) -> str:
 
 
 async def running_alone(admin: httpx.AsyncClient, worker: Worker, priority: str) -> dict[str, Any]:
-    """The grant of a job that has the only seat, and has begun."""
+    """Start a job on the only seat and return its grant."""
     await worker.beat(**ONE_SEAT)
     await submit(admin, f"{priority}-job", priority)
     grant = await worker.granted()

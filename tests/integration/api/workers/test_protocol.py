@@ -1,4 +1,4 @@
-"""The worker's protocol over HTTP, as any other program may speak it."""
+"""The worker protocol over HTTP, as any program can use it."""
 
 import asyncio
 import itertools

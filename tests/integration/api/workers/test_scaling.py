@@ -1,4 +1,4 @@
-"""GET /scaling over HTTP: what waits by what it asks for, and how many factories that wants."""
+"""GET /scaling: waiting jobs by their requirements, and the number of factories they need."""
 
 import json
 from typing import Any

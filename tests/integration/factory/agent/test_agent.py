@@ -1,4 +1,4 @@
-"""A factory at work: real git, real processes, a real coordinator."""
+"""A factory that runs jobs with real git, real processes and a real coordinator."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""A roadmap on a real factory: its children ship into the repo, then it is accepted as a whole."""
+"""A roadmap on a real factory: its children ship into the repo, then the roadmap is accepted."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

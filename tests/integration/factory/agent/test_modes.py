@@ -1,4 +1,4 @@
-"""How a factory is told to work: by its command line, and by the room that its machine has."""
+"""Modes of a factory: command line options, single runs, and limits of the machine."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
 
 
 async def typed(harness: FactoryHarness, *flags: str) -> Ran:
-    """Run a factory as a person does, to its end."""
+    """Run `aq factory run` with these flags until it exits and return its outcome."""
     name = "attic"
     save_membership(
         harness.data_dir(name), FleetMembership(harness.server.url, name, await harness.token(name))
@@ -34,7 +34,7 @@ async def typed(harness: FactoryHarness, *flags: str) -> Ran:
 
 
 async def factories(harness: FactoryHarness) -> dict[str, dict[str, Any]]:
-    """What the fleet knows of its machines."""
+    """Return the factories of the fleet by id."""
     told = (await harness.api.get("/factories")).json()
     return {each["id"]: each for each in told["factories"]}
 

@@ -1,4 +1,4 @@
-"""A planner on a real factory: the plan that it writes becomes the children of its composite."""
+"""A planner on a real factory: its plan becomes the children of its composite."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,7 +17,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
 
 
 def writes(plan: str) -> str:
-    """A script that leaves this plan where a planner leaves it."""
+    """Return a script that writes a plan into the plan file of the worktree."""
     return f"mkdir -p .aq && cat > .aq/plan.yaml <<'END'\n{plan}END\n"
 
 

@@ -1,4 +1,4 @@
-"""A real factory makes way: what it was doing is saved, and goes on after the urgent job."""
+"""Preemption on a real factory: the running job is saved and resumes after the urgent one."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -24,7 +24,7 @@ async def test_critical_job_preempts_the_only_slot_and_the_other_resumes(
         waiting = await harness.job(low)
         assert (waiting["stage"], waiting["attempts"]) == ("queued", 0)
         assert waiting["checkpoint"]["commit"]
-        # That factory is not asked about this job for half a minute.
+        # A job that was preempted is not offered to the same factory for 30 seconds.
         harness.clock.advance(timedelta(seconds=31))
         await harness.wait_until_idle(low)
         assert "resumed" in await harness.log(low)

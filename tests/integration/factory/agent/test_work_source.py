@@ -1,4 +1,4 @@
-"""Where work comes from: asked for when there may be some, offered again when that can be had."""
+"""Sources of work: the gate, the offer stream, and polling while the stream fails."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ OFTEN = PollIntervals(poll_s=0.05, forced_poll_s=0.2, stream_retry_s=0.2)
 
 
 class Middlebox:
-    """Stands between a factory and its coordinator, and may let no stream of offers through."""
+    """A proxy between a factory and its coordinator that can block the offer stream."""
 
     def __init__(self, upstream: str) -> None:
         self._host = urlsplit(upstream)
@@ -34,7 +34,7 @@ class Middlebox:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
-        """Its address, while the block lasts."""
+        """Serve the proxy until the block ends and yield its address."""
         server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
         async with server:
             yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
@@ -59,7 +59,7 @@ async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
 
 
 class Taker:
-    """A factory that takes all that it is given, and does none of it."""
+    """A factory that accepts every job and runs none."""
 
     def __init__(self, client: AsyncClient, mode: DeliveryMode) -> None:
         self._client = client
@@ -94,7 +94,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[LocalHarness]:
 async def taking(
     harness: LocalHarness, mode: DeliveryMode, url: str | None = None
 ) -> AsyncIterator[Taker]:
-    """A factory that has joined and takes what comes, until the block ends."""
+    """Join the fleet as a factory and take jobs until the block ends."""
     async with AsyncExitStack() as stack:
         client = AsyncClient(url or harness.server.url, await harness.token(ME))
         taker = Taker(await stack.enter_async_context(client), mode)

@@ -1,4 +1,4 @@
-"""The coordinator dies while a factory works: no run is lost, and each report counts once."""
+"""A coordinator that is killed while a factory works: no run is lost, each report counts once."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -23,7 +23,7 @@ def without_files(story: Sequence[str]) -> Iterator[str]:
 
 
 def waits_for(sign: Path) -> str:
-    """A script that goes on when a file is there."""
+    """Return a script that waits until a file exists."""
     return f"until [ -e {sign} ]; do sleep 0.05; done"
 
 
@@ -57,7 +57,7 @@ async def test_run_continues_without_its_coordinator_and_reports_later(
 
 @asynccontextmanager
 async def restarting_when_killed(harness: ProcessHarness) -> AsyncIterator[None]:
-    """While the block lasts, a coordinator that dies is started again."""
+    """Restart the coordinator whenever it is killed, until the block ends."""
 
     async def watch() -> None:
         while True:
@@ -92,7 +92,7 @@ async def test_report_with_a_lost_response_counts_once(
         assert (await harness.wait_until_idle(job_id))["stage"] == "testing"
         assert [run["result"] for run in await harness.runs(job_id)] == ["ok"]
         story = await harness.event_types(job_id)
-        # Files do not wait in line: the diff may be there before a report that is sent again.
+        # Uploads are not ordered with reports: the diff may arrive before a repeated report.
         assert [*without_files(story)] == [*without_files(WHOLE_STORY)]
         assert story.count("diff_added") == 1
         assert len(harness.branch_history(f"aq/job/{job_id}")) == 1

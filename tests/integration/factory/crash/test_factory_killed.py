@@ -1,4 +1,4 @@
-"""A factory that is killed at any point: another one, with a disk of its own, ends the job once."""
+"""A factory that is killed at any point: another one, with its own disk, completes the job once."""
 
 import signal
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""A factory that starts where one was killed clears up after it, and goes on with its jobs."""
+"""A factory that restarts after a kill: it cleans up the dead runs and resumes their jobs."""
 
 import signal
 from collections.abc import AsyncIterator

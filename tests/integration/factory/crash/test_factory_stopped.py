@@ -1,4 +1,4 @@
-"""A factory that was stopped past its lease, between the coordinator's word and its push."""
+"""A factory that is stopped past its lease, after the coordinator allowed its push."""
 
 import os
 import signal
@@ -25,13 +25,13 @@ async def harness(forks: ForkServer, tmp_path: Path) -> AsyncIterator[ProcessHar
 
 
 async def stopped(pid: int) -> None:
-    """Come back when a process has stopped."""
+    """Wait until a process is stopped."""
     stat = Path(f"/proc/{pid}/stat")
     await until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
 
 
 async def terminate(harness: ProcessHarness, pid: int) -> None:
-    """Have a factory end in an orderly way."""
+    """Send SIGTERM to a factory and wait until it exits with code 0."""
     os.kill(pid, signal.SIGTERM)
     assert await harness.wait_for_exit(pid) == 0, harness.process_log("mac-1")
 
@@ -102,7 +102,7 @@ async def test_resumed_factory_changes_no_ref_while_its_job_is_queued(
 
 
 async def lost(harness: ProcessHarness, job_id: str) -> bool:
-    """Whether its lease was taken away."""
+    """Return whether the lease of a job has expired."""
     return "lease_expired" in await harness.event_types(job_id)
 
 

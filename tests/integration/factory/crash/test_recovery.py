@@ -1,4 +1,4 @@
-"""A run whose recovery kills the factory is set aside, and does not do so for ever."""
+"""A run that kills the factory at each recovery is set aside after two attempts."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ RUN = RegisteredRun(run_id="a.1", job_id="a", epoch=1, mark="m" * 32, repo=None)
 
 
 class KilledError(BaseException):
-    """The factory was killed."""
+    """Simulates the death of the factory process."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The real agents at work in a factory of ours, against the scripted model."""
+"""Real engines in a factory, with a scripted model."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ from tests.support.factory.local_fleet import FactoryHarness, LocalHarness, a_lo
 from tests.support.factory.real_sandbox import a_sandbox, search_path
 from tests.support.polling import until
 
-# The first test on a machine installs the agents.
+# The timeout is long because the first test on a machine installs the engines.
 pytestmark = pytest.mark.timeout(900)
 
 MODELS = {"claude": "claude-sonnet-4-5", "codex": "gpt-5.5"}
@@ -39,7 +39,7 @@ env_key = "CODEX_API_KEY"
 wire_api = "responses"
 """
 
-# An engine that was interrupted may do its last step again.
+# An interrupted engine may repeat its last step, so only the first call is slow.
 SLOW_ONCE = "[ -e step2.txt ] || { echo started > step2.txt; sleep 60; }"
 THREE_STEPS = Scenario(
     (
@@ -52,7 +52,7 @@ THREE_STEPS = Scenario(
 
 ENTRY = {"name": "from-the-agent", "body": "x", "notBefore": "1h"}
 HAND_IN = Turn(step=Use("gigafactory", "submit_job", {"job": ENTRY}))
-# An engine that begins before its tools are there waits for them first.
+# An engine that starts before its tools are connected spends the first turn on waiting for them.
 HANDS_IN = Scenario((HAND_IN, HAND_IN, Turn(text="It is handed in.")))
 
 ONCE_AND_AGAIN = Scenario(
@@ -80,8 +80,8 @@ def model() -> Iterator[FakeModel]:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    # Codex puts its own programs into its home, and does not do so below the folder for
-    # temporary files, where pytest's are.
+    # Codex installs helper programs into its home, but not below the system's temporary folder,
+    # which contains pytest's folders.
     made = Path(tempfile.mkdtemp(dir="/var/tmp", prefix="gigafactory-"))
     yield made
     shutil.rmtree(made)
@@ -94,7 +94,7 @@ async def harness(folder: Path) -> AsyncIterator[LocalHarness]:
 
 
 def furnished(harness: FactoryHarness, engine: str, url: str, **more: str) -> Mapping[str, str]:
-    """The environment of a factory whose engine asks the model at an address."""
+    """Return the environment of a factory whose engine uses the model at a URL."""
     program = engines.program(engine)
     node = shutil.which("node")
     assert node is not None, "it was there to install the engine"
@@ -134,7 +134,7 @@ async def test_real_engine_result_is_verified_pushed_and_metered(
     counted = [used[name] for name in ("tokensIn", "tokensCached", "tokensOut", "toolCalls")]
     assert counted == [1500, 1000, 52, 1]
     assert sum(used["tools"].values()) == 1
-    # Claude says what it costs; the model of the other has a listed price.
+    # Claude reports its cost; the cost of Codex is estimated from the price list.
     assert (used["costUsd"], used["estimated"]) == COSTS[engine]
     assert run["versions"][engine][0].isdecimal()
     assert run["verify"]["passed"]
@@ -167,7 +167,7 @@ async def test_real_engine_in_a_strict_sandbox_reaches_only_its_model(
 @pytest.mark.parametrize(
     ("engine", "credentials"),
     [
-        # Only a subscription is told when its allowance is renewed.
+        # Claude reports the reset time of a usage limit only to subscriptions.
         ("claude", {"ANTHROPIC_API_KEY": "", "CLAUDE_CODE_OAUTH_TOKEN": "not-a-token"}),
         ("codex", {}),
     ],
@@ -187,7 +187,7 @@ async def test_engine_at_its_usage_limit_cools_down_until_its_reset(
         assert (await harness.job(job_id))["stage"] == "queued"
         seen = (await harness.api.get(f"/factories/{FACTORY}")).json()["engines"][engine]
     reset = datetime.fromisoformat(seen["coolingUntil"])
-    # Codex names the minute only.
+    # Codex reports the reset time without seconds.
     assert timedelta(minutes=58) < reset - before < timedelta(minutes=62)
 
 
@@ -209,7 +209,7 @@ async def test_engine_with_rejected_credentials_is_unavailable_and_job_requeued(
 
 
 async def wait_until_midway(harness: FactoryHarness, job_id: str) -> None:
-    """Come back when the shell tool of the second step is under way."""
+    """Wait until the shell command of the second step runs."""
     sign = harness.data_dir(FACTORY).worktree(job_id) / "step2.txt"
     await until(sign.exists)
 
@@ -223,7 +223,7 @@ async def test_cancelled_engine_leaves_no_process_alive(
         job_id = await submitted(harness, engine)
         await wait_until_midway(harness, job_id)
         [live] = run_registry.load_runs(harness.data_dir(FACTORY))
-        # It says that it begins before it does.
+        # The shell command writes its file before `sleep` starts.
         await until(lambda: any("sleep 60" in stray.command for stray in find_orphans(live.mark)))
         await harness.act(job_id, "cancel")
         await until(lambda: not agent.running_jobs)
@@ -251,7 +251,7 @@ async def test_interrupted_engine_resumes_its_session(
         await until(handed_back)
     session = (await harness.job(job_id))["checkpoint"]["sessionId"]
     assert session
-    # A job that was handed back is kept from the same factory for a while.
+    # A job is not offered for a while to the factory that released it.
     harness.clock.advance(EXCLUSION_TTL)
     async with harness.factory(FACTORY, environ=environ, yolo_without_sandbox=True):
         done = await harness.wait_until_idle(job_id)

@@ -1,4 +1,4 @@
-"""What a repo brings along for the agents that work on it: its words are read, nothing is run."""
+"""Engine configuration in a repo: guides are read, and no configured program is run."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from tests.services.fake_model import FakeModel, fake_model
 from tests.support.factory.git_repo import planted_program
 from tests.support.factory.local_fleet import FactoryHarness, a_local_harness
 
-# The first test on a machine installs the agents.
+# The timeout is long because the first test on a machine installs the engines.
 pytestmark = pytest.mark.timeout(900)
 
 EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop")
@@ -24,7 +24,7 @@ GUIDES = {"claude": "CLAUDE.md", "codex": "AGENTS.md"}
 
 @pytest_asyncio.fixture
 async def harness() -> AsyncIterator[FactoryHarness]:
-    # Codex does not work below the folder for temporary files, where pytest's are.
+    # Codex does not work below the system's temporary folder, which contains pytest's folders.
     folder = Path(tempfile.mkdtemp(dir="/var/tmp", prefix="gigafactory-"))
     try:
         async with a_local_harness(folder) as made:
@@ -40,7 +40,7 @@ def model() -> Iterator[FakeModel]:
 
 
 def brought(program: os.PathLike[str]) -> dict[str, str]:
-    """Every file by which a repo could have a program run."""
+    """Return every configuration file with which a repo could make an engine run a program."""
     run = os.fspath(program)
     hook = {"matcher": "", "hooks": [{"type": "command", "command": run}]}
     hooks = {"hooks": {event: [hook] for event in EVENTS}}

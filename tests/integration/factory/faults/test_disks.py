@@ -1,4 +1,4 @@
-"""A disk that is full: the job goes elsewhere with a clear word, and no work is lost."""
+"""A full disk: the job is released with a clear reason, and no work is lost."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ async def output(*argv: str) -> tuple[int, str, str]:
 
 
 async def run_jobs_on_a_small_disk(disk: Path, remote: Path) -> list[dict[str, Any]]:
-    """How the runs of a factory came out that has 16 MB."""
+    """Run jobs on a factory with a 16 MB disk and return the outcomes."""
     if shutil.which("unshare") is None or (await output(*ALONE, SMALL, str(disk)))[0]:
         pytest.skip("a small disk takes a mount namespace of one's own")
     program = f"{SMALL} && exec {sys.executable} -m tests.support.factory.full_disk $0 $1"

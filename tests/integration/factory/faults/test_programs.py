@@ -1,4 +1,4 @@
-"""Engines, setups and verifies that misbehave: one class each, and a word on what to do."""
+"""Engines, setups and verifies that misbehave: each has one result class and a helpful reason."""
 
 import os
 import uuid
@@ -25,7 +25,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
 
 
 def alive(word: str) -> bool:
-    """Whether any process has this word in its command."""
+    """Return whether the command line of another process contains a word."""
     for entry in Path("/proc").iterdir():
         try:
             if entry.name.isdecimal() and word in (entry / "cmdline").read_text("utf-8", "replace"):
@@ -36,13 +36,13 @@ def alive(word: str) -> bool:
 
 
 def with_claude(folder: Path, flags: str) -> dict[str, str]:
-    """Surroundings in which there is an engine that knows these flags."""
+    """Return an environment with a `claude` program that supports these flags."""
     agent(folder, "claude", version="echo '9.9.9 (Claude Code)'", flags=f"echo '{flags}'")
     return {"PATH": f"{folder}:{search_path()}"}
 
 
 async def engine(harness: FactoryHarness, name: str) -> dict[str, Any]:
-    """What the fleet knows of an engine of the factory."""
+    """Return the factory's engine as the fleet reports it."""
     told = (await harness.api.get("/factories")).json()
     [factory] = told["factories"]
     found: dict[str, Any] = factory["engines"][name]

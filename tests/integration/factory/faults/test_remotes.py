@@ -1,4 +1,4 @@
-"""Remotes that are away or say no, at any point: the reason reaches the job, no work is lost."""
+"""Unreachable or refusing remotes at every step: the job has the reason, and no work is lost."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -21,7 +21,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[LocalHarness]:
 
 
 async def handed_back(harness: LocalHarness, job_id: str) -> str:
-    """The reason for which a job is back in the queue."""
+    """Wait until a job is released and return its reason."""
 
     async def there() -> bool:
         return "released" in await harness.event_types(job_id)
@@ -88,7 +88,7 @@ async def test_unpushed_worktree_is_kept_and_resumed_by_the_next_run(
         harness.clock.advance(LATER)
         done = await harness.wait_until_idle(job_id)
         assert done["result"] == "ok", done["reason"]
-        # It is told first, and cleared up then.
+        # The factory reports the result first and removes the worktree afterwards.
         await until(lambda: not kept.exists())
     assert harness.remote.text(done["checkpoint"]["commit"], "two") == "", (
         "it went on with its work"

@@ -1,4 +1,4 @@
-"""Repos that are not as they should be: the job ends with a word on what to do, or works."""
+"""Broken or unusual repos: the job succeeds, or fails with advice on the repair."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -26,13 +26,13 @@ async def harness(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
 async def ended(
     harness: FactoryHarness, body: str = "touch x", **manifest: object
 ) -> dict[str, Any]:
-    """How a job ends that meets the repo as it is."""
+    """Run a job on the repo and return the job after its last run."""
     async with harness.factory():
         return await harness.wait_until_idle(await harness.submit(body, **manifest))
 
 
 def refused(job: dict[str, Any], *words: str) -> None:
-    """It is the repo that has to be put right, and the job says how."""
+    """Assert that a job failed because of its repo and that its reason contains these words."""
     assert (job["stage"], job["result"]) == ("failed", "setup_failed"), job["reason"]
     for word in words:
         assert word in job["reason"]

@@ -1,4 +1,4 @@
-"""What the tests of shipping through a forge share: a repo there, and runs that ship to it."""
+"""Fixtures for shipping through a forge: a repo on an emulated GitHub, and runs that ship to it."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.support.factory.github_repo import BRANCH, GitHubRepo, ShippingRuns
 
 @pytest_asyncio.fixture
 async def hub(services: Path) -> AsyncIterator[GitHubRepo]:
-    """A repo of the test's own, on a GitHub that keeps state."""
+    """A new repo on a stateful GitHub emulator."""
     address = shared.address(services, "emulate")
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with httpx.AsyncClient(base_url=address, headers=headers) as http:
@@ -25,13 +25,13 @@ async def hub(services: Path) -> AsyncIterator[GitHubRepo]:
 
 @pytest.fixture
 def prism(services: Path) -> str:
-    """Where GitHub's own description answers."""
+    """The address of the mock server that answers from GitHub's API description."""
     return shared.address(services, "prism")
 
 
 @pytest.fixture
 def desk(hub: GitHubRepo, tmp_path: Path) -> Iterator[ShippingRuns]:
-    """Where runs begin."""
+    """A source of runs that ship to the repo."""
     made = ShippingRuns(tmp_path, hub.name)
     yield made
     made.close()
@@ -39,5 +39,5 @@ def desk(hub: GitHubRepo, tmp_path: Path) -> Iterator[ShippingRuns]:
 
 @pytest_asyncio.fixture
 async def work(hub: GitHubRepo) -> str:
-    """The commit that was decided on, on its branch."""
+    """The approved commit, pushed to its branch."""
     return await hub.push(BRANCH, await hub.commit_of("main"))

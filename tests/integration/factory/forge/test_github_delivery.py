@@ -1,4 +1,4 @@
-"""Delivery to a forge: the result is pushed, and its pull request speaks the agent's words."""
+"""Delivery to a forge: the result is pushed, and the agent's text becomes the pull request."""
 
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -31,7 +31,7 @@ SECRET = "correct-horse-battery-staple"
 
 
 class HereToo(Forges):
-    """Takes a repo on this disk for one on the hub, which has no git of its own."""
+    """Forges that map a local repo to the emulated GitHub, which has no git server."""
 
     def __init__(self, hub: GitHubRepo, wire: RecordingTransport) -> None:
         super().__init__()

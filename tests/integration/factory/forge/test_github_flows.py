@@ -1,4 +1,4 @@
-"""Shipping through GitHub, against one that keeps state: what is opened, checked and merged."""
+"""Shipping through a stateful GitHub emulator: pull requests, checks and merges."""
 
 import json
 from collections.abc import Sequence
@@ -120,7 +120,7 @@ async def test_merge_waits_until_pending_checks_pass(
     await hub.check(work, "build", None)
 
     class Turning(RecordingTransport):
-        """The checks turn green while they are being read."""
+        """A transport that lets checks pass while they are read."""
 
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
             answer = await super().handle_async_request(request)
@@ -303,7 +303,7 @@ async def test_unreachable_forge_releases_the_job(
     hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     class Cut(RecordingTransport):
-        """A network that is down."""
+        """A transport without a network."""
 
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
             raise httpx.ConnectError("no route to host", request=request)
@@ -318,7 +318,7 @@ async def test_change_with_a_lost_response_is_looked_up_before_a_retry(
     hub: GitHubRepo, work: str, desk: ShippingRuns
 ) -> None:
     class Lossy(RecordingTransport):
-        """Takes every change through, and loses its answer."""
+        """A transport that sends every change and loses the response."""
 
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
             answer = await super().handle_async_request(request)
@@ -333,7 +333,7 @@ async def test_change_with_a_lost_response_is_looked_up_before_a_retry(
 
 
 class Unsure(RecordingTransport):
-    """The forge needs some time to find out whether a pull request can be merged."""
+    """A transport whose forge needs time to compute whether a pull request is mergeable."""
 
     def __init__(self, found: Sequence[bool | None]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Shipping through GitHub by a factory that has lost its lease: nothing is done twice."""
+"""Shipping through GitHub by a factory that has lost its lease: no effect is repeated."""
 
 import asyncio
 

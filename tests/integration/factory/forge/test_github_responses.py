@@ -1,4 +1,4 @@
-"""What GitHub describes that it may answer: every call fits it, and every no has its result."""
+"""Responses from GitHub's API description: calls match it, and each refusal has a result."""
 
 from collections.abc import AsyncIterator
 
@@ -32,7 +32,7 @@ WORDS = PullRequestText("Say hello", "As asked.")
 
 
 class Demand(httpx.AsyncHTTPTransport):
-    """Asks the description for one of its answers, for one kind of request."""
+    """A transport that requests a given status code for one HTTP method from the mock server."""
 
     def __init__(self, method: str = "", code: int = 200, *, to: str | None = None) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Demand(httpx.AsyncHTTPTransport):
         self._to = httpx.URL(to) if to else None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        # The description knows the plain type only.
+        # The API description lists the plain media type only.
         request.headers["Accept"] = "application/json"
         if request.method != self._method:
             return await super().handle_async_request(request)
@@ -134,7 +134,7 @@ async def test_refused_merge_ends_the_ship_and_leaves_the_base_unchanged(
     words: str,
 ) -> None:
     class Detour(RecordingTransport):
-        """The merge alone is answered by the description."""
+        """A transport that sends only the merge to the mock server."""
 
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
             if request.method == "PUT":

@@ -1,4 +1,4 @@
-"""Which branches of jobs go from a remote that several factories share, and which stay."""
+"""Garbage collection of job branches on a remote that several factories share."""
 
 from datetime import timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`aq gc` of a factory: beside its coordinator, while it works and when it is stopped."""
+"""`aq gc` of a factory in a fleet, while the factory works and after it has stopped."""
 
 import asyncio
 import os
@@ -27,7 +27,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[LocalHarness]:
 async def gc(
     harness: LocalHarness, *flags: str, name: str = "mac-1", url: str | None = None
 ) -> Ran:
-    """Type the command on the machine of a factory."""
+    """Run `aq gc` with the data and membership of a factory."""
     data_dir = harness.data_dir(name)
     save_membership(
         data_dir, FleetMembership(url or harness.server.url, name, await harness.token(name))

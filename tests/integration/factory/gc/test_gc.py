@@ -1,4 +1,4 @@
-"""`aq gc` on this machine: what is removed, and what never is."""
+"""`aq gc` on this machine: removed and kept files."""
 
 import os
 import sys
@@ -23,7 +23,7 @@ OLD = NOW - timedelta(days=60)
 
 
 class FolderWorktrees:
-    """Worktrees whose unsaved work is a file of that name."""
+    """Worktrees with unsaved work if they contain a file named `unsaved`."""
 
     async def discard(self, worktree: Path, *, dry_run: bool) -> str | None:
         if (worktree / "taken").exists():
@@ -36,7 +36,7 @@ class FolderWorktrees:
 
 
 class ListedFates:
-    """Jobs of which some have ended; the coordinator can be away."""
+    """A job lookup with a fixed set of finished jobs and an optional outage."""
 
     def __init__(self, finished: frozenset[str], *, away: bool = False) -> None:
         self.finished = finished
@@ -54,7 +54,7 @@ class ListedFates:
 
 
 class ListedChore:
-    """What was told beforehand."""
+    """A chore with a fixed result."""
 
     def __init__(self, *swept: GcItem) -> None:
         self.swept = swept
@@ -74,7 +74,7 @@ def data_dir(tmp_path: Path) -> DataDir:
 
 
 def put(file: Path, *, at: datetime = NOW) -> None:
-    """Make a file, and let its folders look as old as it is."""
+    """Write a file and set its modification time and that of its folders."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("x")
     for path in (file, *file.parents[:3]):

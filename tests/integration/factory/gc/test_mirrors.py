@@ -1,4 +1,4 @@
-"""Mirrors: packed without a loss, pruned only when nothing borrows, removed when long unused."""
+"""Mirrors: packed without loss, pruned only when no worktree borrows, removed when long unused."""
 
 import os
 from datetime import timedelta
@@ -26,7 +26,7 @@ def has(mirror: Mirror, commit: str) -> bool:
 
 
 async def unreferenced(mirror: Mirror, base: str) -> str:
-    """A commit of the mirror that no ref names, and that looks old."""
+    """Create an old commit in the mirror without a ref and return its id."""
     tree = await mirror.tree(base)
     made = await mirror.run("commit-tree", "-m", "loose", tree)
     for path in mirror.folder.rglob("objects/*/*"):
@@ -48,7 +48,7 @@ async def test_unreferenced_objects_are_pruned_when_no_worktree_borrows_them(
 
 
 async def test_objects_needed_by_a_worktree_are_never_pruned(jobs: GcHarness) -> None:
-    """The base was forced away, and no ref of the mirror names what the agent works on."""
+    """Keep the objects of a worktree whose base was deleted at the remote."""
     side = jobs.remote.commit({"side.txt": "x\n"}, branch="side")
     busy = await jobs.one.worktree("a", side)
     loose = await unreferenced(busy.mirror, jobs.base)
@@ -115,7 +115,7 @@ async def test_unused_mirror_is_removed_and_can_be_fetched_again(
     ]
     assert list(jobs.one.data_dir.mirrors.glob("*.git")) == []
     assert (await jobs.one.collect(at=MUCH_LATER)).swept == ()
-    # Another run had opened it at the same moment and continues with a fetch.
+    # This models a run that opened the mirror just before the removal and then fetches.
     await mirror.fetch()
     assert await mirror.resolve("main") == jobs.base
     assert await (await jobs.one.mirror()).resolve("main") == jobs.base

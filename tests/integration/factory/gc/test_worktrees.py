@@ -1,4 +1,4 @@
-"""Which worktrees go, and which stay: work that is saved nowhere else is never removed."""
+"""Garbage collection of worktrees: work that is saved nowhere else is never removed."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a repo or an agent plants for the factory's git, each shown to work on a git that trusts."""
+"""Attacks of repos and agents on the factory's git; each one works on an unprotected git."""
 
 import os
 from pathlib import Path
@@ -18,7 +18,7 @@ SECRET = "the host's secret\n"
 
 
 async def run_every_git_operation(worktree: Worktree, name: str) -> str:
-    """Every step of a run that git takes part in; gives the commit that was pushed."""
+    """Run every git operation of a run and return the pushed commit."""
     mirror = worktree.mirror
     write(worktree.path, {"by-the-agent.txt": f"{name}\n"})
     await mirror.fetch()
@@ -194,7 +194,7 @@ def test_folder_replaced_by_a_symlink_after_listing_is_not_followed(tmp_path: Pa
 
 
 def _trap(folder: Path, program: Path) -> None:
-    """A repo that runs a program as soon as anybody asks for its status."""
+    """Create a repo that runs a program on `git status`."""
     folder.mkdir(parents=True, exist_ok=True)
     plain_git(folder, "init", "-q")
     write(folder, {"inside.txt": "x\n"})
@@ -221,7 +221,7 @@ async def test_a_nested_repo_is_left_out_and_runs_nothing(tmp_path: Path) -> Non
 
 
 async def _with_submodule(world: GitHarness, tmp_path: Path) -> tuple[Mirror, str, str]:
-    """Return a commit with an empty submodule at `sub`."""
+    """Return the mirror, a commit with an empty submodule at `sub`, and the submodule's commit."""
     inner = tmp_path / "inner"
     inner.mkdir()
     plain_git(inner, "init", "-q")

@@ -1,4 +1,4 @@
-"""A run that follows another one: whatever the earlier one still pushes fails whole."""
+"""Sealed branches: a late push of an earlier run fails as a whole."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def workplace(worktree: Worktree, epoch: int = 1) -> RepoWorkspace:
 
 
 async def delivering(world: GitHarness) -> tuple[RepoWorkspace, str]:
-    """A run that has saved its work, and has nothing left to do but to push its result."""
+    """Return the workspace of a run with saved work and its result commit, not yet pushed."""
     place = workplace(await world.worktree())
     write(place.path, {"hello.txt": "hello\n"})
     await place.save()

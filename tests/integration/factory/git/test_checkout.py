@@ -1,4 +1,4 @@
-"""Shipping into a repo that a person has checked out on the same machine."""
+"""Shipping into a local repo that a person has checked out."""
 
 import asyncio
 from pathlib import Path

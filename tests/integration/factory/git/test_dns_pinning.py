@@ -1,4 +1,4 @@
-"""A host is resolved once: git connects to the address that was checked, also over ssh."""
+"""DNS pinning: a host is resolved once, and git connects to the checked address, also over ssh."""
 
 import os
 import shlex
@@ -18,7 +18,7 @@ PUBLIC, HERE = "192.0.2.7", "127.0.0.1"
 
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """What names resolve to; there is no DNS in tests."""
+    """Addresses by host name; they replace DNS."""
     known: dict[str, str] = {}
 
     async def looked_up(host: str, port: int | None) -> list[str]:
@@ -32,7 +32,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 def an_ssh(folder: Path, *configuration: str) -> str:
-    """A program that answers `-G` as ssh does, and otherwise notes its arguments."""
+    """Return a program that answers `-G` like ssh and otherwise records its arguments."""
     program, notes = folder / "ssh", folder / "arguments"
     answer = "\n".join(configuration)
     program.write_text(

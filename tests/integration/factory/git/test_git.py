@@ -1,4 +1,4 @@
-"""Git is run in surroundings of our own, within bounds, and its secrets stay with it."""
+"""Git commands: their environment, limits, errors and secrets."""
 
 import asyncio
 import base64
@@ -68,7 +68,7 @@ async def test_cancelled_git_command_ends_with_its_children(tmp_path: Path) -> N
 def _lives(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-        # One whose parent has not looked at its end yet is dead all the same.
+        # A zombie is dead although its parent has not reaped it yet.
         return b") Z " not in Path(f"/proc/{pid}/stat").read_bytes()
     except (ProcessLookupError, FileNotFoundError):
         return False
@@ -93,7 +93,7 @@ async def test_unread_stdin_does_not_fail_a_git_command() -> None:
 
 @asynccontextmanager
 async def a_web_server(answer: bytes) -> AsyncIterator[tuple[int, list[bytes]]]:
-    """A server that answers everything alike, and keeps what it was asked."""
+    """Serve the same response to every request; yield the port and the recorded requests."""
     asked: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""Shipping on a plain remote: once, from the expected commit, or not at all."""
+"""Shipping to a plain remote: once, from the expected commit, or not at all."""
 
 import asyncio
 from pathlib import Path
@@ -17,7 +17,7 @@ STYLES: tuple[MergeStyle, ...] = ("merge", "squash")
 
 
 async def a_result(world: GitHarness, job: str, files: dict[str, Content]) -> tuple[Mirror, str]:
-    """The result of a job that changed these files of what main is now."""
+    """Create a job's result on the current `main` and return the mirror and the commit."""
     mirror = await world.mirror()
     base = await mirror.resolve("main")
     worktree = await Worktree.add(mirror, world.machine / job, base)
@@ -98,7 +98,7 @@ async def test_repeated_merge_finds_the_first_one_and_pushes_nothing(
     first = await merge(mirror, "main", commit, style, "x")
     assert isinstance(first, Merged)
     assert not first.before
-    # Others went on meanwhile, and even took the work back.
+    # Meanwhile `main` has moved, and the shipped file was even removed.
     moved = world.remote.commit({"b.txt": None, "c.txt": "3\n"})
     other = await GitHarness(tmp_path, machine="successor").mirror()
     plain_git(other.folder, "fetch", "-q", str(mirror.folder), commit)
@@ -157,7 +157,7 @@ async def test_merge_gives_up_when_the_base_moves_on_every_try(tmp_path: Path) -
     world = GitHarness(tmp_path, served=True)
     world.remote.commit({"a.txt": "1\n"})
     mirror, commit = await a_result(world, "job", {"b.txt": "2\n"})
-    # The push finds that another one came first.
+    # The hook moves `main` during the push, so the push loses the race.
     hook = world.remote.path / "hooks" / "pre-receive"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(

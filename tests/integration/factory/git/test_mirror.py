@@ -1,4 +1,4 @@
-"""One mirror a repo: made on first use, fetched safely, honest about what is not there."""
+"""Mirrors: one per repo, created on first use, fetched safely, with clear errors."""
 
 import asyncio
 from pathlib import Path
@@ -137,7 +137,7 @@ async def test_only_branch_is_the_default_when_head_is_unborn(tmp_path: Path) ->
 async def test_concurrent_opens_share_one_mirror(tmp_path: Path) -> None:
     world = GitHarness(tmp_path)
     commit = world.remote.commit({"a.txt": "one"})
-    # Another process is another `Mirrors`: they share the folder and nothing else.
+    # Each `Mirrors` stands for one process: they share the folder and nothing else.
     others = [Mirrors(world.machine / "mirrors", Git(local=True)) for _ in range(4)]
     mirrors = await asyncio.gather(*(other.open(world.address) for other in others))
     assert {mirror.folder for mirror in mirrors} == {mirrors[0].folder}

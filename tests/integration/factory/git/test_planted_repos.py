@@ -1,6 +1,6 @@
-"""Repos in which everything is planted that makes git run a program: the factory's git runs none.
+"""Repos with planted programs: the factory's git runs none of them.
 
-Each plant is tried on its own where git is shown to run it, and all of them together.
+Plants are tested together, after a check that plain git runs some of them, and one by one.
 """
 
 import os
@@ -32,7 +32,7 @@ PLANTS = (*(f"hook:{name}" for name in HOOKS), *(f"setting:{name}" for name in S
 
 
 class Planted:
-    """A repo of a person on this machine, bare or checked out, in which a plant may be."""
+    """A person's local repo, bare or checked out, that can contain plants."""
 
     def __init__(self, folder: Path, *, bare: bool) -> None:
         self.folder = folder
@@ -52,7 +52,7 @@ class Planted:
         self.config = self.git_dir / "config"
 
     def plant(self, *plants: str) -> None:
-        """Plant these as a job would that may write everything of the repo."""
+        """Plant hooks and settings, as a job with write access to the whole repo could."""
         for plant in plants:
             kind, _, name = plant.partition(":")
             if kind == "hook":
@@ -66,7 +66,7 @@ class Planted:
                 section, _, inner = section.partition(".")
                 header = f'[{section} "{inner}"]' if inner else f"[{section}]"
                 self.append(f"{header}\n\t{key} = {self.program}\n")
-        # Settings may also come from another file, and from one of the worktree.
+        # Git also reads included files and the configuration of the worktree.
         more = self.folder / "more.config"
         more.write_text(f"[core]\n\thooksPath = {self.folder / 'more-hooks'}\n{SWITCHES}")
         self.append(f"[include]\n\tpath = {more}\n")
@@ -82,7 +82,7 @@ class Planted:
         return await Mirrors(self.folder / "mirrors", Git(local=True)).open(address)
 
     async def is_served(self, name: str) -> None:
-        """All that a run and a ship do with the repo."""
+        """Run all git operations of a run and a ship on the repo."""
         mirror = await self.mirror()
         base = await mirror.resolve(await mirror.default_branch())
         worktree = await Worktree.add(mirror, self.folder / f"work-{name}", base)

@@ -1,4 +1,4 @@
-"""How many processes a run costs in git, on a repo of a usual size."""
+"""The number of git processes per run, on a repo of typical size."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Refs of the remote move from the expected commit only, and only ours do."""
+"""Pushes move remote refs only from the expected commit, and only job branches."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ TRAILERS = run_trailers(job="job-1", run="job-1.2", engine="claude", epoch=7)
 
 
 async def snapshots(worktree: Worktree, *contents: str) -> list[str]:
-    """One snapshot after another, each on the one before."""
+    """Take one snapshot per content, each on top of the previous one, and return the commits."""
     taken = [worktree.commit]
     for content in contents:
         write(worktree.path, {"work.txt": content})

@@ -1,4 +1,4 @@
-"""Work that was shipped and taken back: the next factory that comes to the repo tells of it."""
+"""Reverts of shipped work: the next factory that fetches the repo reports them."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

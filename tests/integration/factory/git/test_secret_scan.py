@@ -1,4 +1,4 @@
-"""A secret of the factory in a job's work is found before it is pushed, in any encoding."""
+"""The secret scan finds the factory's secrets in a job's work before a push, in any encoding."""
 
 import base64
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Snapshots: everything that is in a worktree, whatever the agent has done with git."""
+"""Snapshots contain every file of a worktree, whatever git commands the agent has run."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Worktrees: one per job, from a commit, not shared, removed without a trace."""
+"""Worktrees: one per job, created from a commit, isolated, removed without a trace."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A whole machine, made of small executables."""
+"""Detection of a whole machine, which consists of small executables."""
 
 import sys
 from pathlib import Path
@@ -30,7 +30,7 @@ ENGINES = {"claude": CLAUDE, "codex": CODEX}
 
 
 def a_machine(folder: Path) -> dict[str, str]:
-    """Give the environment of a machine with good and bad programs."""
+    """Create working and failing programs and return an environment that finds them."""
     programs = folder / "bin"
     for name, body in {
         "node": "echo v20.11.1",

@@ -1,4 +1,4 @@
-"""Engines on PATH: found, changed, broken or absent."""
+"""Engines on PATH: available, changed, broken or missing."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The machine as it is measured."""
+"""Measurements of disk, memory and CPU."""
 
 import sys
 from pathlib import Path

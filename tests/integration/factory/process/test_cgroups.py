@@ -1,4 +1,4 @@
-"""Control groups: a run is held in one of its own, and nothing gets out of it."""
+"""Control groups: each run has its own, and no process escapes it."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ ESCAPES = "(setsid env -i /bin/sh -c ': {}; /bin/sleep 600' > /dev/null 2>&1 &)"
 
 @pytest.fixture
 def group() -> Iterator[Path]:
-    """A group of the test's own; the test is skipped where none can be made."""
+    """A control group for the test; skips the test if none can be created."""
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     found = [line.split()[4] for line in mounts if " - cgroup2 " in line]
     made = Path(*found[:1]) / f"gigafactory-test-{uuid.uuid4().hex}"

@@ -1,4 +1,4 @@
-"""Questions to programs that hang, flood, fail or print garbage."""
+"""Probes of programs that hang, flood their output, fail or print garbage."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Real programs: what they are given, what is heard of them, and how they could not start."""
+"""Real programs: their environment and input, their output, and failures to start."""
 
 import asyncio
 import signal

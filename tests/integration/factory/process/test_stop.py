@@ -1,4 +1,4 @@
-"""Real programs that must be stopped, and what they leave behind."""
+"""Stopping real programs and their remaining processes."""
 
 import asyncio
 import signal

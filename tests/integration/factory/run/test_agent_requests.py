@@ -1,4 +1,4 @@
-"""What the agent of a job can ask the fleet for while it works, and what it cannot."""
+"""Requests of a job's agent to the fleet: allowed and rejected ones."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from tests.services.aq import AQ
 from tests.support.factory.local_fleet import FactoryHarness, a_local_harness
 from tests.support.factory.real_sandbox import a_sandbox, search_path
 
-# The first test on a machine fetches bubblewrap.
+# The first test on a machine downloads bubblewrap.
 pytestmark = pytest.mark.timeout(600)
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
 

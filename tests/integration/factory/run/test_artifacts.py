@@ -1,4 +1,4 @@
-"""What runs leave behind reaches the coordinator: real processes, a real factory, real HTTP."""
+"""Artifacts of runs reach the coordinator: real processes, a real factory, real HTTP."""
 
 import hashlib
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
 
 
 async def left(harness: FactoryHarness, job_id: str) -> dict[str, bytes]:
-    """The files that a job has left, by name; each is what its record says."""
+    """Return the artifacts of a job by name, after a check of their size and hash."""
     listed = (await harness.api.get(f"/jobs/{job_id}/artifacts")).json()["artifacts"]
     found = {}
     for each in listed:

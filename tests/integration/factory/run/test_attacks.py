@@ -1,4 +1,4 @@
-"""What people, repos and agents try on a factory: each attempt fails, and leaves a clear word."""
+"""Attacks of people, repos and agents on a factory: each one fails with a clear reason."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

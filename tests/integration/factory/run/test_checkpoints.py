@@ -1,4 +1,4 @@
-"""Work is saved while a run goes on; what cannot be saved now is saved later: none is lost."""
+"""Checkpoints during a run: a failed save is repeated later, and no work is lost."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,7 +14,7 @@ OFTEN_S = 0.05
 
 
 class Watched:
-    """A job that does as it is told by files, on a factory that saves its work often."""
+    """A job whose steps wait for files, on a factory that checkpoints often."""
 
     def __init__(self, harness: FactoryHarness) -> None:
         self.harness = harness
@@ -28,7 +28,7 @@ class Watched:
         return self.harness.folder / name
 
     async def begins(self, *steps: str) -> None:
-        """Hand in a job that does one step after the other, each but the first when it may."""
+        """Submit a job with these steps; each step but the first waits for its file."""
         body = "\n".join(
             f"until [ -e {self.sign(str(number))} ]; do sleep 0.02; done\n{step}"
             for number, step in enumerate(steps)
@@ -40,14 +40,14 @@ class Watched:
         self.sign(str(step)).touch()
 
     def log(self) -> str:
-        """What is in the log at its source."""
+        """Return the logs on the factory's disk."""
         return "".join(each.read_text() for each in self.harness.data_dir().logs.glob("*.log"))
 
     async def tells(self, word: str, *, times: int = 1) -> None:
         await until(lambda: self.log().count(word) >= times)
 
     async def has_saved(self, name: str) -> None:
-        """Come back when a file is on the remote, in the work in progress."""
+        """Wait until the work-in-progress branch on the remote contains a file."""
         remote = self.harness.remote
 
         def there() -> bool:
@@ -56,7 +56,7 @@ class Watched:
         await until(there)
 
     async def ends_well(self) -> str:
-        """The commit of the result of the one run that it took."""
+        """Wait until the job succeeds in its only run and return the result commit."""
         job = await self.harness.wait_until_idle(self.job_id)
         assert (job["stage"], job["result"]) == ("testing", "ok"), job["reason"]
         assert len(await self.harness.runs(self.job_id)) == 1

@@ -1,4 +1,4 @@
-"""Folders and files that only their user can read."""
+"""Private folders and files of the data dir."""
 
 import stat
 import sys

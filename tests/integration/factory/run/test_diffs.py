@@ -1,4 +1,4 @@
-"""What a run has changed can be looked at: made by a real factory, kept, and read over HTTP."""
+"""Diffs of runs: created by a real factory, stored, and read over HTTP."""
 
 import asyncio
 from collections.abc import AsyncIterator

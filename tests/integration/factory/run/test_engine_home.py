@@ -1,4 +1,4 @@
-"""The homes of engines: what people prepared is there, and no link leads out of them."""
+"""Engine homes contain the prepared files, and no link leads out of them."""
 
 import os
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Ways out of a run over a repo that a job has made or chosen: each was open once.
+"""Escapes from a run through a repo that a job has created or chosen: each one is a fixed bug.
 
-The factories here allow all that an operator may: a root that contains even their data folder.
+The factories here have the widest permitted root: it contains even their data folder.
 """
 
 import sys
@@ -17,7 +17,7 @@ from tests.support.factory.local_fleet import FactoryHarness, a_local_harness
 from tests.support.factory.real_sandbox import a_sandbox, search_path
 from tests.support.polling import until
 
-# The first test on a machine fetches bubblewrap.
+# The first test on a machine downloads bubblewrap.
 pytestmark = pytest.mark.timeout(600)
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
 
@@ -29,7 +29,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
 
 
 def planting(harness: FactoryHarness, where: str, *, bare: bool = True) -> str:
-    """A script that makes a repo whose hooks and settings leave a trace on the machine."""
+    """Return a script that creates a repo whose hooks and settings leave a trace on the machine."""
     trace = harness.folder / "escaped"
     git_dir = where if bare else f"{where}/.git"
     return f"""

@@ -1,4 +1,4 @@
-"""Jobs with `cwd`: the work is done in a person's own folder, as it is."""
+"""Jobs with `cwd` work in a person's own folder."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -18,7 +18,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
 
 @pytest.fixture
 def checkout(harness: FactoryHarness) -> Path:
-    """A person's checkout, with `main` checked out and nothing changed."""
+    """A person's clean checkout of `main`."""
     folder = harness.folder / "desk" / "notes"
     git(harness.folder, "clone", "-q", str(harness.folder / "remote.git"), str(folder))
     (folder / "part").mkdir()

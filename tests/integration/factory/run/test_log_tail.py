@@ -1,4 +1,4 @@
-"""The end of a log that could not be sent in time: it comes before the report that ends its run."""
+"""The unsent rest of a log is delivered before the report that ends its run."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,7 +18,7 @@ ENDED = {"stage": "testing", "result": "ok", "verify": {"passed": True}}
 
 
 class Left:
-    """What a factory has left on its disk, and the run that it was about."""
+    """The files of a stopped factory and its unfinished run."""
 
     def __init__(self, data_dir: DataDir, server: Server, people: httpx.AsyncClient) -> None:
         self.data_dir = data_dir
@@ -29,7 +29,7 @@ class Left:
         self.run_id = ""
 
     async def begin(self, worker: Worker) -> None:
-        """Have a run granted to a factory."""
+        """Submit a job and start its run on a worker."""
         self.worker = worker
         asked = {"manifest": {"name": "a", "verify": "true"}, "body": "Do it."}
         self.job_id = (await self.people.post("/jobs", json=asked)).json()["id"]
@@ -39,19 +39,19 @@ class Left:
 
     @asynccontextmanager
     async def courier(self) -> AsyncIterator[OutboxSender]:
-        """The courier of a factory that starts."""
+        """Yield the outbox sender of a restarted factory."""
         token = self.worker.http.headers["authorization"].removeprefix("Bearer ")
         async with AsyncClient(self._server.url, token) as client:
             yield OutboxSender(Outbox(self.data_dir.outbox), client, lambda *_: None, self.data_dir)
 
     def write_log(self, text: str) -> None:
-        """Leave a log of the run."""
+        """Write the log file of the run."""
         file = self.data_dir.log_file(self.run_id)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
 
     async def log(self) -> str:
-        """The log as people read it."""
+        """Return the log from the API."""
         return (await self.people.get(f"/jobs/{self.job_id}/logs")).text
 
 

@@ -1,4 +1,4 @@
-"""Reviews of the work of a real factory: who decides, what is recorded, how work is sent back."""
+"""Reviews of a real factory's work: permissions, records, and requests for changes."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -16,14 +16,14 @@ ADDS_WHAT_IT_IS_TOLD = "cat > told.txt; echo line >> page.txt"
 
 
 class Panel:
-    """People with tokens of their own, and the yard that they look at."""
+    """Reviewers with their own tokens, and the fleet whose work they review."""
 
     def __init__(self, harness: LocalHarness, people: dict[str, httpx.AsyncClient]) -> None:
         self.harness = harness
         self._people = people
 
     async def work(self, **manifest: object) -> dict[str, Any]:
-        """Work of ann's that has come to its review."""
+        """Submit a job as ann and return it when it is in review."""
         said = {
             "engine": "command",
             "command": ADDS_WHAT_IT_IS_TOLD,
@@ -36,13 +36,13 @@ class Panel:
         return await self.harness.wait_until_idle(answer.json()["id"], at="review")
 
     async def decides(self, name: str, job: dict[str, Any], decision: str, comment: str) -> int:
-        """Decide on the commit that was shown; return the status of the response."""
+        """Decide on the job's current commit; return the status of the response."""
         wish = {"decision": decision, "comment": comment, "commit": job["checkpoint"]["commit"]}
         answer = await self._people[name].post(f"/jobs/{job['id']}/review", json=wish)
         return answer.status_code
 
     async def events(self, job: dict[str, Any]) -> list[dict[str, Any]]:
-        """The story of a job."""
+        """Return the events of a job."""
         told = await self.harness.api.get(f"/jobs/{job['id']}/events")
         events: list[dict[str, Any]] = told.json()["events"]
         return events
@@ -123,7 +123,7 @@ async def test_requested_changes_resume_from_the_reviewed_commit_with_the_commen
     )
     assert "two lines" not in remote.text(first, "told.txt")
     assert remote.commit_of(f"aq/job/{job['id']}") == second
-    # What bob said was said of the older commit.
+    # Bob's decision names the older commit.
     assert await panel.decides("bob", job, "approve", "fine") == 409
     assert await panel.decides("cat", newer, "approve", "thanks") == 200
     assert (await panel.harness.job(job["id"]))["stage"] == "review"

@@ -1,4 +1,4 @@
-"""What a run leaves on record: with what it worked, what that took, and what came of it."""
+"""Run records: versions, usage, cost, diff and verify result."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Shipping to a plain git remote: by whichever factory is free, and only by merge."""
+"""Shipping to a plain git remote: by any free factory, and only by merge."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What hostile programs try from inside of the sandbox, and do not get."""
+"""Attacks of hostile programs inside the sandbox."""
 
 import os
 import socket
@@ -15,7 +15,7 @@ from tests.support.factory.real_sandbox import a_sandbox, output_in
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux"),
-    # The first test on a machine fetches bubblewrap.
+    # The first test on a machine downloads bubblewrap.
     pytest.mark.timeout(600),
 ]
 
@@ -27,7 +27,7 @@ async def sandbox(tmp_path: Path) -> Sandbox:
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    """A worktree among what else a factory keeps: its token, and the work of other jobs."""
+    """A worktree in a factory's data folder, next to its token and the work of other jobs."""
     for place in ("worktrees/mine", "worktrees/theirs", "homes/theirs", "mirrors/notes.git/hooks"):
         (tmp_path / place).mkdir(parents=True)
     for secret in ("token", "worktrees/theirs/work.py", "homes/theirs/login"):
@@ -38,7 +38,7 @@ def work(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder whose name is short enough for sockets, and which no setting hides."""
+    """A folder that no setting hides, with a path short enough for sockets."""
     made = Path("/tmp", f"aq-{uuid.uuid4().hex[:8]}")
     made.mkdir()
     yield made
@@ -113,7 +113,7 @@ print("seen" if os.path.exists(f"/proc/{pid}/mem") else "not seen")
 async def test_factory_process_cannot_be_seen_traced_or_signalled(
     sandbox: Sandbox, work: Path
 ) -> None:
-    # Its number means nothing in there; those of the sandbox itself are small.
+    # The PID of the factory does not exist in the sandbox, where all PIDs are small.
     program = python(f"import sys; sys.argv = ['', '{os.getpid()}']\n{TRACE}", cwd=work)
     assert os.getpid() > 10, "a number that no process in the sandbox has"
     assert await output_in(sandbox, program) == ["not attached", "not signalled", "not seen"]

@@ -1,4 +1,4 @@
-"""The proxy that leads out of a strict sandbox: whom it serves, and what it never passes on."""
+"""The HTTP proxy of a strict sandbox: allowed hosts, blocked hosts and limits."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -37,7 +37,7 @@ async def a_proxy(*allowed: str, upstream: UpstreamProxy | None = None) -> Async
 
 
 async def asked(port: int, sent: bytes) -> bytes:
-    """All that is answered to what is sent at once."""
+    """Send bytes to the proxy and return the whole response."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(sent)
     try:
@@ -48,7 +48,7 @@ async def asked(port: int, sent: bytes) -> bytes:
 
 
 async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer with the head of a request."""
+    """Respond with the head of the request."""
     head = await reader.readuntil(b"\r\n\r\n")
     writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + head)
     await writer.drain()

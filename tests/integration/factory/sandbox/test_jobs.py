@@ -1,4 +1,4 @@
-"""Jobs in the sandbox of a real factory: their temporary files, their network, and refusals."""
+"""Jobs in the sandbox of a real factory: temporary files, network and refusals."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ from tests.support.factory.real_sandbox import a_sandbox, search_path
 from tests.support.factory.scripted_agent import DONE, scripted_agent
 from tests.support.polling import until
 
-# The first test on a machine fetches bubblewrap.
+# The first test on a machine downloads bubblewrap.
 pytestmark = pytest.mark.timeout(600)
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux")
 
@@ -45,7 +45,7 @@ async def harness(tmp_path: Path) -> AsyncIterator[LocalHarness]:
 
 
 async def confining(tmp_path: Path, policy: Policy) -> Mapping[str, str]:
-    """The environment of a factory with a sandbox; the test is skipped where none works."""
+    """Return the environment of a factory with a sandbox; skip the test if no sandbox works."""
     await a_sandbox(tmp_path, minimum=policy)
     return {"PATH": search_path()}
 
@@ -103,7 +103,7 @@ async def test_restart_removes_temporary_files_of_a_dead_run(
 
 @asynccontextmanager
 async def a_site(said: str) -> AsyncIterator[int]:
-    """A host on this machine that says one thing, and its port."""
+    """Serve a fixed text over HTTP on loopback and yield the port."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

@@ -1,4 +1,4 @@
-"""The real sandbox, where the system lets one work; else the refusal with its reason."""
+"""The real sandbox where the system supports it, or the refusal with its reason."""
 
 import asyncio
 import sys
@@ -17,13 +17,13 @@ from tests.support.factory.real_sandbox import a_sandbox, search_path
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux"),
-    # The first test on a machine fetches bubblewrap.
+    # The first test on a machine downloads bubblewrap.
     pytest.mark.timeout(600),
 ]
 
 
 class Nothing:
-    """A tool that confines no process."""
+    """A sandbox tool that confines no process."""
 
     own_network = False
 
@@ -32,7 +32,7 @@ class Nothing:
 
 
 class Broken:
-    """A tool that is not permitted to do its work."""
+    """A sandbox tool without the permissions that it needs."""
 
     own_network = True
 
@@ -47,7 +47,7 @@ async def sandbox(tmp_path: Path) -> Sandbox:
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    """A worktree in the factory's own folder, beside its token."""
+    """A worktree in the factory's own folder, next to its token."""
     (tmp_path / "token").write_text("hush-hush")
     (tmp_path / "work" / ".git").mkdir(parents=True)
     return tmp_path / "work"
@@ -214,7 +214,7 @@ async def test_stdin_and_output_pass_through_the_sandbox(
 
 @pytest.fixture
 def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The home and the data of a service, in a folder that every run is shown."""
+    """The home and data of a service, in a folder that is visible to every run."""
     home, data = tmp_path / "opt" / "svc", tmp_path / "opt" / "gf"
     for file in (".ssh/id_ed25519", ".aws/credentials", ".local/share/uv/credentials/c.toml"):
         (home / file).parent.mkdir(parents=True)

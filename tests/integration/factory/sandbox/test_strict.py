@@ -1,4 +1,4 @@
-"""The network of a program in the sandbox `strict`: what is listed, and nothing else."""
+"""The network of a program in the sandbox `strict`: listed hosts only."""
 
 import asyncio
 import sys
@@ -13,7 +13,7 @@ from tests.support.factory.real_sandbox import a_sandbox, output_in
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="bubblewrap is for Linux"),
-    # The first test on a machine fetches bubblewrap.
+    # The first test on a machine downloads bubblewrap.
     pytest.mark.timeout(600),
 ]
 
@@ -31,7 +31,7 @@ for url in {urls}:
 
 @asynccontextmanager
 async def a_site(said: str) -> AsyncIterator[int]:
-    """A host on this machine that says one thing, and its port."""
+    """Serve a fixed text over HTTP on loopback and yield the port."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

@@ -1,4 +1,4 @@
-"""The header Range: one part of what there is, or all of it where the header says nothing."""
+"""HTTP Range requests: a single byte range, and headers that are ignored or rejected."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`aq explain` tells what was learned of a choice, where that has a say."""
+"""`aq explain`: the learned choice is shown only if the product has a routing rollout."""
 
 import pytest
 

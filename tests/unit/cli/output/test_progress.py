@@ -1,4 +1,4 @@
-"""Long work says how far it is, at a terminal alone, and leaves nothing on the line."""
+"""Progress of long transfers: shown only on a terminal, and cleared at the end."""
 
 import io
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ PIECES = [b"x" * 1_000_000] * 4
 
 
 class Screen(io.StringIO):
-    """What a person sees."""
+    """A stderr that counts as a terminal and keeps its text."""
 
     def isatty(self) -> bool:
         return True
@@ -24,7 +24,7 @@ def at_a_screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
 
 
 def ticking(monkeypatch: pytest.MonkeyPatch, each_s: float) -> None:
-    """Let every look at the clock find so much time gone."""
+    """Advance the clock by `each_s` at every reading."""
     now = iter(range(1_000_000))
     monkeypatch.setattr("gigafactory.cli.output.progress.monotonic", lambda: next(now) * each_s)
 

@@ -1,4 +1,4 @@
-"""Lists as they are printed, whatever stands in them."""
+"""Printed tables, with any cell content."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""The client's rules, without a wire: repetitions, refusals that come back, streams that break."""
+"""The client's rules without a network: retries, refusals and broken streams."""
 
 import pytest
 
@@ -32,7 +32,7 @@ AWAY = Reply(503, b'{"code": "unavailable", "detail": "the store is away"}', {})
 
 
 def answers(going: CallSteps, *replies: Reply | ConnectionBroken) -> tuple[list[str], bytes]:
-    """Play a conversation to its end: the keys that were sent, and the answer."""
+    """Run a call with these replies; return the keys that were sent and the response body."""
     keys = [str(next(going))]
     told = iter(replies)
     step: str | Wait

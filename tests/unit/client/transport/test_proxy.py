@@ -1,4 +1,4 @@
-"""Which proxy leads to a server, by the variables that people set."""
+"""Choice of a proxy by the usual environment variables."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How a machine stops being a factory, whatever else happens to it at that moment."""
+"""Enrolment changes survive concurrent changes of the factory."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Signing in with a browser, by the rules alone: once, while the person's token is good."""
+"""Browser logins: a code works once, and a login ends with the person's token."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Refused secrets in the audit log: few events, with what matters."""
+"""Rejected secrets in the audit log: few events, each with the worst addresses."""
 
 import pytest
 

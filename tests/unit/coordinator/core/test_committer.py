@@ -1,4 +1,4 @@
-"""Answers that are kept under an idempotency key."""
+"""Responses that are stored under an idempotency key."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a coordinator counts: bounded in its series, and true to what was committed."""
+"""Metrics of a coordinator: a bounded number of series that match the committed changes."""
 
 from msgspec.structs import replace
 

@@ -1,4 +1,4 @@
-"""Who dispatches: one at a time, the next when its reign is over, the owner of a store at once."""
+"""Leadership of a duty: one leader at a time; an exclusive owner of the store leads at once."""
 
 from gigafactory.coordinator.core.committer import Committer
 from gigafactory.coordinator.core.leadership import LEADER_TTL, Leadership
@@ -15,7 +15,7 @@ from tests.support.memory_coordinator import ManualClock
 
 
 class CountingStore(MemoryStore):
-    """A store that counts how often it is looked into."""
+    """A store that counts reads of records."""
 
     looks = 0
 
@@ -25,7 +25,7 @@ class CountingStore(MemoryStore):
 
 
 class Contest:
-    """Coordinators that stand for one duty in one store."""
+    """Coordinators that compete for one duty in one store."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()

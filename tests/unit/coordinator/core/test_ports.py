@@ -1,4 +1,4 @@
-"""No list stops at the end of a page: a fleet has more machines, tokens and switches than that."""
+"""Lists are read beyond one page: factories, tokens, halts and events."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Keys that are remembered for a while."""
+"""Keys that are remembered for a limited time."""
 
 from datetime import timedelta
 

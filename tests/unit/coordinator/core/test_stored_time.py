@@ -1,4 +1,4 @@
-"""Where the clock of a restarted coordinator goes on."""
+"""The time at which the clock of a restarted coordinator continues."""
 
 from gigafactory.coordinator.core.stored_time import BEGINNING, newest_stored_time
 from gigafactory.domain.job.change import RecordChange

@@ -1,4 +1,4 @@
-"""A single job is offered in the very commit that stores it, where its offer would come next."""
+"""Offers at submission: a job is stored with its offer in one commit if it is next in line."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -38,7 +38,7 @@ class WatchedStore(MemoryStore):
 
 
 class Hall(CoordinatorHarness):
-    """A house in which mac-1 listens for offers, and the coordinator leads."""
+    """A coordinator that leads, with mac-1 on an offer stream."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -53,7 +53,7 @@ class Hall(CoordinatorHarness):
             yield fleet
 
     async def overthrow(self) -> None:
-        """Let another coordinator take the duty over, of which this one has not heard."""
+        """Let another coordinator become leader without the knowledge of this one."""
         self.clock.seconds += LEADER_TTL.total_seconds()
         committer = Committer(self.store, self.clock, None)
         other = Leadership(self.store, committer, self.clock, duty="dispatcher", me="other")

@@ -1,4 +1,4 @@
-"""Many grants or reports in one request are one commit, and each for itself when that fails."""
+"""Batches of grants or reports: one commit, or one commit each if the batch fails."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -23,7 +23,7 @@ ANN = replace(SYSTEM, product="notes")
 
 
 class CountingStore(MemoryStore):
-    """A store that counts how often it is asked to keep a change of a job."""
+    """A store that counts commits of job changes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,14 +40,14 @@ class CountingStore(MemoryStore):
 
 
 class Shop(CoordinatorHarness):
-    """A house with one factory and jobs that wait."""
+    """A coordinator with one factory and waiting jobs."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.counted = self.store = CountingStore()
 
     async def opened(self, jobs: int) -> Coordinator:
-        """A coordinator with mac-1 and so many jobs."""
+        """Start a coordinator with mac-1 and this number of jobs."""
         fleet = await self.with_factory()
         manifest = {"engine": "claude", "verify": "true"}
         files = [

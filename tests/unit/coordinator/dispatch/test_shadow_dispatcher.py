@@ -1,4 +1,4 @@
-"""The dispatcher in shadow: it decides and publishes, nothing acts on it, and it is compared."""
+"""The shadow dispatcher: its decisions are published and compared, but have no effect."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -36,11 +36,11 @@ from tests.support.memory_coordinator import MAC, CoordinatorHarness
 ANN = replace(SYSTEM, product="notes")
 LINUX = Caller(actor="factory:linux-1", factory_id="linux-1", products=("*",))
 A_WHILE_S = 2.0
-"""Long enough for the dispatcher to have looked at what there is."""
+"""Long enough for the dispatcher to decide about all waiting jobs."""
 
 
 class Yard(CoordinatorHarness):
-    """A house with two factories: mac-1 listens for offers, linux-1 only asks."""
+    """A coordinator with two factories: mac-1 has an offer stream, linux-1 only claims."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -62,7 +62,7 @@ class Yard(CoordinatorHarness):
             await asyncio.wait([listening])
 
     async def beat(self, fleet: Coordinator) -> None:
-        """Hear of both factories."""
+        """Send a heartbeat of both factories."""
         await fleet.factories.heartbeat(MAC, a_factory(), Pressure(disk=0.5), ())
         linux = Factory(
             id="linux-1",
@@ -79,13 +79,13 @@ class Yard(CoordinatorHarness):
             self.heard.append(message)
 
     async def later(self, fleet: Coordinator, seconds: float) -> None:
-        """Let time pass, with what the dispatcher does meanwhile."""
+        """Advance the clock and run a step of the dispatcher."""
         self.clock.seconds += seconds
         await fleet.index.catch_up()
         await fleet.dispatcher.step()
 
     def published(self) -> list[tuple[str, str]]:
-        """What was told over the stream of mac-1: the events, with their jobs."""
+        """Return the events on the stream of mac-1, each with its job."""
         return [(sent.event, sent.job_id) for each in self.heard if (sent := each.data).job_id]
 
 
@@ -244,7 +244,7 @@ async def test_claim_before_the_dispatcher_could_decide_is_not_compared(yard: Ya
         assert await claimed(fleet, LINUX) == [quick.id]
         waited = await submitted(fleet, "waited", capabilities=["factory:linux-1"])
         await yard.later(fleet, A_WHILE_S)
-        # A factory that has just finished a job may have a free seat that is not yet known.
+        # The coordinator may not know yet that a factory which just finished a job has a free seat.
         lease = (await fleet.store.jobs([quick.id]))[quick.id].lease
         assert lease is not None
         await fleet.claims.release(LINUX, quick.id, lease.epoch, "not now")
@@ -366,7 +366,7 @@ async def test_operators_set_dispatch_modes_only_for_visible_products(yard: Yard
 
 
 class RefusingStore(MemoryStore):
-    """A store that keeps no comparison while it is told not to."""
+    """A store that can refuse to commit shadow comparisons."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The janitor keeps up with what expires."""
+"""The janitor removes all expired records, in few commits."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -18,7 +18,7 @@ MANY = 2 * PAGE_MAX + 7
 
 
 class CountingStore(MemoryStore):
-    """Counts the commits."""
+    """A store that counts commits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ async def test_all_expired_answers_are_removed_in_one_step_with_few_commits(
 
 
 class ChangingStore(MemoryStore):
-    """One of the expired records changes before every first attempt to remove it."""
+    """A store in which one expired record changes before each first attempt to remove it."""
 
     async def expired_records(
         self, of: type[AnyRecord], now: datetime, *, limit: int = PAGE_MAX

@@ -1,4 +1,4 @@
-"""What a factory does shows that it lives, also to a coordinator that was just started again."""
+"""Signs of life: every request of a factory shows that it is online, even after a restart."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ LONG_S = OFFLINE_AFTER.total_seconds() * 2
 
 
 async def after_an_outage(house: CoordinatorHarness) -> Coordinator:
-    """The next coordinator, which knows of mac-1 that it was silent for long."""
+    """Start the next coordinator, for which mac-1 has been silent for a long time."""
     house.clock.seconds += LONG_S
     fleet = await house.coordinator()
     assert not sees(house, fleet)
@@ -29,7 +29,7 @@ async def after_an_outage(house: CoordinatorHarness) -> Coordinator:
 
 
 def sees(house: CoordinatorHarness, fleet: Coordinator) -> bool:
-    """Whether a coordinator gives mac-1 work."""
+    """Return whether a coordinator considers mac-1 online."""
     return is_online(fleet.factories.vitals("mac-1"), house.clock.now())
 
 
@@ -39,7 +39,7 @@ def house(tmp_path: Path) -> CoordinatorHarness:
 
 
 async def granted(fleet: Coordinator) -> Grant:
-    """A lease of mac-1 on a new job."""
+    """Submit a job and return its grant to mac-1."""
     await fleet.submissions.submit(ANN, [parse_json_job({"body": "Please."})])
     (grant,) = await fleet.claims.claim(MAC, "mac-1")
     return grant

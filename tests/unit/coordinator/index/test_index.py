@@ -1,4 +1,4 @@
-"""The index: which jobs a composite holds back, and that none is held back for longer."""
+"""The index: which jobs a composite holds back, and for how long."""
 
 from msgspec.structs import replace
 

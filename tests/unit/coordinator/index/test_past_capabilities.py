@@ -1,4 +1,4 @@
-"""What factories advertised once is known after a restart: the next one may be like the last."""
+"""Past capabilities: a restarted coordinator knows the capabilities of former factories."""
 
 from pathlib import Path
 

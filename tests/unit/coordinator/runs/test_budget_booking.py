@@ -1,4 +1,4 @@
-"""Budgets at work in a coordinator: booked with the report, set aside with the grant, stopped."""
+"""Budgets in a coordinator: a grant reserves, a report books, an exhausted budget stops jobs."""
 
 import asyncio
 from pathlib import Path
@@ -25,17 +25,17 @@ TEN_A_DAY = BudgetTerms(ceiling_nano_usd=10 * USD, period=Period.DAY)
 
 
 class Till(Shop):
-    """A shop whose product may spend so much."""
+    """A coordinator whose product has a budget."""
 
     async def selling(self, jobs: int, terms: BudgetTerms | None = TEN_A_DAY) -> Coordinator:
-        """A coordinator with mac-1, so many jobs and a budget."""
+        """Start a coordinator with mac-1, this number of jobs and a budget."""
         fleet = await self.opened(jobs)
         if terms is not None:
             await fleet.budgets.put(SYSTEM, "notes", terms)
         return fleet
 
     async def budget(self) -> Budget:
-        """As it is stored."""
+        """Return the stored budget."""
         found = await self.store.record(Budget, "notes")
         assert found is not None
         return found

@@ -1,4 +1,4 @@
-"""Ceilings of composites at work: booked with the report, and nothing begins once all is spent."""
+"""Budgets of composites: a report books, and no child starts once the budget is exhausted."""
 
 import asyncio
 import hashlib
@@ -27,12 +27,12 @@ from tests.unit.coordinator.runs.test_budget_booking import USD, claimed, using
 
 
 class Works(Shop):
-    """A shop with a composite that may spend so much."""
+    """A coordinator with a composite that has a budget."""
 
     async def with_roadmap(
         self, *children: Mapping[str, object], **manifest: object
     ) -> Coordinator:
-        """A coordinator with mac-1, and a composite of these children."""
+        """Start a coordinator with mac-1 and a composite of these children."""
         fleet = await self.with_factory()
         said = {"name": "top", "kind": "composite", "children": list(children)}
         file = parse_json_job({"manifest": said | manifest, "body": "All of it."})
@@ -215,7 +215,7 @@ async def test_concurrent_reports_are_all_booked(works: Works) -> None:
 
 
 class Spending:
-    """A composite whose children are granted and report in any order; what was asked hands back."""
+    """A composite whose children report in any order; over budget, they hand back."""
 
     def __init__(self, works: Works, fleet: Coordinator) -> None:
         self.works = works

@@ -1,4 +1,4 @@
-"""The ceiling of a composite: what it is, what is charged to it, and what follows."""
+"""The ceiling of a composite: its source, its charges, and the effect of exhausting it."""
 
 from msgspec.structs import replace
 

@@ -1,4 +1,4 @@
-"""Composites: how they go on with their children, and what lets a child begin."""
+"""Composites: how they advance with their children, and when a child may start."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""Plan files: read whole with every fault, and what a verdict on one does to its planner."""
+"""Plan files: parsing, all faults at once, and the effect of a verdict on the planner."""
 
 import pytest
 from msgspec.structs import replace

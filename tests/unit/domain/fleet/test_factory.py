@@ -1,4 +1,4 @@
-"""Factories: what they offer, how well they are, and how their engines rest."""
+"""Factories: capabilities, health, and cooldowns of their engines."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Who may see a factory, and who may act on it."""
+"""Access to factories: who may see one, and who may act on it."""
 
 import pytest
 

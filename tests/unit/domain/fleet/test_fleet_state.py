@@ -1,4 +1,4 @@
-"""The view of the fleet: room, seats, presence, products and switches."""
+"""The state of the fleet: capacity, seats, presence, products and switches."""
 
 from datetime import timedelta
 
@@ -30,7 +30,7 @@ SLOT = "slot/mac-1/0"
 
 
 def running(job_id: str, **fields: object) -> Job:
-    """A job that runs on mac-1 with claude."""
+    """Return a job that runs on mac-1 with claude."""
     return a_running_job(id=job_id, lease=a_lease(**({"holds": ()} | fields)))
 
 

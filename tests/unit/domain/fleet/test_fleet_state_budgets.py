@@ -1,4 +1,4 @@
-"""The view of the fleet: which products can pay for what."""
+"""The state of the fleet: which products can pay for which jobs."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What factories of a shape can run at all."""
+"""Matching: whether a factory can run a job at all, and why not."""
 
 import pytest
 

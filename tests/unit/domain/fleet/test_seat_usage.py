@@ -1,4 +1,4 @@
-"""Recent seat-time: what is under way counts most, what is long past hardly."""
+"""Recent seat time: running jobs count most, old ones hardly."""
 
 import math
 

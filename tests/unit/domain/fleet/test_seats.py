@@ -1,4 +1,4 @@
-"""Seats: which are free, and under which keys they are taken."""
+"""Seats: which are free, and the keys that hold them."""
 
 from hypothesis import given
 from hypothesis import strategies as st

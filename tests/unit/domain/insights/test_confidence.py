@@ -1,4 +1,4 @@
-"""Wilson intervals: the true rate lies within, also with few attempts."""
+"""Wilson intervals: they contain the true rate, even with few attempts."""
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ def test_no_tries_give_no_interval() -> None:
 
 @pytest.mark.parametrize(
     ("passes", "tries", "low", "high"),
-    # After the tables of the method itself, to three places.
+    # From published tables of Wilson intervals, to three decimal places.
     [(8, 10, 0.490, 0.943), (0, 10, 0.0, 0.278), (10, 10, 0.722, 1.0), (720, 1000, 0.691, 0.747)],
 )
 def test_interval_matches_published_wilson_tables(

@@ -1,4 +1,4 @@
-"""Engine advice: a clear winner at comparable jobs, or the reason why there is none."""
+"""Comparison of engines: a clear winner at comparable jobs, or the reason why none is clear."""
 
 import pytest
 from msgspec.structs import replace
@@ -128,7 +128,7 @@ def a_first_run(repo: str, engine: str, number: int, result: Result) -> Run:
 
 
 def test_each_repo_gets_its_own_advice_most_attempts_first() -> None:
-    """Overall both engines are equal; in each repo another one is far better."""
+    """Use engines that are equal overall, while a different one is far better in each repo."""
     runs = [
         a_first_run(repo, engine, n, Result.OK if engine == best else Result.VERIFY_FAILED)
         for repo, best in (("notes", "claude"), ("shop", "codex"))

@@ -1,4 +1,4 @@
-"""Guardrails: they trip over harm, and hardly ever over nothing, however often one looks."""
+"""Guardrails: they trip on harm, and rarely trip without it, however often they are checked."""
 
 import math
 import random
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 LOOKS = 400
 EVERY = 4
-"""Tries on each side, and how often one looks."""
+"""The guardrail is checked after every fourth of `LOOKS` tries on each side."""
 
 
 def tries(passes: int, of: int) -> TrialArm:
@@ -35,7 +35,7 @@ def priced(logs: list[float]) -> TrialArm:
 
 
 def first_trip(rng: random.Random, learned: float, usual: float) -> int | None:
-    """After how many tries on each side it trips; None when it does not."""
+    """Return the number of tries per side until the guardrail trips; None if it never does."""
     passes = [0, 0]
     for number in range(1, LOOKS + 1):
         for side, share in enumerate((learned, usual)):

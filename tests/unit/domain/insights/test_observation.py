@@ -1,4 +1,4 @@
-"""Lessons: what a run teaches, counted once and moved where it belongs."""
+"""Observations: taken from a run, counted once, and moved to the right cell."""
 
 from datetime import date, timedelta
 

@@ -1,4 +1,4 @@
-"""What another way of choosing would have come to: true on made-up worlds, silent on too little."""
+"""Off-policy estimates: correct on synthetic data, and no conclusion from too little data."""
 
 import random
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ def a_routed(chosen: int = 0, **fields: object) -> RoutingRecord:
 
 
 def played(count: int, *, learned: int = 1, usd: float | None = 0.5) -> list[Episode]:
-    """Jobs that drew their engine by lot; the heuristic is always for the first one."""
+    """Return episodes with randomly drawn engines; the heuristic always chooses the first one."""
     rng = random.Random(5)
     episodes = []
     for number in range(count):

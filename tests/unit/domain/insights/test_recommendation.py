@@ -1,4 +1,4 @@
-"""Recommendations: only what is clearly better, in words with the evidence."""
+"""Recommendations: only clear improvements, each with its evidence."""
 
 import math
 import random
@@ -28,7 +28,7 @@ def _same_tries() -> None:
 def tries(
     count: int, *, share: float = 0.7, seconds: float = 600.0, usd: float | None = 0.5
 ) -> Observation:
-    """Tries that scatter as those of people's jobs do."""
+    """Return tries with the variance of real jobs."""
     whole = NO_OBSERVATION
     for number in range(count):
         passed = int(number < share * count)

@@ -1,4 +1,4 @@
-"""The model: little data stays close to the prior, much is believed, and order means nothing."""
+"""The model: little data stays close to the prior, much data decides, and order is irrelevant."""
 
 import math
 import random
@@ -79,7 +79,7 @@ def test_engine_that_got_the_hard_jobs_is_not_blamed_for_them() -> None:
     }
     model = fit_model(known.items())
     gap = model.predict(NOTES, CLAUDE).success - model.predict(NOTES, CODEX).success
-    # As they were, without looking at the repos, it would be fifty points.
+    # Overall rates, which ignore the repos, differ by more than fifty points.
     assert abs(gap) < 0.08
 
 

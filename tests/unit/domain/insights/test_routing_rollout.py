@@ -1,4 +1,4 @@
-"""Rollouts: modes, lots, and how a product goes back by itself."""
+"""Rollouts: modes, random draws, and the automatic rollback of a product."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Insights: rollups of runs, with nothing counted twice and nothing made up."""
+"""Rollups of runs: nothing is counted twice, and unknown values stay unknown."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Error budgets: what went wrong, against what may."""
+"""Error budgets: errors against the allowed number."""
 
 from datetime import timedelta
 from pathlib import Path

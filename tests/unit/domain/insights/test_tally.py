@@ -1,4 +1,4 @@
-"""Tallies: kept up run by run, they come to what adding up all runs comes to."""
+"""Tallies: updated run by run, they equal the rollup of all runs."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.slow
 
 
 class Book:
-    """Tallies as a store would keep them."""
+    """Tallies in a dictionary, updated as in a store."""
 
     def __init__(self) -> None:
         self.tallies: dict[str, Tally] = {}
@@ -163,7 +163,7 @@ usages = st.none() | st.builds(
 
 @st.composite
 def stories(draw: st.DrawFn) -> list[list[Run]]:
-    """The runs of a few jobs, each job's in the order in which they ended."""
+    """Draw the runs of a few jobs, in the order in which they ended."""
     told = []
     for job in range(draw(st.integers(1, 4))):
         runs = []

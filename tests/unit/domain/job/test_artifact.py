@@ -1,4 +1,4 @@
-"""What may be an artifact, what is told of one, and what its record points to."""
+"""Artifacts: valid names and types, offers, and stored records."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""The diff of a job's work, cut and counted."""
+"""The diff of a job: truncated and counted."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Where one machine is the whole fleet: what it lacks, what it has lost, what is still to come."""
+"""Rules of the folder queue, where one machine is the whole fleet."""
 
 import msgspec
 import pytest

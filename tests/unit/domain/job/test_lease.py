@@ -1,4 +1,4 @@
-"""Grants, renewals and fencing: who may speak for a job."""
+"""Leases: grants, renewals and fencing."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""How leases end: handed back, expired, taken away, preempted."""
+"""Ends of leases: handed back, expired, revoked, preempted."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""The lifecycle as a table, and the one way to take a step in it."""
+"""The lifecycle: its table of moves, and the function that takes a step."""
 
 from itertools import product
 
@@ -41,7 +41,7 @@ from gigafactory.domain.job.lifecycle import (
 from gigafactory.domain.tenancy.product import Product
 from tests.support.builders import NOON, a_checkpoint, a_job, a_running_job, a_shipping_job, after
 
-# The table of the lifecycle, written out a second time, stage by stage.
+# A second, independent copy of the lifecycle's table, stage by stage.
 TABLE = """
 -           queued blocked
 blocked     queued failed cancelled

@@ -1,4 +1,4 @@
-"""Every promise holds in every history: workers, reaper, dispatcher and people, in any order."""
+"""Every promise holds in every history of workers, reaper, dispatcher and people."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -65,7 +65,7 @@ DEEDS: dict[str, Deed] = {
 
 
 class History:
-    """One job, people, two factories whose workers may wake up late, a clock that may go back."""
+    """One job, people, two factories with delayed workers, and a clock that may go back."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -107,7 +107,7 @@ class History:
         )
 
     def play(self, steps: int) -> None:
-        """Let random actors act `count` times."""
+        """Let random actors act `steps` times."""
         for _ in range(steps):
             self.either(*self.moves())()
             assert self.job.finished or self.job.lost == self.lost
@@ -128,7 +128,7 @@ class History:
         return moves
 
     def settle(self, rule: Callable[[], JobChange | Renewal | None]) -> JobChange | Renewal | None:
-        """Ask a rule and keep its answer; a refusal keeps nothing."""
+        """Apply a rule and commit its change; return None if it refuses."""
         try:
             write = rule()
         except Fenced:
@@ -143,7 +143,7 @@ class History:
         return write
 
     def learn(self, change: JobChange) -> None:
-        """Follow the story from its events alone, and compare."""
+        """Track the expected state from events alone, and compare it with the job."""
         for event in change.events:
             match event.type:
                 case "retry_scheduled":
@@ -209,7 +209,7 @@ class History:
     def hear(
         self, worker: tuple[str, int], word: Callable[[Job], JobChange | Renewal | None]
     ) -> None:
-        """A worker speaks: only the holder of the live lease is heard, the others leave a mark."""
+        """Deliver a worker's report; it is fenced unless the worker holds the live lease."""
         job = self.job
         if job.lease is not None and worker == self.owner():
             self.settle(lambda: word(job))
@@ -261,7 +261,7 @@ class History:
 
 
 def count_events(seeds: range) -> Counter[str]:
-    """Play the histories of these seeds, and count what happened in them."""
+    """Run the histories of these seeds and return the number of events of each type."""
     told: Counter[str] = Counter()
     for seed in seeds:
         history = History(seed)

@@ -1,4 +1,4 @@
-"""Offers: a job is proposed to one factory, for a while."""
+"""Offers: a job is proposed to one factory for a limited time."""
 
 import pytest
 

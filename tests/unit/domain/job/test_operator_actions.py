@@ -1,4 +1,4 @@
-"""What people do to a job."""
+"""Operator actions on a job."""
 
 from functools import partial
 

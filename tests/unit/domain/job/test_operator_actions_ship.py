@@ -1,4 +1,4 @@
-"""Asking for the ship step, by a person or by policy."""
+"""Requests for the ship step, by a person or by policy."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Runs and what they used."""
+"""Runs and their usage."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What a worker's word does to its job: progress, success, shipping."""
+"""The effect of worker reports on a job: progress, success, shipping."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Failures: which are retried and when, which do not count, which end a job."""
+"""Failures: which are retried and when, which do not count, and which end a job."""
 
 from datetime import timedelta
 

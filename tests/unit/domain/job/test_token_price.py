@@ -1,4 +1,4 @@
-"""What a run has cost, where its engine does not say."""
+"""Estimated costs of runs whose engine reports none."""
 
 from datetime import date
 

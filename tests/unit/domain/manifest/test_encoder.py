@@ -1,4 +1,4 @@
-"""Manifests in JSON, composites, and writing a manifest out again."""
+"""Manifests as JSON: composites, faults and round trips."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Which engines may run a job, in which order."""
+"""Engines that may run a job, in order of preference."""
 
 import pytest
 

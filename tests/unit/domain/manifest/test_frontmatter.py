@@ -1,4 +1,4 @@
-"""Files as they come: broken, hostile, and with a body that must stay as it is."""
+"""Front matter of files that may be broken or hostile; the body stays unchanged."""
 
 import pytest
 from hypothesis import given, settings

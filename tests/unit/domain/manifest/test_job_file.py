@@ -1,4 +1,4 @@
-"""Job files: what is valid, what is refused, and how it is said."""
+"""Job files: valid settings, rejected ones, and the messages for them."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Profiles: the files, the shipped catalogue, and what is refused."""
+"""Profiles: files, the shipped catalogue, and rejected settings."""
 
 import msgspec
 import pytest

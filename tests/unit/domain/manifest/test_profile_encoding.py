@@ -1,4 +1,4 @@
-"""Profiles written as JSON: reading what is written gives the profile back."""
+"""Profiles as JSON: encoding and decoding returns the same profile."""
 
 from gigafactory.domain.manifest.encoder import profile_to_json
 from gigafactory.domain.manifest.profile import parse_profile_file, parse_profile_json

@@ -1,4 +1,4 @@
-"""Repos, refs, names and paths that a manifest may and may not name."""
+"""Repos, refs, names and paths that a manifest may or may not contain."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""What really runs: job over profile over default."""
+"""Resolution of settings: the job overrides the profile, which overrides the default."""
 
 from datetime import timedelta
 

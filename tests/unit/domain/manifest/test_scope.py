@@ -57,7 +57,7 @@ def test_any_text_is_a_valid_glob_and_double_star_matches_everything(text: str) 
 
 
 def by_regular_expression(path: str, glob: str) -> bool:
-    """What a glob means, written as a regular expression: clear, but slow for hostile globs."""
+    """Match a glob by a regular expression: easy to verify, but slow for hostile globs."""
     plain = glob.strip().removeprefix("./").removeprefix("/").rstrip("/")
     anchored = "/" in glob.strip().removeprefix("./").rstrip("/")
     start = "" if anchored or plain == "**" else r"(?:.*/)?"

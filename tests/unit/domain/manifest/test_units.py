@@ -1,4 +1,4 @@
-"""Durations, counts and money: what is taken, what is refused, and that nothing gets lost."""
+"""Durations, counts and money: accepted and rejected values, without loss of precision."""
 
 from datetime import timedelta
 from decimal import Decimal

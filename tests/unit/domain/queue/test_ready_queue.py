@@ -1,4 +1,4 @@
-"""The ready queue: who is a candidate, and in which order."""
+"""The ready queue: which jobs are candidates, and in which order."""
 
 from datetime import timedelta
 
@@ -25,7 +25,7 @@ NO_JOBS: frozenset[str] = frozenset()
 
 
 def heads(queue: ReadyQueue, *, seconds: float = 0.0) -> list[str]:
-    """The heads of all classes for a factory that nothing speaks against."""
+    """Return the heads of all classes for a factory that no job excludes."""
     queue.advance(after(seconds))
     found = [
         head_for(group, "mac-1", now=after(seconds), skip=NO_JOBS) for group in queue.classes()
@@ -34,7 +34,7 @@ def heads(queue: ReadyQueue, *, seconds: float = 0.0) -> list[str]:
 
 
 def in_order(queue: ReadyQueue) -> list[str]:
-    """The jobs of a queue's only class, as they would leave it."""
+    """Return the jobs of a queue with one class, in the order in which they leave it."""
     found = []
     while len(queue):
         (head,) = heads(queue)
@@ -315,7 +315,7 @@ locks = st.tuples(st.sampled_from(["db", "ui"]), st.booleans())
 
 
 def candidates(known: dict[str, Job], held: set[str]) -> list[str]:
-    """Say the slow way which job of each class goes first."""
+    """Return the first job of each class, by a slow but simple algorithm."""
     able = []
     promised = {
         job.lock

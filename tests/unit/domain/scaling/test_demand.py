@@ -1,4 +1,4 @@
-"""What waits by what it asks for: only what could start counts, and a free seat once."""
+"""Demand by requirement: only jobs that could start count, and each free seat counts once."""
 
 from datetime import timedelta
 
@@ -199,7 +199,7 @@ def test_job_is_served_only_where_the_scheduler_can_place_one(
     placed = pick_offer(queue, fleet, now=NOON)
     if served:
         assert placed is not None
-    # Only the first of a class is asked whom it excludes, and of rivals only the most urgent.
+    # Demand checks exclusions of only the first job of a class, and one job per lock.
     elif not any(job.exclusions or job.lock for job in waiting):
         assert placed is None
 

@@ -1,4 +1,4 @@
-"""The autoscaler starts once, drains only idle factories and keeps those with work."""
+"""The scale plan: starts each factory once, drains only idle ones and keeps busy ones."""
 
 from datetime import datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""How many factories of a shape are wanted: enough for what waits, and none for nothing."""
+"""The wanted number of factories of a shape: enough for waiting jobs, and zero without any."""
 
 from datetime import timedelta
 

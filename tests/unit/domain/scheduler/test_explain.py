@@ -1,4 +1,4 @@
-"""Explanations that a person can act on: why here, why not yet, why never."""
+"""Explanations for people: why a job runs here, why not yet, why never."""
 
 from datetime import timedelta
 

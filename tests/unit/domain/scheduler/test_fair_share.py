@@ -1,4 +1,4 @@
-"""Shares, ageing and scarcity over hours of virtual time: what the order promises adds up."""
+"""Fair shares, ageing and scarcity over hours of simulated time."""
 
 import random
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ SHARES = {"a": 1.0, "b": 1.0, "c": 2.0}
 SEATS = 8
 MINUTES = {"short": 2, "usual": 10, "long": 30}
 CATCHING_UP_S = 0.5 * HOUR
-"""A half-life: for so long at most does one that has half of the weight go before the others."""
+"""A half-life: the longest time for which a product with half of the weight goes first."""
 
 
 def two_seats(factory_id: str, **fields: object) -> Factory:
@@ -39,7 +39,7 @@ def stream(
     mean_s: float,
     **given: float,
 ) -> Iterator[Arrival]:
-    """Jobs of a product that come at random, and would fill so much of the whole fleet."""
+    """Yield jobs of a product at random times; `load` is their share of the fleet's capacity."""
     at_s = given.get("since_s", 0.0)
     while (at_s := at_s + rng.expovariate(load * SEATS / mean_s)) < until_s:
         lasts_s = rng.uniform(0.2, 1.8) * mean_s
@@ -107,7 +107,7 @@ def test_burst_does_not_delay_jobs_of_a_product_within_its_share(seed: int) -> N
 
 
 def test_job_is_not_overtaken_by_much_later_jobs_of_any_priority() -> None:
-    """A class an hour: what comes later by more than the ranks between the two, and one, waits."""
+    """Check that a job overtakes only jobs at most one hour older per rank, plus one hour."""
     for seed in range(2000):
         rng = random.Random(seed)
         arrivals = [
@@ -127,7 +127,7 @@ def test_job_is_not_overtaken_by_much_later_jobs_of_any_priority() -> None:
 
 
 def overtaken(waited: Arrival, went: Arrival) -> bool:
-    """Whether one went before another that came first by more than its rank makes up for."""
+    """Return whether `went` started first although `waited` arrived too much earlier for that."""
     ahead = max(0, waited.priority.rank - went.priority.rank)
     return went.at_s - waited.at_s > (ahead + 1) * HOUR
 

@@ -1,4 +1,4 @@
-"""Decisions that what was learned has a say in: shadow, share, lots and propensities."""
+"""Decisions with a learned model: shadow, share, random draws and propensities."""
 
 import msgspec
 import pytest
@@ -29,7 +29,7 @@ ASK = Ask(repo="notes")
 
 
 def a_guided_fleet(routing: RoutingRollout | None, *names: str, **seats: int) -> FleetState:
-    """Factories with both engines, in a fleet that has learned that codex is better."""
+    """Return a fleet whose factories have both engines and whose model prefers codex."""
     machines = [a_linux(name, engines=BOTH, slots=2) for name in names or ("mac-1",)]
     fleet = a_fleet(*machines, now=NOON, **seats)
     fleet.predictor.use_model(fit_model(KNOWN.items()), KNOWN.items())

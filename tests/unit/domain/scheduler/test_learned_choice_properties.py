@@ -1,4 +1,4 @@
-"""Guided decisions over random fleets: hard filters hold, and who only looks changes nothing."""
+"""Learned choices in random fleets: hard filters hold, and shadow mode changes no decision."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Preemption: an urgent job without a seat has a less urgent one make way, and only then."""
+"""Preemption: an urgent job takes the seat of a less urgent one only if no seat is free."""
 
 import random
 from collections import Counter
@@ -36,7 +36,7 @@ def urgent(job_id: str = "urgent", **fields: object) -> Job:
 
 
 def runs(job_id: str, factory_id: str = "linux-1", **fields: object) -> Job:
-    """A low job on a factory's only seat."""
+    """Return a low-priority job on a factory's only seat."""
     lease = a_lease(
         factory_id=factory_id,
         run_id=f"{job_id}.1",

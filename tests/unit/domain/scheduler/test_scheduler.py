@@ -1,4 +1,4 @@
-"""Both questions of the scheduler: which job for this factory, which factory for this job."""
+"""The scheduler: the next job for a factory, and the best factory for a job."""
 
 from datetime import timedelta
 

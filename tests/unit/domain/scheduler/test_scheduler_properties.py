@@ -1,4 +1,4 @@
-"""What holds for every queue and every fleet."""
+"""Properties of the scheduler that hold for every queue and every fleet."""
 
 from collections import Counter
 from datetime import datetime, timedelta
@@ -51,7 +51,7 @@ pytestmark = pytest.mark.slow
 
 FACTORIES = ("f0", "f1", "f2", "f3")
 AHEAD = timedelta(hours=3)
-"""How long after a low job a critical one may come and still go before it."""
+"""How much later than a low job a critical one may arrive and still go first."""
 SHIPPING = {"stage": Stage.TESTING, "ship": ShipRequest(by="user:ann", commit=None, at=NOON)}
 
 asks = st.builds(
@@ -127,7 +127,7 @@ def a_view(told: Told, **seats: int) -> FleetState:
 
 
 def check_possible(job: Job, factory: Factory, vitals: Vitals, pick: Pick) -> None:
-    """Say again, in plain words, what a factory must be to have a job."""
+    """Check independently of the scheduler that a factory can run a job."""
     assert is_online(vitals, NOON)
     assert health_score(vitals, NOON) >= HEALTH_FLOOR - 0.01
     assert not factory.draining
@@ -190,7 +190,7 @@ def test_offer_goes_to_the_best_factory_and_counts_the_others(
 
 
 def one_by_one(this: Placement, job: QueuedJob) -> list[Candidate]:
-    """Score every factory for itself, without regard to which are alike."""
+    """Score every factory separately, without grouping equal ones."""
     found = []
     for member in this.fleet.members():
         fit = this.fleet.fit(job.job_class, member.pool)

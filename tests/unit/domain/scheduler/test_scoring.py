@@ -1,4 +1,4 @@
-"""The terms of the score and the sentences of the filter."""
+"""The terms of the score and the messages of the filter."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Composites taken apart, plans compared with what is there, and what comes of it all."""
+"""Composites: expansion into children, comparison of plans with existing children, rollups."""
 
 from collections.abc import Mapping
 

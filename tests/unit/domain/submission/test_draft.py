@@ -1,4 +1,4 @@
-"""From a manifest to the record of a job that is not stored yet."""
+"""Drafts: the record of a job that is not stored yet, made from its manifest."""
 
 from gigafactory.domain.job.job import OVER_BUDGET, Priority, Roadmap
 from gigafactory.domain.manifest.job_file import parse_job_file

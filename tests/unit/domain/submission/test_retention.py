@@ -1,4 +1,4 @@
-"""When a finished job may go, and what is left of it."""
+"""Retention: when a finished job may be removed, and the record that remains."""
 
 from datetime import timedelta
 

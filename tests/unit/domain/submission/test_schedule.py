@@ -1,4 +1,4 @@
-"""Schedules: a template submits a fresh copy at each tick, never two at once."""
+"""Schedules: a template submits a new copy at each tick, never two at once."""
 
 from datetime import datetime, timedelta
 

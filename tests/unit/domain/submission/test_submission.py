@@ -1,4 +1,4 @@
-"""New jobs, their dependencies, and jobs that give way to newer ones."""
+"""New jobs, their dependencies, and superseded jobs."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -181,7 +181,7 @@ def test_job_that_has_started_or_ended_is_not_superseded(stage: Stage) -> None:
 
 
 def reaches(edges: Mapping[str, Sequence[str]], start: str, goal: str) -> bool:
-    """Whether a walk of at least one step leads from one name to another, by trying all of them."""
+    """Return whether a path of at least one edge leads from `start` to `goal`."""
     seen: set[str] = set()
     look = set(edges.get(start, ()))
     while look:

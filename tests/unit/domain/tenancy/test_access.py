@@ -1,4 +1,4 @@
-"""Who may do what."""
+"""Access rules: roles and the actions that they allow."""
 
 import pytest
 

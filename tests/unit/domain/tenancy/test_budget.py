@@ -1,4 +1,4 @@
-"""A product's budget: periods, ceilings, warnings, pauses, and sums that are exact."""
+"""A product's budget: periods, ceilings, warnings, pauses, and exact sums."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Spending: reservations, differences that are booked, and the promise over any interleaving."""
+"""Reservations and booked differences: spending stays bounded in any interleaving."""
 
 from datetime import timedelta
 
@@ -41,7 +41,7 @@ def a_run(**fields: object) -> Run:
 
 
 def told(run: Run, nanos: int | None, *, estimated: bool = False) -> Run:
-    """The run as it is when a worker has told so much cost."""
+    """Return the run after its worker has reported this cost."""
     after = replace(run, usage=Usage(cost_nano_usd=nanos, estimated=estimated))
     return accrue_run_cost(run, after, budgeted=True)
 
@@ -192,7 +192,7 @@ STEPS = st.lists(
 
 
 class World:
-    """A product whose runs are granted, report and end in any order; at 100 % all hand back."""
+    """A product whose runs report and end in any order; all end when the budget is exhausted."""
 
     def __init__(self, ceiling: int) -> None:
         self.ceiling = ceiling
@@ -225,7 +225,7 @@ class World:
         self.budget = settle_reservation(self.budget, run, self.ended[-1], now=NOON)
 
     def spend(self, nanos: int) -> None:
-        """One run reports; when all is spent, each other may have done as much meanwhile."""
+        """Let one run report; if that exhausts the budget, the others report once and all end."""
         if not self.runs:
             return
         self.report(nanos % len(self.runs), nanos)

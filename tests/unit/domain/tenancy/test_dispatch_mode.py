@@ -1,4 +1,4 @@
-"""Ways of dispatch: what agrees, what differs, and when the dispatcher may take over."""
+"""Dispatch modes: agreement with the shadow dispatcher, and when it may take over."""
 
 import pytest
 from msgspec.structs import replace
@@ -30,7 +30,7 @@ def elsewhere(score: float, engine: str = "claude") -> ComparedPlacement:
 
 
 def outcome(shadow: ComparedPlacement | None, real: ComparedPlacement | None) -> ComparisonOutcome:
-    """What one comparison is counted as."""
+    """Return the outcome as which a comparison is counted."""
     counts = compare_placements("job-1", shadow, real, now=NOON).counts
     (found,) = [each for each in ComparisonOutcome if getattr(counts, each)]
     assert counts.decisions == 1
@@ -132,7 +132,7 @@ def test_hypothetical_seats_are_undone_afterwards() -> None:
         assert fleet.seat_keys("linux-1", "claude") is None
     assert fleet.seat_keys("linux-1", "claude") == seats
     with fleet.hypothetical_seats(NOON) as suppose:
-        # The job itself still holds a seat from before: that one stays whatever is supposed.
+        # The job still holds a seat of its ending lease, which hypothetical seats do not free.
         suppose("running", "linux-1", "claude", seats)
         suppose("running", "linux-1", "claude", seats)
         assert fleet.seat_keys("linux-1", "claude") is None

@@ -1,4 +1,4 @@
-"""What a channel was told of."""
+"""Notifications of a channel: sent once, retried, and quiet periods."""
 
 from datetime import timedelta
 

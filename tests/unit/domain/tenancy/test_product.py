@@ -1,4 +1,4 @@
-"""The small records of governance."""
+"""Small records of governance: kinds, keys and products."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Target waits: by when a job should have begun, and who is told when it has not."""
+"""Target waits: the time by which a job should start, and the explanation of a late one."""
 
 from datetime import timedelta
 

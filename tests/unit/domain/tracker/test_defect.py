@@ -1,4 +1,4 @@
-"""Defects of what was shipped: who names them, and that each counts once."""
+"""Defects of shipped jobs: how they are found, and that each counts once."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""What an item of a tracker asks for, as a job."""
+"""Tickets: the job that a tracker item asks for."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What a tracker is told of a job: metrics and links, in order, each once."""
+"""Ticket updates: metrics and links of a job, in order, each sent once."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Deliveries of trackers: signed, and known again."""
+"""Webhook deliveries: signatures, and detection of repeated deliveries."""
 
 from datetime import timedelta
 
@@ -13,7 +13,7 @@ from tests.support.builders import NOON
 
 
 def test_signature_matches_the_github_example() -> None:
-    # The example of GitHub's documentation.
+    # The example from GitHub's documentation.
     expected = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
     assert signature(b"It's a Secret to Everybody", b"Hello, World!") == expected
     assert has_valid_signature(b"It's a Secret to Everybody", b"Hello, World!", expected)

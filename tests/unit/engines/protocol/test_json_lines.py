@@ -1,4 +1,4 @@
-"""JSON from elsewhere: what is odd counts as absent."""
+"""Untrusted JSON: a malformed value counts as absent."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""The room of a machine: what the fleet and local work may take of it, and whose turn it is."""
+"""The capacity of a machine: how the fleet and local work share it."""
 
 from gigafactory.factory.agent.capacity import (
     FLEET_PASS_S,
@@ -12,7 +12,7 @@ FLEET, LOCAL = WorkOrigin.FLEET, WorkOrigin.LOCAL
 
 
 class Hall:
-    """A room, those who are in it, and a clock that stands still."""
+    """A machine's capacity, its running work, and a clock that the test sets."""
 
     def __init__(self, slots: int, **seats: int) -> None:
         self.time = 0.0
@@ -27,7 +27,7 @@ class Hall:
         self.room.record_start(side, engine)
 
     def after(self, seconds: float) -> None:
-        """Let the fleet see what is free for so long."""
+        """Offer the free capacity to the fleet for this time."""
         self.room.record_offered(NAMES)
         self.time += seconds
         self.room.record_offered(NAMES)

@@ -1,4 +1,4 @@
-"""Which folders of a machine a job may name, and which never."""
+"""Folders of a machine that a job may use, and folders that it never may."""
 
 import tempfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where a factory keeps things: names that are safe, and can be read back."""
+"""The data folder of a factory: file names are safe and reversible."""
 
 import tempfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How GitHub is asked: where, with what, and never somewhere else."""
+"""Requests to GitHub: addresses, redirects without the token, and unexpected responses."""
 
 import httpx
 import pytest
@@ -11,7 +11,7 @@ REPO = {"default_branch": "main"}
 
 
 class Listener(httpx.AsyncBaseTransport):
-    """A network of its own, which answers by the path."""
+    """A fake network that responds according to the path."""
 
     def __init__(self, **answers: httpx.Response) -> None:
         self.asked: list[httpx.Request] = []

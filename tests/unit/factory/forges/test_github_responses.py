@@ -1,4 +1,4 @@
-"""What GitHub's answers mean: checks by colour, and every no with its sentence."""
+"""Responses of GitHub: states of checks, and a message for every refusal."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""The words of a pull request: whose they are, what is left out, and how long they may be."""
+"""The text of a pull request: its source, its redaction, and its limits."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Which forge a repo lives on, and when it is a plain remote."""
+"""The forge of a repo, or a plain remote if no forge matches."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What housekeeping tells, in lines and in a sum."""
+"""The report of a garbage collection: lines and a summary."""
 
 from gigafactory.factory.gc.report import GcItem, GcReport, kept_item, merge_reports, removed_item
 

@@ -1,4 +1,4 @@
-"""What git says and what we write for it, as values."""
+"""Parsing of git's output, and the commit messages that we write."""
 
 import pytest
 from hypothesis import given

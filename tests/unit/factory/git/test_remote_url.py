@@ -1,4 +1,4 @@
-"""Which addresses git is given, and which never."""
+"""Remote addresses that git may use, and addresses that it never may."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Credentials: that they are there, and never what they are."""
+"""Credentials: their presence is detected, and their values are never exposed."""
 
 from gigafactory.factory.machine.credentials import Credential, credentials_present
 

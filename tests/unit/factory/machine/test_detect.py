@@ -1,4 +1,4 @@
-"""The machine itself, by the words that tokens use."""
+"""Detection of the machine: operating system and processor as capability tokens."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`--seats`: how many runs of each engine may go on here at once."""
+"""`--seats`: the number of concurrent runs of each engine on a machine."""
 
 import pytest
 

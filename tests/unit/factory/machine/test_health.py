@@ -1,4 +1,4 @@
-"""How hard the machine works, from small readings."""
+"""The pressure on a machine's resources, computed from readings of the system."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""What a machine has is looked at again while it works."""
+"""The inventory of a machine is refreshed while the factory runs."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Versions and flags, of the lines that real tools print."""
+"""Versions and flags, parsed from the output of real tools."""
 
 import pytest
 from hypothesis import given

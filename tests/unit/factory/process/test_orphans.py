@@ -1,4 +1,4 @@
-"""Which processes belong to a run, told from a table of them."""
+"""The processes of a run, found in a process table."""
 
 import pytest
 

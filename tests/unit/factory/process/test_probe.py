@@ -1,4 +1,4 @@
-"""Systems that cannot run jobs hear of it before any begins."""
+"""Platforms that cannot run jobs are rejected before any job starts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The outbox: kept before it is sent, in order, over any restart."""
+"""The outbox: reports are stored before they are sent, in order, across restarts."""
 
 from pathlib import Path
 

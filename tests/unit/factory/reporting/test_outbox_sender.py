@@ -1,4 +1,4 @@
-"""What waits for a coordinator that is away: all that matters, and nothing twice."""
+"""Reports for an unreachable coordinator: kept in order, with only the newest usage of a run."""
 
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,9 @@ def usage(tokens: int) -> dict[str, Any]:
 
 
 class Desk:
-    """A courier, and what it keeps."""
+    """A sender and its outbox."""
 
-    # Nothing listens at this address.
+    # No server listens at this address.
     def __init__(self, folder: Path, url: str = "http://127.0.0.1:1") -> None:
         data_dir = DataDir.under(folder)
         self._outbox = Outbox(data_dir.outbox)

@@ -1,4 +1,4 @@
-"""What a job leaves behind: which files are meant, and how they may leave this machine."""
+"""Artifact files of a run: which files match, and which may leave the machine."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""What a program of a run knows, and what it never learns."""
+"""The environment of a run's programs: variables that are passed on, and those that never are."""
 
 from pathlib import PurePosixPath
 

@@ -1,4 +1,4 @@
-"""The small rules of a run: what an engine is told, what its failure means, what it used."""
+"""Small rules of a run: prompts, results of failures, usage and setup commands."""
 
 from datetime import timedelta
 from pathlib import Path

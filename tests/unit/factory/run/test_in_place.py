@@ -1,4 +1,4 @@
-"""The repo that a run works on."""
+"""The credentials with which a run uses its repo."""
 
 from pathlib import Path
 

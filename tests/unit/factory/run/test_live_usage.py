@@ -1,4 +1,4 @@
-"""When what a run has used is worth telling."""
+"""When the usage of a running job is worth a report."""
 
 import pytest
 

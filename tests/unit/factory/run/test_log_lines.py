@@ -1,4 +1,4 @@
-"""Lines of a log: a program cannot print one of the factory."""
+"""Log lines: a program cannot forge a line of the factory."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Blocks of ports: each run has one to itself."""
+"""Blocks of ports: each run has its own."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""Which versions a run stands on."""
+"""The versions that a run reports."""
 
 import pytest
 

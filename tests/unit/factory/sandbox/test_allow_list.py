@@ -1,4 +1,4 @@
-"""Which hosts a confined program may reach, as people write them down."""
+"""The allow list of hosts that a sandboxed program may reach."""
 
 import ipaddress
 

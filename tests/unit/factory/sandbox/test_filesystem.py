@@ -1,4 +1,4 @@
-"""What a sandboxed program sees of a machine: what is listed, and nothing else."""
+"""The file system in a sandbox: listed paths are visible, all others are not."""
 
 from pathlib import Path
 

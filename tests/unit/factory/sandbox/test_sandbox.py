@@ -1,4 +1,4 @@
-"""How a program is confined, as far as that can be told without starting one."""
+"""Sandbox rules that can be tested without starting a program."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,7 +31,7 @@ def a_program(cwd: Path, *argv: str) -> Program:
 
 
 class Remembering:
-    """A tool that only tells what it was asked for."""
+    """A sandbox tool that only records its arguments."""
 
     own_network = False
 

@@ -1,4 +1,4 @@
-"""What leaves the machine holds no secret, however the stream was cut."""
+"""Redaction: no secret leaves the machine, however the stream is split."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""The parts of the folder queue, each for itself."""
+"""The parts of the folder queue, each tested separately."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Where a transaction ends: on the event loop while the disk is quick, in the thread otherwise."""
+"""Commits run on the event loop while the disk is fast, and in a thread otherwise."""
 
 import asyncio
 import sqlite3
@@ -15,7 +15,7 @@ CHECKPOINT = "PRAGMA wal_checkpoint(PASSIVE)"
 
 
 class Disk:
-    """A connection whose commits take as long as it is told, by a clock of its own."""
+    """A connection with its own clock, whose commits take `takes_s`."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""What a full disk is called."""
+"""Errors of a full disk are recognised."""
 
 import errno
 import sqlite3

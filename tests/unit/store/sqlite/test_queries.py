@@ -1,4 +1,4 @@
-"""Statements of many rows: every row is written once, in few statements of few sizes."""
+"""Statements for many rows: each row is written once, in few statements of few sizes."""
 
 import sqlite3
 
@@ -27,7 +27,7 @@ WRITES = {
     "write_record": 6,
     "write_seen": 2,
 }
-"""What is written many at a time, with the number of its columns."""
+"""Statements that write many rows at once, with their numbers of columns."""
 
 
 @given(st.integers(min_value=0, max_value=3 * ROWS_MAX))
