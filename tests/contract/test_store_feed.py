@@ -12,7 +12,7 @@ COMMITTERS = 24
 STEPS = 12
 
 
-async def told(store: Store, follower_from: int = 0) -> list[Event]:
+async def read_events(store: Store, follower_from: int = 0) -> list[Event]:
     """Return all events after a position, read page by page."""
     events: list[Event] = []
     position = follower_from
@@ -71,7 +71,7 @@ async def test_events_get_consecutive_positions_in_the_given_order(store: Store)
     first = a_submission(a, events=(an_event(a, "one", seq=1), an_event(a, "two", seq=2)))
     audit = RecordChange(before=None, after=a_product(), events=(an_event(None, "three"),))
     assert await store.commit(first, audit, a_submission(b)) == Stored(4)
-    assert [(e.position, e.type) for e in await told(store)] == [
+    assert [(e.position, e.type) for e in await read_events(store)] == [
         (1, "one"),
         (2, "two"),
         (3, "three"),
@@ -106,7 +106,7 @@ async def test_concurrent_commits_leave_no_gap_in_positions(store: Store) -> Non
     positions = sorted(position for own in acknowledged for position in own)
     assert positions == list(range(1, COMMITTERS * STEPS + 1))
     assert all(own == sorted(own) for own in acknowledged)
-    assert [e.position for e in await told(store)] == positions
+    assert [e.position for e in await read_events(store)] == positions
     assert await store.position() == positions[-1]
 
 
@@ -128,7 +128,7 @@ async def test_rejected_change_takes_no_position(store: Store) -> None:
     await store.commit(a_submission(job))
     steps = [store.commit(a_step(job, stage=Stage.ASSIGNED, title=str(n))) for n in range(10)]
     await asyncio.gather(*steps, store.commit(a_submission(a_job(id="job-2"))))
-    assert [e.position for e in await told(store)] == [1, 2, 3]
+    assert [e.position for e in await read_events(store)] == [1, 2, 3]
 
 
 async def test_feed_entry_has_a_job_at_least_as_new_as_its_event(store: Store) -> None:

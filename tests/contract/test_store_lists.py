@@ -129,7 +129,7 @@ FILTERS: dict[str, tuple[dict[str, object], str]] = {
 }
 
 
-async def kept(store: Store) -> None:
+async def submit_jobs(store: Store) -> None:
     for job in JOBS:
         await store.commit(a_submission(job))
 
@@ -137,7 +137,7 @@ async def kept(store: Store) -> None:
 @pytest.mark.parametrize("name", FILTERS)
 async def test_filter_finds_exactly_the_matching_jobs(store: Store, name: str) -> None:
     fields, expected = FILTERS[name]
-    await kept(store)
+    await submit_jobs(store)
     by_id = {job.id: job for job in JOBS}
     query = replace(JobQuery(), **fields)
     assert await store.find_jobs(query) == [by_id[id_] for id_ in expected.split()]
@@ -201,7 +201,7 @@ MOVES: dict[str, tuple[object, dict[str, object]]] = {
 @pytest.mark.parametrize("field", MOVES)
 async def test_changed_job_is_found_by_its_new_values(store: Store, field: str) -> None:
     value, query = MOVES[field]
-    await kept(store)
+    await submit_jobs(store)
     assert await store.find_jobs(replace(JobQuery(), **query)) == []
     moved = replace(a_step(JOBS[0]).after, **{field: value})
     await store.commit(replace(a_step(JOBS[0]), after=moved))
@@ -209,7 +209,7 @@ async def test_changed_job_is_found_by_its_new_values(store: Store, field: str) 
 
 
 async def test_changed_job_is_not_found_by_its_old_values(store: Store) -> None:
-    await kept(store)
+    await submit_jobs(store)
     for query in (JobQuery(text="page"), JobQuery(name="fix-login", oldest_first=True, limit=1)):
         assert await store.find_jobs(query) == [JOBS[0]]
     moved = a_step(JOBS[0], title="Other", name="other", stage=Stage.FAILED, product_id="ops")
@@ -229,7 +229,7 @@ async def test_long_word_is_found_by_its_prefixes_only(store: Store) -> None:
 async def test_jobs_are_counted_by_stage_within_a_scope(store: Store) -> None:
     nothing = dict.fromkeys(Stage, 0)
     assert await store.count_jobs_by_stage(None) == nothing
-    await kept(store)
+    await submit_jobs(store)
     everywhere = {Stage.QUEUED: 3, Stage.SHIPPED: 1, Stage.BUILDING: 1, Stage.CANCELLED: 1}
     assert await store.count_jobs_by_stage(None) == nothing | everywhere
     assert await store.count_jobs_by_stage(("notes",)) == nothing | {

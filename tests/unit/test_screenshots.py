@@ -11,7 +11,7 @@ BYTES_MAX = 1_600_000
 SHOWN = re.compile(r"!\[[^\]]+\]\(([^)]*screenshots/[a-z-]+\.png)\)")
 
 
-def shown(page: str) -> set[Path]:
+def screenshots_in(page: str) -> set[Path]:
     """Return the screenshots that a page shows."""
     here = ROOT / page
     return {(here.parent / found).resolve() for found in SHOWN.findall(here.read_text())}
@@ -20,7 +20,7 @@ def shown(page: str) -> set[Path]:
 def test_every_screenshot_exists_and_is_shown() -> None:
     wanted = {(ROOT / FOLDER / f"{shot.name}.png").resolve() for shot in SHOTS}
     assert {path.resolve() for path in (ROOT / FOLDER).iterdir()} == wanted
-    assert shown("docs/howto/web-pages.md") == wanted
+    assert screenshots_in("docs/howto/web-pages.md") == wanted
 
 
 def test_every_page_has_a_screenshot() -> None:
@@ -34,7 +34,7 @@ def test_every_page_has_a_screenshot() -> None:
 
 
 def test_readme_shows_the_main_screenshots() -> None:
-    assert {path.name for path in shown("README.md")} == {"home.png", "job.png"}
+    assert {path.name for path in screenshots_in("README.md")} == {"home.png", "job.png"}
 
 
 def test_total_size_of_screenshots_is_limited() -> None:

@@ -146,7 +146,7 @@ def test_no_two_public_classes_share_a_name() -> None:
 def test_function_names_say_what_the_function_does() -> None:
     riddles = [
         f"{name}:{node.lineno} {node.name}"
-        for name, module in modules(SOURCES)
+        for name, module in modules()
         for node in ast.walk(module)
         if isinstance(node, Function) and node.name.lstrip("_") in RIDDLES
     ]

@@ -52,7 +52,7 @@ def a_script(folder: Path, text: str = RECORDS) -> str:
     return str(file)
 
 
-def told(folder: Path, verb: str) -> dict[str, str]:
+def read_environment(folder: Path, verb: str) -> dict[str, str]:
     lines = (folder / f"{verb}.env").read_text().splitlines()
     return {name: value for name, _, value in (line.partition("=") for line in lines)}
 
@@ -70,8 +70,8 @@ async def test_machines_are_started_listed_and_stopped(tmp_path: Path, client: A
     await commands.stop("me.vm.1")
     assert await commands.list_machines() == frozenset()
     assert not commands.list_is_complete
-    assert told(tmp_path, "list") == {"AQ_SHAPE": "vm", "AQ_SHAPE_PREFIX": "me.vm."}
-    assert told(tmp_path, "stop") == {"AQ_SHAPE": "vm", "AQ_FACTORY_ID": "me.vm.1"}
+    assert read_environment(tmp_path, "list") == {"AQ_SHAPE": "vm", "AQ_SHAPE_PREFIX": "me.vm."}
+    assert read_environment(tmp_path, "stop") == {"AQ_SHAPE": "vm", "AQ_FACTORY_ID": "me.vm.1"}
 
 
 async def test_start_passes_the_machine_its_enrollment_and_nothing_else(
@@ -79,7 +79,7 @@ async def test_start_passes_the_machine_its_enrollment_and_nothing_else(
 ) -> None:
     commands = provider(a_script(tmp_path), client)
     await commands.start("me.vm.2")
-    environ = told(tmp_path, "start")
+    environ = read_environment(tmp_path, "start")
     secret = environ.pop("AQ_ENROLL_SECRET")
     assert environ == {
         "AQ_SHAPE": "vm",
@@ -131,7 +131,7 @@ esac
 """
 
 
-def shown() -> str:
+def documented_script() -> str:
     """Return the first script of the documentation page."""
     found = re.search(r"```sh\n(#!.*?)```", PAGE.read_text(), re.DOTALL)
     assert found is not None
@@ -145,7 +145,7 @@ async def test_documented_container_script_starts_lists_and_stops(
     docker.write_text(DOCKER)
     docker.chmod(0o755)
     environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    script = a_script(tmp_path, shown())
+    script = a_script(tmp_path, documented_script())
     commands = CommandProvider([script], SHAPE, client, invited_s=60.0, environ=environ)
     await commands.start("me.vm.3")
     run = (tmp_path / "run").read_text()

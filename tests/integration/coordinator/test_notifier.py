@@ -49,7 +49,7 @@ class Desk:
         channel = Channel(name="ops", quiet=quiet, **more)
         self.coordinator.notify_through(messenger, [channel])
 
-    async def told(self, coordinator: Coordinator | None = None) -> None:
+    async def notify_once(self, coordinator: Coordinator | None = None) -> None:
         """Run one step of a coordinator's notifier."""
         notifier = (coordinator or self.coordinator).notifier
         assert notifier is not None
@@ -93,14 +93,14 @@ def through(*receivers: Receiver) -> AppriseMessenger:
 async def test_each_attention_item_is_notified_once(desk: Desk, receiver: Receiver) -> None:
     desk.listen(through(receiver))
     job_id = await desk.reviewable("one")
-    await desk.told()
-    await desk.told()
+    await desk.notify_once()
+    await desk.notify_once()
     assert receiver.titles == [f"notes: Do one ({job_id}) waits for a review"]
     await desk.people.post("/jobs/one/review", json=approval("one"))
-    await desk.told()
+    await desk.notify_once()
     await desk.people.post("/jobs/one/actions/reject", json={"reason": "after all not"})
-    await desk.told()
-    await desk.told()
+    await desk.notify_once()
+    await desk.notify_once()
     assert [title.rpartition(") ")[2] for title in receiver.titles] == [
         "waits for a review",
         "is ready to ship",
@@ -115,11 +115,11 @@ async def test_an_unroutable_job_and_a_lost_factory_are_notified(
     desk.listen(through(receiver))
     manifest = {"name": "odd", "capabilities": ["has:nothing-like-it"]}
     await desk.people.post("/jobs", json={"manifest": manifest, "body": "# Odd"})
-    await desk.told()
+    await desk.notify_once()
     assert receiver.titles[0].endswith("can be run by no factory")
     desk.clock.advance(timedelta(minutes=5))
-    await desk.told()
-    await desk.told()
+    await desk.notify_once()
+    await desk.notify_once()
     assert receiver.titles[1:] == ["factory mac-1 is offline"]
 
 
@@ -131,7 +131,7 @@ async def test_budget_is_notified_at_80_95_and_100_percent(desk: Desk, receiver:
     for usd in ("7", "8", "9", "9.6", "9.7", "10"):
         await desk.worker.report(grant, usage={"costUsd": usd})
         desk.clock.advance(timedelta(days=2) if usd == "9" else timedelta(seconds=1))
-        await desk.told()
+        await desk.notify_once()
     heard = [told["message"].split("\n")[1].strip() for told in receiver.heard]
     assert [line.partition(" %")[0] for line in heard] == ["80", "96", "100"]
     assert receiver.titles[0] == "notes: the budget of notes needs a look"
@@ -144,11 +144,11 @@ async def test_job_waiting_beyond_its_target_is_notified(desk: Desk, receiver: R
     await desk.people.post("/jobs", json={"manifest": asked, "body": "# Hasty"})
     await desk.worker.granted()
     await desk.people.post("/jobs", json={"manifest": asked | {"name": "next"}, "body": "# Next"})
-    await desk.told()
+    await desk.notify_once()
     assert receiver.titles == []
     desk.clock.advance(timedelta(minutes=6))
-    await desk.told()
-    await desk.told()
+    await desk.notify_once()
+    await desk.notify_once()
     (title,) = receiver.titles
     assert title.endswith("waits longer than it should")
     why = (await desk.people.get("/jobs/next/explain")).json()
@@ -166,8 +166,8 @@ async def test_two_coordinators_notify_each_item_once(
     other.notify_through(messenger, [Channel(name="ops", quiet=AT_ONCE)])
     for name in ("one", "two", "three"):
         await desk.reviewable(name)
-        await asyncio.gather(*(desk.told(each) for each in (None, other, None, other)))
-        await desk.told(other)
+        await asyncio.gather(*(desk.notify_once(each) for each in (None, other, None, other)))
+        await desk.notify_once(other)
     said = "".join(told["message"] for told in receiver.heard)
     assert [said.count(f"Do {name} ") for name in ("one", "two", "three")] == [1, 1, 1]
 
@@ -176,10 +176,10 @@ async def test_items_within_the_quiet_period_are_combined(desk: Desk, receiver: 
     desk.listen(through(receiver), quiet=timedelta(seconds=30))
     for name in ("one", "two", "three"):
         await desk.reviewable(name)
-        await desk.told()
+        await desk.notify_once()
     assert len(receiver.heard) == 1
     desk.clock.advance(timedelta(seconds=31))
-    await desk.told()
+    await desk.notify_once()
     assert receiver.titles[1:] == ["2 items need your attention"]
     assert all(f"Do {name} " in receiver.heard[1]["message"] for name in ("two", "three"))
 
@@ -189,12 +189,12 @@ async def test_item_resolved_before_its_notification_is_not_sent(
 ) -> None:
     desk.listen(through(receiver), quiet=timedelta(seconds=30), kinds=("review",))
     await desk.reviewable("one")
-    await desk.told()
+    await desk.notify_once()
     await desk.reviewable("two")
-    await desk.told()
+    await desk.notify_once()
     await desk.people.post("/jobs/two/review", json=approval("two"))
     desk.clock.advance(timedelta(seconds=31))
-    await desk.told()
+    await desk.notify_once()
     assert len(receiver.heard) == 1
 
 
@@ -202,18 +202,18 @@ async def test_failed_message_is_retried_a_few_times(desk: Desk, receiver: Recei
     desk.listen(through(receiver), kinds=("review",))
     receiver.status = 500
     job_id = await desk.reviewable("one")
-    await desk.told()
-    await desk.told()
+    await desk.notify_once()
+    await desk.notify_once()
     assert len(receiver.heard) == 1, "not before its back-off"
     receiver.status = 200
     desk.clock.advance(timedelta(minutes=1))
-    await desk.told()
-    await desk.told()
+    await desk.notify_once()
+    await desk.notify_once()
     assert len(receiver.heard) == 2
     receiver.status = 500
     await desk.reviewable("two")
     for _ in range(TRIES_MAX + 3):
-        await desk.told()
+        await desk.notify_once()
         desk.clock.advance(HOUR)
     assert len(receiver.heard) == 2 + TRIES_MAX
     assert (await desk.people.get(f"/jobs/{job_id}")).json()["stage"] == "review"
@@ -237,10 +237,10 @@ async def test_coordinator_that_dies_while_sending_sends_at_most_once(desk: Desk
     desk.listen(messenger)
     await desk.reviewable("one")
     with pytest.raises(asyncio.CancelledError):
-        await desk.told()
+        await desk.notify_once()
     desk.clock.advance(timedelta(minutes=10))
     desk.listen(messenger, kinds=("review",))
-    await desk.told()
+    await desk.notify_once()
     assert messenger.tries == 1
 
 
@@ -249,13 +249,13 @@ async def test_channel_receives_only_new_items_of_its_products(
 ) -> None:
     await desk.reviewable("one")
     desk.listen(through(receiver), products=("other",))
-    await desk.told()
+    await desk.notify_once()
     desk.clock.advance(timedelta(minutes=10))
-    await desk.told()
+    await desk.notify_once()
     assert receiver.heard == []
     desk.listen(through(receiver), products=("notes",))
     desk.clock.advance(timedelta(days=2))
-    await desk.told()
+    await desk.notify_once()
     assert receiver.heard == [], "what has waited for days is no news to a new channel"
 
 
@@ -270,7 +270,7 @@ async def test_untrusted_text_is_one_short_line_in_a_message(
     await desk.people.post(
         "/jobs/one/actions/reject", json={"reason": f"a\nb\u202e{'z' * 500} @everyone"}
     )
-    await desk.told()
+    await desk.notify_once()
     [told] = receiver.heard
     assert "\u202e" not in told["message"]
     assert "  a b" + "z" * 100 in told["message"]
@@ -282,7 +282,7 @@ async def test_notification_is_sent_by_mail(desk: Desk) -> None:
         url = f"mailto://127.0.0.1:{box.port}?from=aq@example.org&to=ann@example.org&mode=insecure"
         desk.listen(AppriseMessenger({"ops": [url]}, local=True))
         await desk.reviewable("one")
-        await desk.told()
+        await desk.notify_once()
         [letter] = box.letters
     assert "waits for a review" in letter
 

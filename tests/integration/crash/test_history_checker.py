@@ -103,11 +103,11 @@ def grant_is_given_to_two_requests(true: Evidence) -> Evidence:
 
 
 def with_an_impossible_stage(true: Evidence) -> Evidence:
-    def told(note: ReceivedResponse) -> ReceivedResponse:
+    def falsify(note: ReceivedResponse) -> ReceivedResponse:
         wrong = isinstance(note.body, dict) and note.body.get("stage") == "shipped"
         return changed(note, body=note.body | {"stage": "review"}) if wrong else note
 
-    return replace(true, notes=[told(note) for note in true.notes])
+    return replace(true, notes=[falsify(note) for note in true.notes])
 
 
 def one_place_is_acknowledged_twice(true: Evidence) -> Evidence:

@@ -20,17 +20,17 @@ class Hand:
         return round(self.at * SECOND_NS)
 
 
-async def told(store: PostgresStore) -> float:
+async def database_time(store: PostgresStore) -> float:
     """Return the database's time in seconds: its offset from a clock that is always 0."""
     return await store.measure_offset(lambda: 0.0)
 
 
 async def test_coordinators_with_different_local_clocks_agree(database: str) -> None:
     async with PostgresStore.open(database) as store:
-        early = await told(store)
+        early = await database_time(store)
         slow = await DatabaseClock.start(store.measure_offset, steady=Hand(-5e6))
         quick = await DatabaseClock.start(store.measure_offset, steady=Hand(7e6))
-        late = await told(store)
+        late = await database_time(store)
         times = [
             from_millis(int(early * 1000)),
             slow.now(),

@@ -29,7 +29,7 @@ async def chooses(ann: Visitor, product: str, back: str = "/") -> httpx.Response
     return answer
 
 
-async def shown(ann: Visitor, place: str) -> tuple[bool, bool]:
+async def visible_work(ann: Visitor, place: str) -> tuple[bool, bool]:
     text = await ann.page(place)
     found = text[text.index("<main") :]
     return "of-notes" in found or "Work of notes" in found, "Work of shop" in found
@@ -37,16 +37,16 @@ async def shown(ann: Visitor, place: str) -> tuple[bool, bool]:
 
 async def test_all_products_are_shown_until_one_is_chosen(ann: Visitor) -> None:
     for place in ("/", "/jobs", "/jobs?view=board"):
-        assert await shown(ann, place) == (True, True)
+        assert await visible_work(ann, place) == (True, True)
     answer = await chooses(ann, "notes", back="/jobs")
     assert answer.headers["location"] == "/jobs"
     assert "HttpOnly" in answer.headers["set-cookie"]
     for place in ("/", "/jobs", "/jobs?view=board"):
-        assert await shown(ann, place) == (True, False)
+        assert await visible_work(ann, place) == (True, False)
     assert "<option selected>notes</option>" in await ann.page("/")
     await chooses(ann, "")
     assert PRODUCT_COOKIE not in ann.http.cookies
-    assert await shown(ann, "/") == (True, True)
+    assert await visible_work(ann, "/") == (True, True)
 
 
 async def test_budgets_and_halts_are_those_of_the_chosen_product(
@@ -90,7 +90,7 @@ async def test_invisible_or_unknown_product_cannot_be_chosen(server: Server) -> 
         assert 'action="/product"' not in await eve.page("/"), "there is nothing to choose from"
         assert (await eve.send("/product", product="shop")).status_code == 404
         http.cookies.set(PRODUCT_COOKIE, "shop")
-        assert await shown(eve, "/jobs") == (True, False)
+        assert await visible_work(eve, "/jobs") == (True, False)
 
 
 async def test_redirect_back_is_limited_to_own_pages(ann: Visitor) -> None:

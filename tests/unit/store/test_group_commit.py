@@ -71,7 +71,7 @@ def commits(group: GroupCommit, *names: str) -> list[asyncio.Task[CommitResult]]
     return [asyncio.create_task(group.commit(renewal(name_))) for name_ in names]
 
 
-async def begun(tape: Tape, group: GroupCommit) -> asyncio.Task[CommitResult]:
+async def start_commit(tape: Tape, group: GroupCommit) -> asyncio.Task[CommitResult]:
     """Start a first commit and wait until its batch is being written."""
     [first] = commits(group, "first")
     await tape.busy.wait()
@@ -110,7 +110,7 @@ async def test_large_batch_does_not_wait_for_more() -> None:
 async def test_writes_that_arrive_during_a_batch_share_the_next_one() -> None:
     tape = Tape()
     group = GroupCommit(tape.apply, ignore_entries)
-    first = await begun(tape, group)
+    first = await start_commit(tape, group)
     rest = commits(group, "a", "b", "c")
     await asyncio.sleep(0)
     tape.gate.set()
@@ -123,7 +123,7 @@ async def test_writes_that_arrive_during_a_batch_share_the_next_one() -> None:
 async def test_batch_size_is_bounded() -> None:
     tape = Tape()
     group = GroupCommit(tape.apply, ignore_entries, writes_max=2)
-    first = await begun(tape, group)
+    first = await start_commit(tape, group)
     rest = commits(group, "a", "b", "c")
     big = asyncio.create_task(group.commit(renewal("d") * 5))
     await asyncio.sleep(0)
@@ -135,7 +135,7 @@ async def test_batch_size_is_bounded() -> None:
 async def test_caller_cancelled_before_the_batch_is_left_out() -> None:
     tape = Tape()
     group = GroupCommit(tape.apply, ignore_entries)
-    first = await begun(tape, group)
+    first = await start_commit(tape, group)
     a, b, c = commits(group, "a", "b", "c")
     await asyncio.sleep(0)
     b.cancel()
@@ -152,7 +152,7 @@ async def test_caller_cancelled_before_the_batch_is_left_out() -> None:
 async def test_caller_cancelled_during_the_batch_does_not_disturb_others() -> None:
     tape = Tape()
     group = GroupCommit(tape.apply, ignore_entries)
-    first = await begun(tape, group)
+    first = await start_commit(tape, group)
     first.cancel()
     [second] = commits(group, "second")
     await asyncio.sleep(0)
@@ -164,7 +164,7 @@ async def test_caller_cancelled_during_the_batch_does_not_disturb_others() -> No
 async def test_unavailable_store_is_reported_to_every_caller_of_the_batch() -> None:
     tape = Tape(lambda batch: Unavailable("the disk is full") if len(batch) > 1 else None)
     group = GroupCommit(tape.apply, ignore_entries)
-    first = await begun(tape, group)
+    first = await start_commit(tape, group)
     rest = commits(group, "a", "b")
     await asyncio.sleep(0)
     tape.gate.set()
@@ -179,7 +179,7 @@ async def test_unavailable_store_is_reported_to_every_caller_of_the_batch() -> N
 async def test_fault_of_one_group_does_not_fail_the_others() -> None:
     tape = Tape(lambda batch: ValueError("b") if renewal("b") in batch else None)
     group = GroupCommit(tape.apply, ignore_entries)
-    first = await begun(tape, group)
+    first = await start_commit(tape, group)
     rest = commits(group, "a", "b", "c")
     await asyncio.sleep(0)
     tape.gate.set()
@@ -192,7 +192,7 @@ async def test_fault_of_one_group_does_not_fail_the_others() -> None:
 async def test_closing_waits_for_accepted_writes_and_accepts_no_more() -> None:
     tape = Tape()
     group = GroupCommit(tape.apply, ignore_entries)
-    first = await begun(tape, group)
+    first = await start_commit(tape, group)
     [second] = commits(group, "second")
     await asyncio.sleep(0)
     closing = asyncio.create_task(group.close())
@@ -209,7 +209,7 @@ async def test_cancelled_runner_fails_all_waiting_callers() -> None:
     tape = Tape()
     group = GroupCommit(tape.apply, ignore_entries)
     before = asyncio.all_tasks()
-    waiting = [await begun(tape, group), *commits(group, "a")]
+    waiting = [await start_commit(tape, group), *commits(group, "a")]
     await asyncio.sleep(0)
     [runner] = [t for t in asyncio.all_tasks() - before if t.get_name() == "group-commit"]
     runner.cancel()
@@ -220,7 +220,7 @@ async def test_cancelled_runner_fails_all_waiting_callers() -> None:
 async def test_groups_that_share_a_record_never_share_a_batch_and_keep_their_order() -> None:
     tape = Tape()
     group = GroupCommit(tape.apply, ignore_entries, footprint_of=footprint)
-    first = await begun(tape, group)
+    first = await start_commit(tape, group)
     tasks = commits(group, "a", "b", "a", "c", "a", "b")
     await asyncio.sleep(0)
     tape.gate.set()
@@ -231,7 +231,7 @@ async def test_groups_that_share_a_record_never_share_a_batch_and_keep_their_ord
 async def test_write_that_touches_everything_is_a_batch_of_its_own() -> None:
     tape = Tape()
     group = GroupCommit(tape.apply, ignore_entries, footprint_of=footprint)
-    first = await begun(tape, group)
+    first = await start_commit(tape, group)
     tasks = commits(group, "a", "b")
     tasks.append(asyncio.create_task(group.commit((OUTAGE,))))
     tasks += commits(group, "c")
@@ -290,7 +290,7 @@ async def test_readers_of_a_record_share_a_batch_and_its_writer_does_not() -> No
     group = GroupCommit(
         tape.apply, ignore_entries, footprint_of=lambda g: Footprint(frozenset({name(g)}), looks)
     )
-    first = await begun(tape, group)
+    first = await start_commit(tape, group)
     tasks = commits(group, "a", "b", "switch", "c")
     await asyncio.sleep(0)
     tape.gate.set()

@@ -26,7 +26,7 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-def kept(name: str) -> Path:
+def stored_screen(name: str) -> Path:
     """Return the path of a stored screen."""
     return SCREENS / f"{name}.txt"
 

@@ -13,7 +13,7 @@ from gigafactory.tui.screens.dashboard import DashboardScreen
 from tests.support.builders import NOON
 from tests.support.scripted_source import ScriptedSource, a_fleet, a_job, lease_view
 from tests.support.terminal import QUICK, Terminal
-from tests.unit.tui.conftest import kept, watching
+from tests.unit.tui.conftest import stored_screen, watching
 
 
 def selected(terminal: Terminal) -> str | None:
@@ -155,7 +155,7 @@ async def test_outage_is_shown_and_ends_by_itself() -> None:
         )
         assert "Showing the state of 12:00:00" in " ".join(terminal.text.split())
         assert "survivor" in terminal.text
-        terminal.matches(kept("outage"))
+        terminal.matches(stored_screen("outage"))
         source.outage = None
         await terminal.sees("● live", gone="cannot reach")
 
@@ -166,7 +166,7 @@ async def test_source_that_never_answered_is_not_shown_as_empty() -> None:
     async with watching(source) as terminal:
         await terminal.sees("✗ no answer", "cannot reach")
         assert "No jobs yet." not in terminal.text
-        terminal.matches(kept("never-loaded"))
+        terminal.matches(stored_screen("never-loaded"))
         source.outage = None
         await terminal.sees("● live", "survivor")
 

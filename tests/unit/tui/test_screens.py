@@ -5,7 +5,7 @@ import pytest
 from gigafactory.domain.job.job import Stage
 from gigafactory.tui.model.source import DashboardSnapshot
 from tests.support.scripted_source import ScriptedSource, a_fleet, a_job, lease_view
-from tests.unit.tui.conftest import kept, watching
+from tests.unit.tui.conftest import stored_screen, watching
 
 VIEWS = {"board": "1", "attention": "2", "factories": "3", "queue": "4", "budgets": "5"}
 
@@ -15,14 +15,14 @@ VIEWS = {"board": "1", "attention": "2", "factories": "3", "queue": "4", "budget
 async def test_view_matches_its_stored_screen(view: str, size: tuple[int, int]) -> None:
     async with watching(ScriptedSource(a_fleet()), size) as terminal:
         await terminal.press(VIEWS[view])
-        terminal.matches(kept(f"{view}-{size[0]}x{size[1]}"))
+        terminal.matches(stored_screen(f"{view}-{size[0]}x{size[1]}"))
 
 
 @pytest.mark.parametrize("view", VIEWS)
 async def test_empty_view_names_the_next_step(view: str) -> None:
     async with watching(ScriptedSource(DashboardSnapshot())) as terminal:
         await terminal.press(VIEWS[view])
-        terminal.matches(kept(f"empty-{view}"))
+        terminal.matches(stored_screen(f"empty-{view}"))
 
 
 async def test_job_screen_matches_its_stored_screen() -> None:
@@ -32,7 +32,7 @@ async def test_job_screen_matches_its_stored_screen() -> None:
     async with watching(source) as terminal:
         await terminal.press("down", "down", "down", "enter")
         await terminal.sees("moved 1 of 3")
-        terminal.matches(kept("job"))
+        terminal.matches(stored_screen("job"))
 
 
 async def test_job_that_has_not_run_is_shown_as_such() -> None:
@@ -40,13 +40,13 @@ async def test_job_that_has_not_run_is_shown_as_such() -> None:
     async with watching(source) as terminal:
         await terminal.press("enter")
         await terminal.sees("the job has not run yet")
-        terminal.matches(kept("job-not-run"))
+        terminal.matches(stored_screen("job-not-run"))
 
 
 async def test_help_fits_on_a_small_screen() -> None:
     async with watching(ScriptedSource(a_fleet())) as terminal:
         await terminal.press("question_mark")
-        terminal.matches(kept("help"))
+        terminal.matches(stored_screen("help"))
         await terminal.press("escape")
         assert "Keys" not in terminal.text
 
@@ -54,10 +54,10 @@ async def test_help_fits_on_a_small_screen() -> None:
 async def test_prompt_leaves_its_subject_visible() -> None:
     async with watching(ScriptedSource(a_fleet())) as terminal:
         await terminal.press("down", "s")
-        terminal.matches(kept("confirm-prompt"))
+        terminal.matches(stored_screen("confirm-prompt"))
         await terminal.press("n")
         await terminal.press("x")
-        terminal.matches(kept("text-prompt"))
+        terminal.matches(stored_screen("text-prompt"))
 
 
 async def test_narrow_terminal_shows_names_and_states() -> None:

@@ -47,7 +47,7 @@ async def send(
     return await http.post(f"/jobs/{job_id}/artifacts", params=params, content=data)
 
 
-def kept(server: Server, job_id: str) -> list[str]:
+def artifact_blobs(server: Server, job_id: str) -> list[str]:
     """Return the names of a job's artifact blobs, incomplete ones too."""
     folder = server.blobs / "artifacts" / job_id
     return sorted(path.name for path in folder.glob("*")) if folder.exists() else []
@@ -58,7 +58,7 @@ async def nothing_stays(server: Server, admin: httpx.AsyncClient, job_id: str) -
     assert (await admin.get(f"/jobs/{job_id}/artifacts")).json() == {"artifacts": []}
     told = (await admin.get(f"/jobs/{job_id}/events")).json()["events"]
     assert "artifact_added" not in [event["type"] for event in told]
-    assert kept(server, job_id) == []
+    assert artifact_blobs(server, job_id) == []
     notes = await server.coordinator.store.records(OrphanBlob, prefix=f"artifacts/{job_id}/")
     assert list(notes) == []
 
@@ -108,7 +108,7 @@ async def test_same_artifact_uploaded_again_counts_once(
     first, again = await send(worker.http, job_id), await send(worker.http, job_id)
     assert first.json() == again.json()
     assert len((await admin.get("/jobs/a/artifacts")).json()["artifacts"]) == 1
-    assert len(kept(server, job_id)) == 1
+    assert len(artifact_blobs(server, job_id)) == 1
 
 
 async def test_different_content_under_one_name_is_another_artifact(
@@ -277,7 +277,7 @@ async def test_only_operators_add_and_delete_artifacts(
             assert (await person.get(f"/artifacts/{made['id']}")).status_code == 404
             told = (await person.get("/jobs/a/events")).json()["events"][-1]
             assert (told["type"], told["actor"]) == ("artifact_deleted", "user:ann")
-            assert kept(server, job_id) == [added.json()["id"].rpartition(".")[2]]
+            assert artifact_blobs(server, job_id) == [added.json()["id"].rpartition(".")[2]]
 
 
 async def test_user_token_cannot_upload_under_a_lease(

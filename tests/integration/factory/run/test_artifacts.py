@@ -34,7 +34,7 @@ async def left(harness: FactoryHarness, job_id: str) -> dict[str, bytes]:
     return found
 
 
-async def told(harness: FactoryHarness, job_id: str) -> list[dict[str, Any]]:
+async def artifact_events(harness: FactoryHarness, job_id: str) -> list[dict[str, Any]]:
     events = (await harness.api.get(f"/jobs/{job_id}/events")).json()["events"]
     return [event for event in events if event["type"] == "artifact_added"]
 
@@ -50,7 +50,9 @@ async def test_artifacts_are_the_whole_result_of_a_job_without_a_repo(
     assert await left(harness, job_id) == {"out/one.txt": b"one\n", "out/sub/two.html": b"two\n"}
     story = await harness.event_types(job_id)
     assert story[-1] == "tested", "the files come before the end"
-    assert [event["data"]["runId"] for event in await told(harness, job_id)] == [f"{job_id}.1"] * 2
+    assert [event["data"]["runId"] for event in await artifact_events(harness, job_id)] == [
+        f"{job_id}.1"
+    ] * 2
     assert "aq: artifact: out/one.txt, 4 bytes\n" in await harness.log(job_id)
 
 
@@ -172,4 +174,4 @@ async def test_artifact_upload_waits_for_the_coordinator_during_an_outage(
         done = await harness.wait_until_idle(job_id)
         assert (done["stage"], done["result"]) == ("testing", "ok"), done["reason"]
         assert await left(harness, job_id) == {"report": b"kept\n"}
-        assert len(await told(harness, job_id)) == 1
+        assert len(await artifact_events(harness, job_id)) == 1

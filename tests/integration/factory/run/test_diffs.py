@@ -31,7 +31,7 @@ async def asked(harness: FactoryHarness, job_id: str, **headers: str) -> httpx.R
     return await harness.api.get(f"/jobs/{job_id}/diff", headers={"accept": "*/*", **headers})
 
 
-async def shown(harness: FactoryHarness, job_id: str) -> dict[str, Any]:
+async def read_diff(harness: FactoryHarness, job_id: str) -> dict[str, Any]:
     answer = await asked(harness, job_id, **AS_JSON)
     assert answer.status_code == 200, answer.text
     told: dict[str, Any] = answer.json()
@@ -53,7 +53,7 @@ async def test_diff_lists_each_file_and_the_commit_to_review(
     async with harness.factory():
         job_id = await harness.submit(CHANGES)
         done = await harness.wait_until_idle(job_id)
-    diff = await shown(harness, job_id)
+    diff = await read_diff(harness, job_id)
     assert (diff["base"], diff["commit"]) == (harness.start, done["checkpoint"]["commit"])
     files = {file["path"]: file for file in diff["files"]}
     assert list(files) == ["README.md", "blob.bin", "d/e"]
@@ -74,10 +74,10 @@ async def test_diff_of_a_newer_run_replaces_the_older_one(harness: FactoryHarnes
     async with harness.factory():
         job_id = await harness.submit("echo line >> page.txt", reviewPolicy="manual")
         first = await harness.wait_until_idle(job_id, at="review")
-        assert (await shown(harness, job_id))["commit"] == first["checkpoint"]["commit"]
+        assert (await read_diff(harness, job_id))["commit"] == first["checkpoint"]["commit"]
         await harness.act(job_id, "request-changes", reason="more")
         second = await harness.wait_until_idle(job_id, at="review")
-    diff = await shown(harness, job_id)
+    diff = await read_diff(harness, job_id)
     assert diff["commit"] == second["checkpoint"]["commit"] != first["checkpoint"]["commit"]
     assert (diff["base"], diff["linesAdded"]) == (harness.start, 2), "against where it all began"
 
@@ -96,7 +96,7 @@ async def test_diff_contains_no_secret(harness: FactoryHarness) -> None:
     async with harness.factory(environ=ENVIRON):
         job_id = await harness.submit("rm old.txt")
         assert (await harness.wait_until_idle(job_id))["result"] == "ok", await harness.log(job_id)
-    diff = await shown(harness, job_id)
+    diff = await read_diff(harness, job_id)
     assert [file["path"] for file in diff["files"]] == ["old.txt"]
     assert SECRET not in str(diff)
     assert "-password: " in diff["text"]
@@ -108,7 +108,7 @@ async def test_long_diff_is_truncated_with_a_notice_and_full_counts(
     async with harness.factory():
         job_id = await harness.submit("seq 200000 > numbers.txt; echo z > z")
         assert (await harness.wait_until_idle(job_id))["result"] == "ok"
-    diff = await shown(harness, job_id)
+    diff = await read_diff(harness, job_id)
     assert diff["truncated"]
     assert (diff["filesChanged"], diff["linesAdded"]) == (2, 200_001)
     assert TEXT_BYTES_MAX - 100 < len(diff["text"]) < TEXT_BYTES_MAX + 200
@@ -154,5 +154,5 @@ async def test_diff_command_escapes_terminal_control_characters(
     raw = await asyncio.to_thread(shell.aq, "diff", job_id, "--raw")
     assert raw.out == (await asked(harness, job_id)).text
     told = await asyncio.to_thread(shell.aq, "diff", job_id, "--json")
-    assert told.json() == await shown(harness, job_id)
+    assert told.json() == await read_diff(harness, job_id)
     assert (await asyncio.to_thread(shell.aq, "diff", "nothing")).code == 3

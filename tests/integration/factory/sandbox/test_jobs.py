@@ -54,7 +54,7 @@ def is_there(path: Path) -> bool:
     return path.exists()
 
 
-def told(log: str, word: str) -> list[str]:
+def lines_after(log: str, word: str) -> list[str]:
     return [line.partition(" ")[2] for line in log.splitlines() if line.startswith(f"{word} ")]
 
 
@@ -74,8 +74,8 @@ async def test_temporary_folder_lasts_from_setup_to_verify_and_is_then_removed(
         done = await harness.wait_until_idle(job_id)
         log = await harness.log(job_id)
         assert done["result"] == "ok", log
-        assert told(log, "heard") == ["hello"]
-        [folder] = told(log, "tmp")
+        assert lines_after(log, "heard") == ["hello"]
+        [folder] = lines_after(log, "tmp")
         assert len(folder) < 80, "a socket in it has a path that fits"
 
         async def gone() -> bool:
@@ -130,8 +130,8 @@ async def test_strict_job_reaches_listed_hosts_and_logs_blocked_ones(
             done = await harness.wait_until_idle(job_id)
             log = await harness.log(job_id)
     assert done["result"] == "ok", log
-    assert told(log, "heard") == ["hello"]
-    assert told(log, "refused") == ["403"]
+    assert lines_after(log, "heard") == ["hello"]
+    assert lines_after(log, "refused") == ["403"]
     assert log.count("aq: the sandbox blocks other.example:80") == 1
 
 
@@ -181,14 +181,14 @@ async def test_engine_settings_of_a_repo_are_hidden_from_the_engine(
         )
         log = await harness.log(done["id"])
         assert done["result"] == "ok", log
-        assert (told(log, "found"), told(log, "refused")) == ([], ["by the sandbox"])
+        assert (lines_after(log, "found"), lines_after(log, "refused")) == ([], ["by the sandbox"])
         assert harness.remote.text(done["checkpoint"]["commit"], ".pi/settings.json") == "orders"
         link = harness.remote.path.with_suffix(".person") / ".pi"
         shutil.rmtree(link)
         link.symlink_to("/proc/self/cwd/notes")
         harness.remote.commit({})
         refused = await harness.wait_until_idle(await harness.submit("x", engine="pi"))
-    assert (refused["result"], told(await harness.log(refused["id"]), "found")) == (
+    assert (refused["result"], lines_after(await harness.log(refused["id"]), "found")) == (
         "setup_failed",
         [],
     )

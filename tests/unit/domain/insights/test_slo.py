@@ -55,10 +55,10 @@ async def test_objectives_are_measured_per_product_and_absent_without_data(tmp_p
     counters.wait_s.observe(90.0, "slow")
     clock.advance(timedelta(hours=2))
 
-    async def told(caller: Caller) -> dict[str, tuple[int, int]]:
+    async def measure(caller: Caller) -> dict[str, tuple[int, int]]:
         return {each.objective: (each.wrong, each.of) for each in await objectives.measure(caller)}
 
-    everything = await told(SYSTEM)
+    everything = await measure(SYSTEM)
     assert everything == {
         "assignment": (2, 4),
         "wait": (0, 5),
@@ -73,12 +73,12 @@ async def test_objectives_are_measured_per_product_and_absent_without_data(tmp_p
         "claim-violations": (0, 5),
     }
     counters.violations["double_ship"] = counters.violations["double_lease"] = 1
-    assert (await told(SYSTEM))["double-merges"] == (1, 4)
-    assert (await told(SYSTEM))["claim-violations"] == (1, 5)
+    assert (await measure(SYSTEM))["double-merges"] == (1, 4)
+    assert (await measure(SYSTEM))["claim-violations"] == (1, 5)
     notes = Caller(actor="user:ann", role=Role.VIEWER, products=("*",), product="notes")
-    assert (await told(notes))["assignment"] == (1, 3)
-    assert (await told(notes))["budget"] == (0, 4)
-    assert (await told(notes))["fair-waits"] == (0, 0), (
+    assert (await measure(notes))["assignment"] == (1, 3)
+    assert (await measure(notes))["budget"] == (0, 4)
+    assert (await measure(notes))["fair-waits"] == (0, 0), (
         "a single product cannot be treated unfairly"
     )
     waits = objectives.waits(notes)

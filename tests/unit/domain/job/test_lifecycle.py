@@ -237,10 +237,10 @@ def test_name_keys_differ_by_product() -> None:
 
 
 def test_events_of_a_group_of_writes_keep_their_order() -> None:
-    def told(job: Job, kind: str) -> JobChange:
+    def record_event(job: Job, kind: str) -> JobChange:
         return transition(job, None, (kind, {}), actor="x", now=NOON)
 
-    first, second = told(a_job(), "one"), told(a_job(id="job-2"), "two")
+    first, second = record_event(a_job(), "one"), record_event(a_job(id="job-2"), "two")
     saved = RecordChange(before=None, after=Product(id="notes"), events=first.events)
     writes = (first, FactoriesSeen({"mac-1": NOON}), saved, second)
     assert [event.type for event in events_of(writes)] == ["one", "one", "two"]

@@ -97,7 +97,7 @@ class History:
             auto_ship=self.either(*YES_OR_NO),
         )
 
-    def told(self) -> Progress:
+    def draw_progress(self) -> Progress:
         commit = self.either(None, None, "abc", "def", "fed")
         return Progress(
             checkpoint=a_checkpoint(commit, session_id=self.either("s", "t")) if commit else None,
@@ -199,11 +199,11 @@ class History:
         self.speak((self.either(factory_id, factory_id, *FACTORIES), epoch))
 
     def speak(self, worker: tuple[str, int]) -> None:
-        word, told = WORDS[self.either(*WORDS, "start", "done", "shipped")], self.told()
+        word, told = WORDS[self.either(*WORDS, "start", "done", "shipped")], self.draw_progress()
         self.hear(worker, lambda job: word(job, *worker, told, self.now))
 
     def fail(self) -> None:
-        owner, result, told = self.owner(), self.either(*RESULTS), self.told()
+        owner, result, told = self.owner(), self.either(*RESULTS), self.draw_progress()
         self.hear(owner, lambda job: outcome.fail(job, *owner, result, "", told, now=self.now))
 
     def hear(

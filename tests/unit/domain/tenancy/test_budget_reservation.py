@@ -40,7 +40,7 @@ def a_run(**fields: object) -> Run:
     return replace(start_run(a_running_job(ask=ANY), {}), **fields)
 
 
-def told(run: Run, nanos: int | None, *, estimated: bool = False) -> Run:
+def report_cost(run: Run, nanos: int | None, *, estimated: bool = False) -> Run:
     """Return the run after its worker has reported this cost."""
     after = replace(run, usage=Usage(cost_nano_usd=nanos, estimated=estimated))
     return accrue_run_cost(run, after, budgeted=True)
@@ -108,7 +108,7 @@ def test_only_the_cost_increase_is_booked_and_taken_off_the_reservation() -> Non
     budget, part = reserve_budget(a_budget(), ANY, now=NOON)
     run = a_run(reserved_nano_usd=part)
     for cost in (USD // 4, USD // 2, USD // 3, USD // 2):
-        after = told(run, cost)
+        after = report_cost(run, cost)
         budget = settle_reservation(budget, run, after, now=NOON)
         run = after
     assert budget.spent(NOON).nanos == USD // 2
@@ -118,13 +118,13 @@ def test_only_the_cost_increase_is_booked_and_taken_off_the_reservation() -> Non
 def test_ended_run_releases_its_reservation_and_adds_a_cost_sample() -> None:
     budget, part = reserve_budget(a_budget(), ANY, now=NOON)
     run = a_run(reserved_nano_usd=part)
-    spent = told(run, 7)
+    spent = report_cost(run, 7)
     budget = settle_reservation(budget, run, spent, now=NOON)
     done = ended(spent)
     budget = settle_reservation(budget, spent, done, now=NOON)
     assert budget.reserved_nano_usd == 0
     assert budget.samples == (CostSample("notes", "claude", 7),)
-    late = told(done, 9, estimated=True)
+    late = report_cost(done, 9, estimated=True)
     budget = settle_reservation(budget, done, late, now=NOON)
     assert (budget.spent(NOON).nanos, budget.spent(NOON).estimated) == (9, 2)
     assert len(budget.samples) == 1
@@ -132,17 +132,17 @@ def test_ended_run_releases_its_reservation_and_adds_a_cost_sample() -> None:
 
 def test_number_of_cost_samples_is_limited() -> None:
     budget = with_samples(*range(1, SAMPLES_KEPT + 1))
-    run = told(a_run(), 77)
+    run = report_cost(a_run(), 77)
     assert settle_reservation(budget, run, ended(run), now=NOON).samples[-1].nanos == 77
     assert len(settle_reservation(budget, run, ended(run), now=NOON).samples) == SAMPLES_KEPT
 
 
 def test_report_without_cost_does_not_affect_the_budget() -> None:
     run = a_run()
-    assert not affects_budget(run, told(run, None))
+    assert not affects_budget(run, report_cost(run, None))
     assert not affects_budget(run, accrue_run_cost(run, run, budgeted=True))
     assert not affects_budget(run, ended(run))
-    assert affects_budget(run, told(run, 1))
+    assert affects_budget(run, report_cost(run, 1))
 
 
 def test_spend_before_the_budget_existed_counts_on_the_day_of_the_grant() -> None:
@@ -150,7 +150,7 @@ def test_spend_before_the_budget_existed_counts_on_the_day_of_the_grant() -> Non
         a_run(), replace(a_run(), usage=Usage(cost_nano_usd=5)), budgeted=False
     )
     assert before.unbudgeted_nano_usd == 5
-    since = told(before, 8)
+    since = report_cost(before, 8)
     assert (since.spent_nano_usd, since.unbudgeted_nano_usd) == (8, 5)
     yesterday = replace(before, granted_at=NOON - timedelta(days=1))
     others = (replace(before, product_id="shop"), replace(before, step=Step.SHIP))
@@ -216,7 +216,7 @@ class World:
 
     def report(self, number: int, nanos: int) -> None:
         run = self.runs[number]
-        self.runs[number] = told(run, run.spent_nano_usd + nanos)
+        self.runs[number] = report_cost(run, run.spent_nano_usd + nanos)
         self.budget = settle_reservation(self.budget, run, self.runs[number], now=NOON)
 
     def end(self, number: int) -> None:

@@ -28,7 +28,7 @@ class Desk:
         self.courier = OutboxSender(self._outbox, self.client, lambda *_: None, data_dir)
 
     @property
-    def kept(self) -> list[tuple[str, int, dict[str, Any]]]:
+    def pending(self) -> list[tuple[str, int, dict[str, Any]]]:
         letters = [self._outbox.read(place) for place in self._outbox.pending()]
         return [(letter.job_id, letter.epoch, letter.fields) for letter in letters]
 
@@ -40,7 +40,7 @@ def test_only_the_newest_usage_report_of_a_run_is_kept(tmp_path: Path) -> None:
         desk.courier.send("job-1", 1, usage(tokens))
         desk.courier.send("job-2", 1, usage(tokens))
     desk.courier.send("job-1", 2, usage(7))
-    assert desk.kept == [
+    assert desk.pending == [
         ("job-1", 1, {"stage": "building"}),
         ("job-1", 1, usage(49)),
         ("job-2", 1, usage(49)),
@@ -56,7 +56,7 @@ def test_other_reports_are_kept_whole_and_in_order(tmp_path: Path) -> None:
     desk.courier.send("job-1", 1, usage(2))
     desk.courier.send("job-1", 1, saved)
     desk.courier.send("job-1", 1, ended, last=True)
-    assert [told for _, _, told in desk.kept] == [saved, saved, ended]
+    assert [told for _, _, told in desk.pending] == [saved, saved, ended]
 
 
 async def test_undelivered_report_stays_in_the_outbox(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ async def test_undelivered_report_stays_in_the_outbox(tmp_path: Path) -> None:
     async with desk.client:
         with pytest.raises(Unavailable):
             await desk.courier.deliver_pending()
-    assert len(desk.kept) == 1
+    assert len(desk.pending) == 1
 
 
 @pytest.mark.parametrize(
@@ -88,5 +88,5 @@ async def test_results_stay_when_the_server_or_a_proxy_fails(tmp_path: Path, rep
             with pytest.raises(Unavailable):
                 await desk.courier.deliver_pending()
         asked = [head.split(" ")[1] for head in failing.heard()]
-    assert len(desk.kept) == 3
+    assert len(desk.pending) == 3
     assert asked == ["/api/fleet/jobs/job-1", "/api/fleet/jobs/job-2"]
