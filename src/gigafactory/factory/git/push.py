@@ -85,14 +85,6 @@ async def push_atomically(mirror: Mirror, *moves: RefUpdate) -> None:
     await _update_refs(mirror, *moves)
 
 
-async def delete_branch(mirror: Mirror, branch: str, *, expect: str) -> None:
-    """Delete one of our branches from the remote if it is at `expect`; succeeds if it is gone.
-
-    Raises RefMoved, or another GitFailed.
-    """
-    await _update_refs(mirror, RefUpdate(_pushable(branch, None), None, expect))
-
-
 async def delete_branches(mirror: Mirror, branches: Mapping[str, str]) -> dict[str, str]:
     """Delete branches of ours, each only from the given commit; return failures by name.
 

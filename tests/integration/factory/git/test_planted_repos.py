@@ -18,7 +18,7 @@ from gigafactory.factory.git.merge import Merged, merge
 from gigafactory.factory.git.mirror import Mirror, Mirrors
 from gigafactory.factory.git.push import (
     RefUpdate,
-    delete_branch,
+    delete_branches,
     push,
     push_atomically,
     update_index,
@@ -94,7 +94,7 @@ class Planted:
         await push_atomically(mirror, RefUpdate(job, commit, None), RefUpdate(wip, base, commit))
         await worktree.remove()
         assert isinstance(await merge(mirror, "main", commit, "merge", "Ship it\n"), Merged)
-        await delete_branch(mirror, wip, expect=base)
+        assert await delete_branches(mirror, {wip: base}) == {}
         await mirror.fetch()
         repo = mirror.local_repo()
         if repo.work_tree is not None:

@@ -8,7 +8,7 @@ import pytest
 
 from gigafactory.factory.git.commits import make_commit, run_trailers
 from gigafactory.factory.git.errors import GitNotFound, PushDenied, RefMoved
-from gigafactory.factory.git.push import delete_branch, push, remote_branches, remote_commit
+from gigafactory.factory.git.push import delete_branches, push, remote_branches, remote_commit
 from gigafactory.factory.git.worktree import Worktree
 from tests.support.factory.git_repo import GitHarness, plain_git, tree, write
 
@@ -35,9 +35,9 @@ async def test_branch_is_created_moved_and_deleted(tmp_path: Path) -> None:
     await push(mirror, two, "aq/wip/job/1", expect=one)
     assert await remote_commit(mirror, "aq/wip/job/1") == two
     assert await remote_branches(mirror, "aq/wip/*") == {"aq/wip/job/1": two}
-    await delete_branch(mirror, "aq/wip/job/1", expect=two)
+    assert await delete_branches(mirror, {"aq/wip/job/1": two}) == {}
     assert await remote_commit(mirror, "aq/wip/job/1") is None
-    await delete_branch(mirror, "aq/wip/job/1", expect=two)
+    assert await delete_branches(mirror, {"aq/wip/job/1": two}) == {}
     assert world.remote.branches() == ["main"]
 
 
@@ -65,8 +65,9 @@ async def test_push_with_a_wrong_expected_commit_changes_nothing(tmp_path: Path)
         assert (caught.value.now, caught.value.expected) == (two, expect)
     with pytest.raises(RefMoved, match=r"expected to be 0000000.*, but is absent"):
         await push(mirror, three, "aq/job/other", expect="0" * 39 + "1")
-    with pytest.raises(RefMoved):
-        await delete_branch(mirror, "aq/job/j", expect=one)
+    assert await delete_branches(mirror, {"aq/job/j": one}) == {
+        "aq/job/j": f"it is now at {two[:12]}"
+    }
     assert world.remote.commit_of("aq/job/j") == two
 
 
@@ -101,7 +102,7 @@ async def test_push_outside_job_branches_is_denied(tmp_path: Path, branch: str) 
     with pytest.raises(PushDenied):
         await push(worktree.mirror, commit, branch, expect=worktree.commit, base="develop")
     with pytest.raises(PushDenied):
-        await delete_branch(worktree.mirror, branch, expect=worktree.commit)
+        await delete_branches(worktree.mirror, {branch: worktree.commit})
     assert world.remote.commit_of("main") == worktree.commit
 
 
