@@ -149,7 +149,7 @@ class TwoTenants:
         self.secrets: dict[Caller, str] = {STRANGER: "gfo_wrong"}
         self.sessions: dict[Person, str] = {}
         self.job = ""
-        """A job of the own product that waits, with a file."""
+        """A job of the own product that no factory can take, with a file."""
         self.artifact = ""
         self.leased: dict[str, Any] = {}
         """A grant of the own factory: the job of the own agent, with a log and a diff."""
@@ -173,7 +173,7 @@ class TwoTenants:
             if scope == OWN:
                 self.leased = grant
         await self._fill_leased()
-        self.job = await self.submit()
+        self.job = await self.submit(capabilities=["os:none"])
         self.artifact = await self.attach(self.job)
         roadmap = {"kind": "composite", "children": [{"name": "child", "body": "x"}]}
         self.composite = await self.submit(**roadmap)
