@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, NamedTuple
 
 import httptools
@@ -78,16 +79,22 @@ class GuardedProtocol(SingleWriteProtocol):
         self._open = open_connections
         self._log = log
         self._address = ""
-        self._in_head = self._in_body = False
+        self._trailers: list[tuple[bytes, bytes]] = []
+        """Takes the headers after a body: the application has seen all headers by then."""
+        self.headers = self._trailers
+        self._in_body = False
         self._received_any = False
-        self._head_bytes = 0
-        self._hosts = 0
         self._body_bytes = self._body_bytes_before = self._unread_bytes = 0
         self._since_progress = 0
         """Bytes since the end of a head, a piece of a body, or the end of a message."""
         self._refusal = MALFORMED
         self._timer: asyncio.TimerHandle | None = None
         self._send_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def _in_head(self) -> bool:
+        # Uvicorn makes a new list at the start of each request.
+        return self.headers is not self._trailers
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -119,7 +126,9 @@ class GuardedProtocol(SingleWriteProtocol):
             return
         if self._since_progress > self._limits.head_bytes:
             self._refuse(HEAD_TOO_LARGE if self._in_head else MALFORMED)
-        else:
+        elif len(self.headers) > self._limits.headers:
+            self._refuse(HEAD_TOO_LARGE)
+        elif self._in_body or self._since_progress or self._in_head:
             self._watch()
 
     def _watch(self) -> None:
@@ -133,43 +142,27 @@ class GuardedProtocol(SingleWriteProtocol):
             # Bytes that are no request yet, such as empty lines, count as a head too.
             self._arm(self._limits.head_s, self._head_is_late)
 
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._in_head = True
-        self._head_bytes = self._hosts = 0
-
-    def on_url(self, url: bytes) -> None:
-        super().on_url(url)
-        self._count_head(len(url))
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._count_head(len(name) + len(value) + 4)
-        if not self._in_head:
-            # A trailer: the application has seen the headers already.
-            return
-        super().on_header(name, value)
-        self._hosts += self.headers[-1][0] == b"host"
-        if self._hosts > 1:
-            # A proxy and we might choose different ones.
-            raise ValueError
-        if len(self.headers) > self._limits.headers:
-            self._refusal = HEAD_TOO_LARGE
-            raise ValueError
-
-    def _count_head(self, size: int) -> None:
-        self._head_bytes += size
-        if self._head_bytes > self._limits.head_bytes:
-            self._refusal = HEAD_TOO_LARGE
-            raise ValueError
-
     def on_headers_complete(self) -> None:
-        if len(self.pipeline) >= self._limits.pipelined:
-            raise ValueError
+        self._check_head()
         super().on_headers_complete()
+        self.headers = self._trailers
+        self.headers.clear()
         self._disarm()
         self._since_progress = 0
-        self._in_head, self._in_body = False, True
+        self._in_body = True
         self._body_bytes = self._unread_bytes = 0
+
+    def _check_head(self) -> None:
+        """Refuse a head that is too large or ambiguous, by an error for the parser."""
+        names_and_values = chain.from_iterable(self.headers)
+        size = len(self.url) + sum(map(len, names_and_values)) + 4 * len(self.headers)
+        if size > self._limits.head_bytes or len(self.headers) > self._limits.headers:
+            self._refusal = HEAD_TOO_LARGE
+            raise ValueError
+        # A proxy and we might choose different hosts.
+        hosts = [name for name, _ in self.headers].count(b"host")
+        if hosts > 1 or len(self.pipeline) >= self._limits.pipelined:
+            raise ValueError
 
     def on_body(self, body: bytes) -> None:
         self._since_progress = 0

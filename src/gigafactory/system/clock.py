@@ -3,11 +3,14 @@
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import structlog
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND_NS = 1_000_000
+FRESH_NS = MILLISECOND_NS // 2
+"""How long a reading of both clocks counts: a busy server asks for the time very often."""
 SECOND_NS = 1_000_000_000
 SLEW = 100
 """One part in so many: how much faster or slower the time may run to approach the wall clock."""
@@ -21,11 +24,12 @@ Nanoseconds = Callable[[], int]
 log = structlog.get_logger()
 
 
-def since_boot_ns() -> int:
-    """Return the nanoseconds since boot, by a clock that is never set and counts during sleep."""
-    if hasattr(time, "CLOCK_BOOTTIME"):
-        return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-    return time.monotonic_ns()
+since_boot_ns: Nanoseconds = (
+    partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME)
+    if hasattr(time, "CLOCK_BOOTTIME")
+    else time.monotonic_ns
+)
+"""Return the nanoseconds since boot, by a clock that is never set and counts during sleep."""
 
 
 class SystemClock:
@@ -48,8 +52,7 @@ class SystemClock:
         self._steady_at = steady()
         self._offset = wall() - self._steady_at
         self._now = max(wall(), (not_before - EPOCH) // timedelta(microseconds=1) * 1000)
-        self._millis = -1
-        self._last = EPOCH
+        self._last = self._to_millis()
         if self._now - wall() >= STEP_MIN_NS:
             log.warning(
                 "the wall clock is behind the last stored time; going on from that: set the clock",
@@ -58,16 +61,13 @@ class SystemClock:
 
     def now(self) -> datetime:
         """Return the time."""
-        self._advance()
-        millis = self._now // MILLISECOND_NS
-        # Calls within one millisecond share one datetime.
-        if millis != self._millis:
-            self._millis = millis
-            self._last = EPOCH + timedelta(milliseconds=millis)
+        steady = self._steady()
+        if steady - self._steady_at >= FRESH_NS:
+            self._advance(steady)
         return self._last
 
-    def _advance(self) -> None:
-        steady, wall = self._steady(), self._wall()
+    def _advance(self, steady: int) -> None:
+        wall = self._wall()
         elapsed, self._steady_at = steady - self._steady_at, steady
         step, self._offset = wall - steady - self._offset, wall - steady
         if abs(step) >= STEP_MIN_NS:
@@ -79,3 +79,7 @@ class SystemClock:
         else:
             limit = elapsed // SLEW
             self._now += max(-limit, min(ahead, limit))
+        self._last = self._to_millis()
+
+    def _to_millis(self) -> datetime:
+        return EPOCH + timedelta(milliseconds=self._now // MILLISECOND_NS)

@@ -4,6 +4,7 @@ import random
 import re
 import secrets
 import time
+from collections.abc import Iterable
 
 import structlog
 from litestar.enums import ScopeType
@@ -22,6 +23,8 @@ ELSEWHERE = (
 _SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,100}")
 _UNSENDABLE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 """Bytes that a header cannot have: the server would drop the connection, or send two headers."""
+
+Headers = Iterable[tuple[bytes, bytes]]
 
 # Request ids are not secret: seeding once saves a system call per request.
 _chance = random.Random(secrets.randbits(256)).getrandbits  # noqa: S311
@@ -53,8 +56,7 @@ class RequestMiddleware:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                given = [(name, _UNSENDABLE.sub(b"", value)) for name, value in message["headers"]]
-                message["headers"] = [*given, id_header, *_SAFE]
+                message["headers"] = [*_sendable(message["headers"]), id_header, *_SAFE]
             await send(message)
 
         refusal = self._refusal(headers, scope, request_id)
@@ -95,6 +97,13 @@ _SAFE = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"same-origin"),
 )
+
+
+def _sendable(headers: Headers) -> Headers:
+    """Return the headers of a response without bytes that no header can have."""
+    if not _UNSENDABLE.search(b"".join([value for _, value in headers])):
+        return headers
+    return [(name, _UNSENDABLE.sub(b"", value)) for name, value in headers]
 
 
 def _request_id(given: bytes | None) -> str:

@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import partial
 from typing import Any, TypeVar
 
 from litestar import Request
@@ -187,7 +186,10 @@ class ApiRequest(Request[Any, Any, State]):
 
         Raises Malformed, Invalid, TooLarge.
         """
-        return await self.parse_body(partial(decode_json, of=of), bytes_max=bytes_max)
+        body = await self.read_body(bytes_max)
+        if len(body) <= PARSED_INLINE_BYTES_MAX:
+            return decode_json(body, of)
+        return await asyncio.to_thread(decode_json, body, of)
 
     async def parse_body(self, parse: Callable[[bytes], Value], *, bytes_max: int) -> Value:
         """Read and parse the body, a large one in a thread: other requests are served meanwhile.

@@ -32,6 +32,19 @@ WAITS_S = (0.1, 0.5, 1.0, 2.5, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.
 RUNS_S = (1.0, 5.0, 15.0, 60.0, 180.0, 600.0, 1800.0, 3600.0, 7200.0, 14400.0)
 COMMITS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 
+COUNTED_MORE = frozenset(
+    {
+        event_types.ASSIGNED,
+        event_types.LEASE_EXPIRED,
+        event_types.VERIFY_PASSED,
+        event_types.VERIFY_FAILED,
+        event_types.DEFECT_REPORTED,
+        event_types.BUDGET_EXCEEDED,
+        event_types.SHIPPED,
+    }
+)
+"""Types of events that count for more than their number; most events do not."""
+
 WAITS_BY = (GroupBy.ENGINE, GroupBy.PROFILE, GroupBy.REPO, GroupBy.FACTORY)
 """Dimensions of wait statistics on the web pages; too many series for exported metrics."""
 
@@ -143,7 +156,8 @@ class Counters:
         before, after = change.before, change.after
         for event in change.events:
             self.events[event.type] += 1
-            self._count_event(change, event)
+            if event.type in COUNTED_MORE:
+                self._count_event(change, event)
         if after.stage in FINAL and (before is None or before.stage is not after.stage):
             self.jobs_ended[self.product(after.product_id), after.stage] += 1
         if before is not None and before.lease is not None and after.lease is None:
