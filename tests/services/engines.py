@@ -23,8 +23,8 @@ class Package:
 
 
 PACKAGES = {
-    "claude": Package("@anthropic-ai/claude-code", "2.1.197", "claude"),
-    "codex": Package("@openai/codex", "0.166.0", "codex"),
+    "claude": Package("@anthropic-ai/claude-code", "2.1.327", "claude"),
+    "codex": Package("@openai/codex", "0.169.0", "codex"),
 }
 
 

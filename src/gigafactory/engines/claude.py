@@ -44,6 +44,12 @@ from gigafactory.engines.protocol.usage_counter import SEEN_MAX, add, maximum, s
 
 PERSONA_FILE = ".gigafactory/persona.md"
 TOOLS_FILE = ".gigafactory/tools.json"
+TOOLS_AT_ONCE = {
+    "ENABLE_TOOL_SEARCH": "false",
+    "MCP_CONNECTION_NONBLOCKING": "0",
+    "MCP_CONNECT_TIMEOUT_MS": "60000",
+}
+"""The first turn waits for our MCP server, and its few tools are listed without a search."""
 SYNTHETIC = "<synthetic>"
 """Model name of messages that Claude Code writes itself after a failed call."""
 
@@ -78,6 +84,7 @@ def _start(work: Work) -> Start:
             "CLAUDE_CODE_MAX_RETRIES": "4",
             "DISABLE_AUTOUPDATER": "1",
             **({"IS_SANDBOX": "1"} if work.runs_as_root else {}),
+            **(TOOLS_AT_ONCE if work.fleet_tools else {}),
         },
         files=_files(work),
         side_files=(f".claude/projects/*/{session}.jsonl",),
@@ -113,7 +120,9 @@ def _arguments(work: Work) -> Iterator[str]:
         yield f"--mcp-config={work.home}/{TOOLS_FILE}"
         yield f"--allowedTools=mcp__{mcp_args.NAME}"
     if work.usd_nanos_max is not None:
-        dollars, nanos = divmod(work.usd_nanos_max, NANOS_PER_USD)
+        # Newer versions compare it with the cost of the whole session.
+        before = work.session_usage.cost_nano_usd if work.session_usage else None
+        dollars, nanos = divmod(work.usd_nanos_max + (before or 0), NANOS_PER_USD)
         yield f"--max-budget-usd={dollars}.{nanos:09d}"
 
 
@@ -156,7 +165,11 @@ class ClaudeReader(LineReader):
                 exit_code, str(self._stderr), _PATTERNS
             )
             return EngineVerdict(
-                failure=failure, text=self._last_text, session=self._session, usage=self._live
+                failure=failure,
+                text=self._last_text,
+                session=self._session,
+                usage=self._live,
+                session_usage=add(self._live, self._usage_before()),
             )
         failure = self._failure(self._result)
         unknown = failure is not None and failure.kind is FailureKind.UNKNOWN_SESSION
@@ -165,6 +178,7 @@ class ClaudeReader(LineReader):
             text=text(self._result, "result") or self._last_text,
             session=None if unknown else self._session,
             usage=self._usage(self._result),
+            session_usage=self._session_usage(self._result),
         )
 
     def _system(self, record: Record) -> Iterator[EngineEvent]:
@@ -248,25 +262,26 @@ class ClaudeReader(LineReader):
         self._until = unix_time(info, "resetsAt") if self._rejected else None
 
     def _usage(self, result: Record) -> Usage:
-        """Sum up by model: the plain `usage` omits side calls and the last call of a budget."""
-        usage = Usage(
-            model=self._model,
-            cost_nano_usd=nano_usd(result, "total_cost_usd"),
-            turns=count(result, "num_turns"),
-        )
-        models = record_at(result, "modelUsage")
-        for model in models:
-            used = record_at(models, model)
-            usage = add(
-                usage,
-                Usage(
-                    tokens_in=count(used, "inputTokens"),
-                    tokens_cached=count(used, "cacheReadInputTokens"),
-                    tokens_cache_write=count(used, "cacheCreationInputTokens"),
-                    tokens_out=count(used, "outputTokens"),
-                ),
-            )
-        return usage
+        """Return the usage of this start."""
+        total = _sum_models(result, self._model)
+        if self._counts_session(total):
+            total = subtract(total, self._usage_before())
+        return msgspec.structs.replace(total, turns=count(result, "num_turns"))
+
+    def _session_usage(self, result: Record) -> Usage:
+        total = _sum_models(result, self._model)
+        return total if self._counts_session(total) else add(total, self._usage_before())
+
+    def _usage_before(self) -> Usage:
+        before = self._work.session_usage if self._work.session is not None else None
+        return before or Usage()
+
+    def _counts_session(self, total: Usage) -> bool:
+        """Return whether a result counts the whole session, as newer versions do.
+
+        Older ones count one start: then the total is not much above what the stream told.
+        """
+        return total.tokens - self._live.tokens >= self._usage_before().tokens
 
     def _failure(self, result: Record) -> Failure | None:
         if value(result, "is_error") is False:
@@ -290,6 +305,24 @@ class ClaudeReader(LineReader):
             or tag
             or FailureKind.CRASH
         )
+
+
+def _sum_models(result: Record, model: str | None) -> Usage:
+    """Sum up by model: the plain `usage` omits side calls and the last call of a budget."""
+    usage = Usage(model=model, cost_nano_usd=nano_usd(result, "total_cost_usd"))
+    models = record_at(result, "modelUsage")
+    for each in models:
+        used = record_at(models, each)
+        usage = add(
+            usage,
+            Usage(
+                tokens_in=count(used, "inputTokens"),
+                tokens_cached=count(used, "cacheReadInputTokens"),
+                tokens_cache_write=count(used, "cacheCreationInputTokens"),
+                tokens_out=count(used, "outputTokens"),
+            ),
+        )
+    return usage
 
 
 CLAUDE = Engine(

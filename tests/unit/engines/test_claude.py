@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
+from gigafactory.domain.job.run import Usage
 from gigafactory.engines.claude import CLAUDE, PERSONA_FILE
 from gigafactory.engines.protocol.engine import Retrying, SessionStarted, UsageUpdate
 from tests.support.engine_replay import a_work, recorded, replay
@@ -94,6 +95,34 @@ def test_earlier_entries_of_the_session_file_are_not_counted_again() -> None:
     later = a_work(now=datetime(2026, 11, 16, tzinfo=UTC), session="s")
     heard = replay(CLAUDE, "no-such-recording", -15, later, files)
     assert (heard.failure_kind, heard.tokens) == ("killed", (0, 0, 0))
+
+
+@pytest.mark.parametrize("before", [2400, 2300])
+def test_totals_of_a_whole_session_are_counted_once(before: int) -> None:
+    earlier = Usage(tokens_in=before, tokens_out=80, cost_nano_usd=8_400_000, turns=2)
+    work = a_work(session="fc1e9180-4167-497c-9baa-39f48ce8e2c6", session_usage=earlier)
+    verdict = replay(CLAUDE, "resumed-session-totals", 0, work).verdict
+    used = verdict.usage
+    assert (used.tokens_in, used.tokens_out, used.turns) == (4800 - before, 80, 2)
+    assert used.cost_nano_usd == 8_400_000
+    total = verdict.session_usage
+    assert total is not None
+    assert (total.tokens_in, total.cost_nano_usd) == (4800, 16_800_000)
+
+
+def test_totals_of_one_start_are_added_to_those_of_the_session() -> None:
+    earlier = Usage(tokens_in=2400, tokens_out=80, cost_nano_usd=8_400_000)
+    work = a_work(session="a-session", session_usage=earlier)
+    verdict = replay(CLAUDE, "resumed-after-sigterm", 0, work).verdict
+    assert verdict.usage.tokens_in == 2400
+    assert verdict.session_usage is not None
+    assert verdict.session_usage.tokens_in == 4800
+
+
+def test_a_budget_of_a_resumed_session_is_on_top_of_what_it_has_cost() -> None:
+    earlier = Usage(cost_nano_usd=8_400_000)
+    work = a_work(session="a-session", session_usage=earlier, usd_nanos_max=20_000_000)
+    assert "--max-budget-usd=0.028400000" in CLAUDE.start(work).argv
 
 
 def test_exhausted_allowance_reports_its_reset_time() -> None:

@@ -277,6 +277,10 @@ async def test_requested_change_reaches_the_engine_in_its_session(
         assert answer.status_code == 200, answer.text
         second = (await harness.wait_until_idle(job_id, at="review"))["checkpoint"]
         log = await harness.log(job_id)
+    runs = await harness.runs(job_id)
+    # Both runs made two calls, though the second one goes on with the session of the first.
+    assert [run["usage"]["tokensIn"] for run in runs] == [2400, 2400]
+    assert len({run["usage"]["costUsd"] for run in runs}) == 1
     assert f"resumes session {first['sessionId']}" in log
     assert second["commit"] != first["commit"]
     assert harness.remote.text(first["commit"], "said.txt") == "once"
