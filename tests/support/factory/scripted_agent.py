@@ -37,8 +37,13 @@ DONE = print_json(type="agent_end", messages=[{"stopReason": "stop"}])
 """Reports the end of the agent."""
 
 
-def scripted_agent(folder: Path, *commands: str) -> Mapping[str, str]:
-    """Write an agent (`engine: pi`) that runs these commands; return the factory's environment."""
+def scripted_agent(
+    folder: Path, *commands: str, prompts: Path = Path("/dev/null")
+) -> Mapping[str, str]:
+    """Write an agent (`engine: pi`) that runs these commands; return the factory's environment.
+
+    It appends its prompts to a file.
+    """
     body = "\n".join(commands)
     program(
         folder,
@@ -47,7 +52,7 @@ def scripted_agent(folder: Path, *commands: str) -> Mapping[str, str]:
   --version) echo {VERSION}; exit ;;
   --help) echo '{" ".join(PI.flags)}'; exit ;;
 esac
-cat > /dev/null
+cat >> {prompts}
 {body}""",
     )
     return {"PATH": f"{folder}:{search_path()}"}

@@ -124,7 +124,8 @@ def _judge(run: ActiveRun, heard: "EngineMonitor", start: Start, exit_code: int)
 def _outcome_of_verdict(run: ActiveRun, name: str, verdict: EngineVerdict) -> RunOutcome | None:
     failure = verdict.failure
     if failure is None:
-        run.can_follow_up = verdict.session is not None
+        # A script would only do the same again.
+        run.can_follow_up = name != COMMAND
         run.log_line(f"{name} is done")
         return None
     if failure.kind is FailureKind.UNKNOWN_SESSION:

@@ -16,8 +16,8 @@ async def run_verify(run: ActiveRun) -> RunOutcome | None:
     if command is None:
         return None
     lasts_s = run.equipment.timeouts.verify_s
-    rounds = run.assignment.manifest.verify_rounds or 1
-    for left in range(rounds, -1, -1):
+    rounds = run.assignment.manifest.verify_rounds
+    for left in range(1 if rounds is None else rounds, -1, -1):
         run.log_line(f"verify: {command}")
         done = await run.run_shell(command, timeout_s=lasts_s)
         if done.reason == "timeout" and run.remaining_s > 0:
@@ -31,13 +31,20 @@ async def run_verify(run: ActiveRun) -> RunOutcome | None:
         if left == 0 or not run.can_follow_up:
             break
         run.log_line(f"verify failed; the engine is asked to fix it ({left} more)")
-        again = await run_turn(
-            run, prompts.verify_failed_prompt(command, done.tail)
-        ) or await check_scope(run)
+        again = await run_turn(run, _prompt(run, command, done)) or await check_scope(run)
         if again is not None:
             return again
-    reason = f"`{command}` exited with {done.exit_code}: {done.tail.strip()[-500:]}"
+    printed = done.tail.strip()[-500:]
+    reason = f"`{command}` exited with {done.exit_code}" + (f": {printed}" if printed else "")
     return RunOutcome(result=Result.VERIFY_FAILED, reason=reason)
+
+
+def _prompt(run: ActiveRun, command: str, done: ShellResult) -> str:
+    """Return the output of the check; an engine without its session also needs the instructions."""
+    failed = prompts.verify_failed_prompt(command, done.tail)
+    if run.session is not None:
+        return failed
+    return prompts.second_prompt(run.assignment.body, run.assignment.follow_ups, failed)
 
 
 def _record_result(run: ActiveRun, command: str, done: ShellResult) -> None:

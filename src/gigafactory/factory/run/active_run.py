@@ -135,7 +135,7 @@ class ActiveRun:
         self.session: str | None = None
         self.session_usage: Usage | None = None
         self.can_follow_up = False
-        """Whether the engine's session accepts another prompt."""
+        """Whether the engine can correct what a check has found."""
         self.workspace: Workspace | None = None
         self.is_saved = True
         """Whether all of the work is saved where another machine can find it."""

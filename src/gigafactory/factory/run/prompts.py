@@ -24,16 +24,26 @@ def first_prompt(
             " look at it first (for example with `git status` and `git diff`), then go on from"
             " there, and repeat nothing that is done."
         )
-    parts += [f"A reviewer asks for this change:\n\n{text.strip()}" for text in follow_ups]
+    parts += map(_request, follow_ups)
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def second_prompt(body: str, follow_ups: Sequence[str], failed: str) -> str:
+    """Return the prompt of a new session that corrects what the one before has done."""
+    there = "You have worked on this before: your work is in this working tree. Keep what is right."
+    parts = (body.strip(), *map(_request, follow_ups), there, failed)
+    return "\n\n".join(part for part in parts if part)
+
+
+def _request(text: str) -> str:
+    return f"A reviewer asks for this change:\n\n{text.strip()}"
 
 
 def resume_prompt(follow_ups: Sequence[str]) -> str:
     """Return the prompt for a resumed session, after an interruption or a review."""
     if not follow_ups:
         return "You were interrupted. Look at what is done already, and go on to the end.\n"
-    requests = [f"A reviewer asks for this change:\n\n{text.strip()}" for text in follow_ups]
-    return "\n\n".join(requests) + "\n"
+    return "\n\n".join(map(_request, follow_ups)) + "\n"
 
 
 def verify_failed_prompt(command: str, printed: str) -> str:
