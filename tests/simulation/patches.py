@@ -127,7 +127,7 @@ def fence(accepts: Callable[[Lease, str, int], bool]) -> Callable[[], Patch]:
 
     def require(job: Job, factory_id: str, epoch: int) -> Lease:
         if job.lease is None or not accepts(job.lease, factory_id, epoch):
-            raise Fenced(job.id, presented=epoch, current=job.lease_epoch)
+            raise Fenced(job.id, request_epoch=epoch, current=job.lease_epoch)
         return job.lease
 
     def plant() -> Patch:

@@ -134,6 +134,58 @@ def test_every_module_is_in_a_package_of_its_layer() -> None:
     assert [path.name for path in SOURCES.glob("*.py")] == ["__init__.py"]
 
 
+def test_readmes_name_all_packages_that_their_package_imports() -> None:
+    unnamed = {
+        f"{room.name} imports {other}"
+        for room in SOURCES.iterdir()
+        if (room / "README.md").exists()
+        for other in imported_rooms(room)
+        if not may_import((room / "README.md").read_text(), other)
+    }
+    assert unnamed == set()
+
+
+def imported_rooms(room: Path) -> set[str]:
+    """Return the top packages that the modules of a top package import."""
+    names = {
+        node.module.split(".")[1]
+        for _, module in modules(room)
+        for node in ast.walk(module)
+        if isinstance(node, ast.ImportFrom)
+        and node.module is not None
+        and node.module.startswith("gigafactory.")
+    }
+    return names - {room.name}
+
+
+def may_import(readme: str, room: str) -> bool:
+    rule = " ".join(readme.partition("May import: ")[2].split()).partition(". ")[0]
+    except_rule = rule.startswith("everything except") and f"`{room}`" not in rule
+    ports = "the ports" in rule and room == "coordinator"
+    named = re.search(rf"`{room}[`/]", rule) is not None
+    return except_rule or ports or named or rule.startswith("everything below")
+
+
+def test_unit_tests_are_named_after_their_module() -> None:
+    """`test_lease_end.py` is beside `test_lease.py`, and both test `lease.py`."""
+    unit = ROOT / "tests" / "unit"
+    lost = [
+        str(path.relative_to(unit))
+        for path in sorted(unit.glob("*/**/test_*.py"))
+        if not any(
+            (SOURCES / path.relative_to(unit).parent / place).exists()
+            for stem in prefixes(path.stem.removeprefix("test_"))
+            for place in (f"{stem}.py", stem)
+        )
+    ]
+    assert lost == []
+
+
+def prefixes(name: str) -> list[str]:
+    words = name.split("_")
+    return ["_".join(words[:count]) for count in range(1, len(words) + 1)]
+
+
 def test_no_two_public_classes_share_a_name() -> None:
     homes: dict[str, set[str]] = defaultdict(set)
     for name, module in modules(SOURCES):

@@ -58,8 +58,8 @@ class ProcessProvider:
         return await asyncio.to_thread(self._list_living)
 
     def _list_living(self) -> frozenset[str]:
-        found = self._folder.glob(f"{self._shape.factories}*/alive")
-        return frozenset(file.parent.name for file in found if _is_locked(file))
+        lock_files = self._folder.glob(f"{self._shape.factories}*/alive")
+        return frozenset(file.parent.name for file in lock_files if _is_locked(file))
 
     async def start(self, name: str) -> None:
         """Enroll a factory and start its process."""

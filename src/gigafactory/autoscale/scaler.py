@@ -130,46 +130,46 @@ class Scaler:
         scaling_state = await self._client.send(
             scaling([state.scaled.shape for state in self._states])
         )
-        for state, outlook in zip(self._states, scaling_state.shapes, strict=True):
+        for state, target in zip(self._states, scaling_state.shapes, strict=True):
             try:
-                existing = await self._existing(state, outlook)
+                existing = await self._existing(state, target)
             except Refused as refused:
                 self._report_once(state, "list", f"not scaled: {refused.detail}")
                 continue
             state.last_notices.pop("list", None)
-            await self._scale(state, outlook, existing, scaling_state.at)
+            await self._scale(state, target, existing, scaling_state.at)
 
     async def wait_until_idle(self) -> None:
         """Wait until all started actions are done."""
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _existing(self, state: _ShapeState, outlook: ScaleTargetView) -> frozenset[str]:
+    async def _existing(self, state: _ShapeState, target: ScaleTargetView) -> frozenset[str]:
         provider = state.scaled.provider
         listed = await provider.list_machines() | state.starting
         if provider.list_is_complete:
             return listed
-        return listed | {one.id for one in outlook.factories if one.state in ONLINE}
+        return listed | {one.id for one in target.factories if one.state in ONLINE}
 
     async def _scale(
-        self, state: _ShapeState, outlook: ScaleTargetView, existing: frozenset[str], now: datetime
+        self, state: _ShapeState, target: ScaleTargetView, existing: frozenset[str], now: datetime
     ) -> None:
         limits, before = state.scaled.limits, state.memory
-        members = msgspec.convert(outlook.factories, tuple[ShapeFactory, ...], from_attributes=True)
+        members = msgspec.convert(target.factories, tuple[ShapeFactory, ...], from_attributes=True)
         machines, memory = scale_plan.assess_machines(members, existing, before, limits, now)
         if memory.joined - before.joined:
             memory = scale_plan.record_start_success(memory)
         state.memory = memory
         self._report_bad_machines(state, machines, members, now)
         steps, state.memory = scale_plan.plan_scaling(
-            outlook.wanted, machines, state.memory, limits, now
+            target.wanted, machines, state.memory, limits, now
         )
         taken = [machine.name for machine in machines]
         names = scale_plan.free_names(state.scaled.shape.factories, taken, steps.start)
         ended = [
             one for one in machines if one.name in steps.end and self._may_end(state, one, now)
         ]
-        self._report_decision(state, outlook, steps, names, ended, now)
+        self._report_decision(state, target, steps, names, ended, now)
         if self._dry_run:
             return
         for name in names:
@@ -184,28 +184,25 @@ class Scaler:
         self,
         state: _ShapeState,
         machines: Iterable[ShapeMachine],
-        sights: Iterable[ShapeFactory],
+        factories: Iterable[ShapeFactory],
         now: datetime,
     ) -> None:
         """Report machines that died or did not join; each one delays the next start."""
-        lately = {sight.id: sight for sight in sights}
+        by_id = {factory.id: factory for factory in factories}
         for one in machines:
-            sight = lately.get(one.name)
-            died = sight is not None and not one.exists and sight.state in ONLINE
-            if one.state is MachineState.STUCK or died:
-                why = "died" if died else "was started but has not joined"
+            factory = by_id.get(one.name)
+            has_died = factory is not None and not one.exists and factory.state in ONLINE
+            if one.state is MachineState.STUCK or has_died:
+                why = "died" if has_died else "was started but has not joined"
                 if self._report_once(state, one.name, f"{one.name} {why}"):
                     state.memory = scale_plan.record_start_failure(state.memory, now)
-            elif sight is not None and sight.lacks and one.state in scale_plan.LIVE:
-                lacks = ", ".join(sight.lacks)
+            elif factory is not None and factory.lacks and one.state in scale_plan.LIVE:
+                missing = ", ".join(factory.lacks)
                 self._report_once(
-                    state, one.name, f"{one.name} lacks capabilities of its shape: {lacks}"
+                    state, one.name, f"{one.name} lacks capabilities of its shape: {missing}"
                 )
         for name in (
-            state.last_notices.keys()
-            - lately.keys()
-            - {one.name for one in machines}
-            - {"list", ""}
+            state.last_notices.keys() - by_id.keys() - {one.name for one in machines} - {"list", ""}
         ):
             del state.last_notices[name]
 
@@ -265,15 +262,15 @@ class Scaler:
     def _report_decision(
         self,
         state: _ShapeState,
-        outlook: ScaleTargetView,
+        target: ScaleTargetView,
         steps: ScalePlan,
         names: Sequence[str],
         ended: Sequence[ShapeMachine],
         now: datetime,
     ) -> None:
         ends = tuple(machine.name for machine in ended)
-        says = f"{state.scaled.shape.name}: {_describe_demand(outlook, steps)}; "
-        says += _describe_actions(names, steps.drain, ends) or _describe_idle(outlook, steps)
+        says = f"{state.scaled.shape.name}: {_describe_demand(target, steps)}; "
+        says += _describe_actions(names, steps.drain, ends) or _describe_idle(target, steps)
         if state.last_notices.get("") == says:
             return
         state.last_notices[""] = says
@@ -281,7 +278,7 @@ class Scaler:
             ScalingNotice(
                 at=now,
                 shape=state.scaled.shape.name,
-                wanted=outlook.wanted,
+                wanted=target.wanted,
                 live=steps.live,
                 start=tuple(names),
                 drain=steps.drain,
@@ -305,10 +302,10 @@ class Scaler:
         self._notify(ScalingNotice(shape=name, problem=problem, says=says))
 
 
-def _describe_demand(outlook: ScaleTargetView, steps: ScalePlan) -> str:
-    waits = "nothing waits" if not outlook.waiting else f"{outlook.waiting} waiting"
-    late = ", some of them late" if outlook.late else ""
-    return f"{waits}{late}, {outlook.needed} at work, {outlook.wanted} wanted, {steps.live} there"
+def _describe_demand(target: ScaleTargetView, steps: ScalePlan) -> str:
+    waits = "nothing waits" if not target.waiting else f"{target.waiting} waiting"
+    late = ", some of them late" if target.late else ""
+    return f"{waits}{late}, {target.needed} at work, {target.wanted} wanted, {steps.live} there"
 
 
 def _describe_actions(start: Sequence[str], drain: Sequence[str], end: Sequence[str]) -> str:
@@ -316,11 +313,11 @@ def _describe_actions(start: Sequence[str], drain: Sequence[str], end: Sequence[
     return ", ".join(f"{verb} {', '.join(names)}" for verb, names in done if names)
 
 
-def _describe_idle(outlook: ScaleTargetView, steps: ScalePlan) -> str:
+def _describe_idle(target: ScaleTargetView, steps: ScalePlan) -> str:
     if steps.retry_at is not None:
         return f"starts again at {steps.retry_at:%H:%M:%S} UTC"
-    if steps.live < outlook.wanted:
+    if steps.live < target.wanted:
         return "waits for free capacity"
     if steps.live > steps.keep:
         return "waits until one has nothing to do"
-    return "cools down" if steps.live > outlook.wanted else "all is well"
+    return "cools down" if steps.live > target.wanted else "all is well"

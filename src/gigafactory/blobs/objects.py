@@ -77,7 +77,7 @@ class ObjectBlobs:
                 await self._put_parts(key, head, pieces)
 
     async def _put_parts(self, key: str, head: bytearray, pieces: AsyncIterator[bytes]) -> None:
-        async def everything() -> AsyncIterator[bytes]:
+        async def whole_stream() -> AsyncIterator[bytes]:
             yield bytes(head)
             head.clear()
             async for piece in pieces:
@@ -86,7 +86,7 @@ class ObjectBlobs:
         # If the pieces raise, this aborts the multipart upload and raises the same.
         await self._objects.put_async(
             key,
-            everything(),
+            whole_stream(),
             use_multipart=True,
             chunk_size=PART_BYTES,
             max_concurrency=PARTS_AT_ONCE,
@@ -115,10 +115,10 @@ class ObjectBlobs:
         """Read one range from an offset; return its bytes and the blob's size."""
         with self._map_errors():
             try:
-                found = await self._objects.get_async(
+                response = await self._objects.get_async(
                     key, options={"range": (start, start + PIECE_BYTES)}
                 )
-                return bytes(await found.bytes_async()), found.meta["size"]
+                return bytes(await response.bytes_async()), response.meta["size"]
             except FileNotFoundError:
                 raise NotFound("blob", key) from None
             except GenericError:

@@ -51,12 +51,12 @@ def run_fast(typed: list[str], environ: Mapping[str, str]) -> bool:
 
 def _request(what: str, environ: Mapping[str, str]) -> bytes:
     """Return the response body; raise ValueError or OSError if the normal command must run."""
-    known = {key: variable(key) for key in SETTINGS}
-    if any(name.startswith(PREFIX) for name in environ.keys() - known.values()):
+    values_by_setting = {key: variable(key) for key in SETTINGS}
+    if any(name.startswith(PREFIX) for name in environ.keys() - values_by_setting.values()):
         raise ValueError("other settings are present")
     if find_file(os.getcwd()) is not None:
         raise ValueError("a settings file is present")
-    data, url, token, product = (environ.get(name) or None for name in known.values())
+    data, url, token, product = (environ.get(name) or None for name in values_by_setting.values())
     if data is not None and not os.path.isabs(data):
         raise ValueError("the data folder is not absolute")
     default_url = listen_url(HOST, PORT)

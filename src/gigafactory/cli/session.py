@@ -77,7 +77,7 @@ def with_settings(function: Callable[..., R]) -> Callable[..., R]:
     )
     @functools.wraps(function)
     def command(*, as_json: bool, config_file: Path | None, **given: object) -> R:
-        config_file = config_file or _of_folder(given.get("folder"))
+        config_file = config_file or _folder_config(given.get("folder"))
         flags = {key: given.pop(name) for name, key in FLAGS.items() if name in given}
         loaded = load(os.environ, file=config_file, flags=flags)
         return function(Session(loaded, as_json=as_json), **given)
@@ -85,7 +85,7 @@ def with_settings(function: Callable[..., R]) -> Callable[..., R]:
     return command
 
 
-def _of_folder(folder: object) -> Path | None:
+def _folder_config(folder: object) -> Path | None:
     file = folder / FILE_NAME if isinstance(folder, Path) else None
     return file if file is not None and file.is_file() else None
 

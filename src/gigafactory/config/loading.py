@@ -78,10 +78,10 @@ def load(
     origins: dict[str, str] = {}
     place = file or find_file(str(here))
     if place is not None:
-        found = Path(place)
-        layer = _resolve_paths(_flatten(_read(found), faults), found.resolve().parent)
+        config_file = Path(place)
+        layer = _resolve_paths(_flatten(_read(config_file), faults), config_file.resolve().parent)
         values |= layer
-        origins |= dict.fromkeys(layer, str(found))
+        origins |= dict.fromkeys(layer, str(config_file))
     named = _legacy_values(environ, faults)
     named |= {k: (name, environ[name]) for k in settings() if environ.get(name := variable(k))}
     values |= _resolve_paths(
@@ -100,8 +100,8 @@ def load(
 def unknown_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """Return variables that look like settings but are unknown, each with the closest known one."""
     known = [*(variable(key) for key in settings()), *LEGACY]
-    strange = (name for name in environ if name.startswith(PREFIX) and name not in known)
-    return {name: _nearest(name, known) for name in strange}
+    unknown = (name for name in environ if name.startswith(PREFIX) and name not in known)
+    return {name: _nearest(name, known) for name in unknown}
 
 
 def warnings(config: Config) -> list[str]:
@@ -158,17 +158,17 @@ def _read(file: Path) -> dict[str, object]:
 
 
 def _flatten(tree: Mapping[str, object], faults: list[Fault], under: str = "") -> Layer:
-    known = settings()
-    found: Layer = {}
+    types = settings()
+    flat: Layer = {}
     for name, value in tree.items():
         key = f"{under}{name}"
-        if key in known:
-            found[key] = value
-        elif isinstance(value, Mapping) and any(each.startswith(f"{key}.") for each in known):
-            found |= _flatten(value, faults, f"{key}.")
+        if key in types:
+            flat[key] = value
+        elif isinstance(value, Mapping) and any(each.startswith(f"{key}.") for each in types):
+            flat |= _flatten(value, faults, f"{key}.")
         else:
-            faults.append(Fault(key, f"unknown setting; did you mean {_nearest(key, known)}?"))
-    return found
+            faults.append(Fault(key, f"unknown setting; did you mean {_nearest(key, types)}?"))
+    return flat
 
 
 def _nearest(key: str, known: Iterable[str]) -> str:

@@ -22,13 +22,13 @@ USUAL = (
 
 
 def load_projects(config: Config) -> Path | None:
-    """Return the projects folder that the data folder keeps; None without one."""
-    kept = read_line(config.data / NAME)
-    return Path(kept) if kept is not None else None
+    """Return the projects folder that is saved in the data folder; None without one."""
+    saved = read_line(config.data / NAME)
+    return Path(saved) if saved is not None else None
 
 
 def save_projects(config: Config, folder: Path) -> None:
-    """Keep a projects folder for all later starts."""
+    """Save the projects folder for all later starts."""
     config.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_atomically(config.data / NAME, f"{folder}\n".encode())
 
@@ -39,9 +39,9 @@ def detect_projects(environ: Mapping[str, str], here: Path) -> Path:
     It is the folder of the checkout that `here` is in, below the home; else a usual one.
     """
     home = Path(environ.get("HOME") or Path.home()).resolve()
-    found = _around_checkout(home, here.resolve())
-    if found is not None:
-        return found
+    folder = _around_checkout(home, here.resolve())
+    if folder is not None:
+        return folder
     usual = (home / name for name in USUAL)
     return next((each for each in usual if each.is_dir()), home / USUAL[0])
 
@@ -49,7 +49,7 @@ def detect_projects(environ: Mapping[str, str], here: Path) -> Path:
 def with_projects(config: Config, *, near: Path | None = None) -> Config:
     """Return the settings with the projects folder, unless `factory.roots` is set.
 
-    It is the kept one; else, if `near` is given, the one that is detected from there.
+    It is the saved one; else, if `near` is given, the one that is detected from there.
     """
     projects = load_projects(config)
     if projects is None and near is not None:

@@ -241,14 +241,16 @@ class Coordinator:
 
     def _build_trackers(self) -> None:
         store, committer, clock, settings = self.store, self._committer, self.clock, self.settings
-        me, alone, places = settings.coordinator_id, settings.exclusive_store, settings.trackers
-        looks = Leadership(store, committer, clock, duty="tickets", me=me, exclusive=alone)
-        tells = Leadership(store, committer, clock, duty="echoes", me=me, exclusive=alone)
-        self._leads = [self.leadership, looks, tells]
+        me, exclusive, places = settings.coordinator_id, settings.exclusive_store, settings.trackers
+        looks = Leadership(store, committer, clock, duty="tickets", me=me, exclusive=exclusive)
+        updates_leader = Leadership(
+            store, committer, clock, duty="echoes", me=me, exclusive=exclusive
+        )
+        self._leads = [self.leadership, looks, updates_leader]
         self._tracked = bool(places) and settings.tracker_auto
         self.ticket_importer = TicketImporter(store, self.submissions, looks, self.defects, places)
         self.ticket_updater = TicketUpdater(
-            store, committer, clock, self.jobs, self.ticket_importer, tells, me=me
+            store, committer, clock, self.jobs, self.ticket_importer, updates_leader, me=me
         )
         self.webhooks = WebhookReceiver(
             store,
@@ -276,14 +278,14 @@ class Coordinator:
         await self._load_duties()
 
     async def _load_duties(self) -> None:
-        """Have the duties catch up on events that the feed did not bring."""
+        """Let the duties load their state from the store, for events before the start."""
         self.tokens.clear_cache()
         await self.unblocker.sweep()
         await self.composites.load()
         await self.cron.load()
         await self.ticket_updater.load()
 
-    async def _seen_and_learned(self) -> None:
+    async def _save_observed(self) -> None:
         """Store heartbeats and refresh the routing model."""
         await self.factories.save_last_seen()
         await self.learner.step()
@@ -310,7 +312,7 @@ class Coordinator:
             run_every(1.0, self.cron.step, name="cron"),
             run_every(5.0, self.offer_streams.step, name="streams"),
             run_every(5.0, self.tallier.step, name="tallies"),
-            run_every(15.0, self._seen_and_learned, name="last seen"),
+            run_every(15.0, self._save_observed, name="last seen"),
             run_every(60.0, self.wrong_secrets.step, name="wrong secrets"),
             run_every(60.0, self.janitor.step, name="janitor"),
             run_every(60.0, self.archiver.step, name="archiver"),

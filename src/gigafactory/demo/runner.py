@@ -116,8 +116,8 @@ class DemoFleet:
     async def _is_idle(self, admin: AsyncClient) -> bool:
         """Return whether all waiting jobs wait for people or budget."""
         admin.product = None
-        found = await admin.send(jobs.find(JobFilter(limit=100)))
-        leaves = [job for job in found.jobs if job.kind != "composite"]
+        page = await admin.send(jobs.find(JobFilter(limit=100)))
+        leaves = [job for job in page.jobs if job.kind != "composite"]
         return not any(
             job.stage in AT_WORK
             or (job.stage == Stage.QUEUED and not job.flags and job.product_id != STUDIO)

@@ -126,13 +126,13 @@ class Fenced(Conflict):
 
     code = "fenced"
 
-    def __init__(self, job_id: str, presented: int, current: int) -> None:
+    def __init__(self, job_id: str, request_epoch: int, current: int) -> None:
         """Take the presented and the current epoch."""
         self.job_id = job_id
-        self.presented = presented
+        self.presented = request_epoch
         self.current = current
         super().__init__(
-            f"job {job_id}: epoch {presented} does not hold the lease (the job is at epoch"
+            f"job {job_id}: epoch {request_epoch} does not hold the lease (the job is at epoch"
             f" {current}); stop the engine and quarantine the result"
         )
 

@@ -288,18 +288,18 @@ def _tokens(usage: Record) -> Usage:
     """Normalise usage: some agents count cached tokens as input and reasoning as output."""
     into, out = count(usage, "inputTokens"), count(usage, "outputTokens")
     cached, written = count(usage, "cachedReadTokens"), count(usage, "cachedWriteTokens")
-    thought, total = count(usage, "thoughtTokens"), count(usage, "totalTokens")
-    beside = max(total - into - out, 0) if total else cached + written
-    if beside < cached + written:
+    thinking, total = count(usage, "thoughtTokens"), count(usage, "totalTokens")
+    other = max(total - into - out, 0) if total else cached + written
+    if other < cached + written:
         into = max(into - cached - written, 0)
     else:
-        beside -= cached + written
+        other -= cached + written
     return Usage(
         tokens_in=into,
         tokens_cached=cached,
         tokens_cache_write=written,
-        tokens_out=out + thought if beside >= thought else out,
-        tokens_reasoning=thought,
+        tokens_out=out + thinking if other >= thinking else out,
+        tokens_reasoning=thinking,
     )
 
 

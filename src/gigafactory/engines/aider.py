@@ -95,10 +95,10 @@ class AiderReader:
             self._error, self._failing = [line.strip()], True
         elif self._failing:
             yield from self._continue_error(line)
-        elif found := _TOKENS.match(line):
+        elif match := _TOKENS.match(line):
             self._closing = str(self._message).strip() or self._closing
             self._message.clear()
-            self._usage = add(self._usage, _rounded_usage(found))
+            self._usage = add(self._usage, _rounded_usage(match))
             yield UsageUpdate(self._usage)
         elif not _NOISE.match(line):
             self._message.add(f"{line}\n")
@@ -119,13 +119,13 @@ class AiderReader:
         sent = answered = exited = False
         total = msgspec.structs.replace(self._usage, tokens_in=0, tokens_out=0, turns=0)
         cost: int | None = None
-        for found in parse_records(log):
-            match text(found, "event"):
+        for record in parse_records(log):
+            match text(record, "event"):
                 case "message_send_starting":
                     sent, answered = True, False
                 case "message_send":
                     sent = answered = True
-                    figures = record_at(found, "properties")
+                    figures = record_at(record, "properties")
                     cost = sum_costs(cost, nano_usd(figures, "cost"))
                     used = Usage(
                         tokens_in=count(figures, "prompt_tokens"),
@@ -156,10 +156,10 @@ class AiderReader:
         return Failure(classify_refusal(message) or FailureKind.CRASH, message)
 
 
-def _rounded_usage(found: re.Match[str]) -> Usage:
+def _rounded_usage(match: re.Match[str]) -> Usage:
     return Usage(
-        tokens_in=round(float(found["sent"]) * THOUSANDS[found["sent_in"]]),
-        tokens_out=round(float(found["got"]) * THOUSANDS[found["got_in"]]),
+        tokens_in=round(float(match["sent"]) * THOUSANDS[match["sent_in"]]),
+        tokens_out=round(float(match["got"]) * THOUSANDS[match["got_in"]]),
         turns=1,
     )
 

@@ -209,22 +209,22 @@ class ClaudeReader(LineReader):
                 yield from self._tool_call(text(block, "name"), text(block, "id"))
 
     def _stream_event(self, record: Record) -> Iterator[EngineEvent]:
-        speaker = text(record, "parent_tool_use_id")
+        parent_call = text(record, "parent_tool_use_id")
         event = record_at(record, "event")
         match text(event, "type"):
             case "message_start" if len(self._message_by_speaker) < SEEN_MAX:
-                self._message_by_speaker[speaker] = text(event, "message", "id")
+                self._message_by_speaker[parent_call] = text(event, "message", "id")
                 self._count_call(record_at(event, "message"))
             case "message_delta":
                 self._count_call(
                     {
-                        "id": self._message_by_speaker.get(speaker, ""),
+                        "id": self._message_by_speaker.get(parent_call, ""),
                         "usage": value(event, "usage"),
                     }
                 )
                 yield UsageUpdate(self._live)
             case "message_stop":
-                self._message_by_speaker.pop(speaker, None)
+                self._message_by_speaker.pop(parent_call, None)
             case _:
                 pass
 
@@ -248,11 +248,11 @@ class ClaudeReader(LineReader):
 
     def _read_session_file(self, data: bytes) -> None:
         """Count the calls of this start in the session file, which has earlier ones too."""
-        for found in parse_records(data):
-            message = record_at(found, "message")
-            at = iso_time(found, "timestamp")
+        for record in parse_records(data):
+            message = record_at(record, "message")
+            at = iso_time(record, "timestamp")
             recent = at is not None and at >= self._work.now
-            if text(found, "type") == "assistant" and (
+            if text(record, "type") == "assistant" and (
                 recent or text(message, "id") in self._calls
             ):
                 self._count_call(message)

@@ -106,10 +106,10 @@ class ClineReader(LineReader):
 
     def _stderr_line(self, line: str) -> Iterable[EngineEvent]:
         """Keep messages, plain or as JSON records, without warnings of its libraries."""
-        found = parse_record(line)
-        said = line if found is None else text(found, "message")
-        if not _NOISE.match(said):
-            self._stderr.add(said)
+        record = parse_record(line)
+        message = line if record is None else text(record, "message")
+        if not _NOISE.match(message):
+            self._stderr.add(message)
         return ()
 
     def _event(self, event: Record) -> Iterator[EngineEvent]:

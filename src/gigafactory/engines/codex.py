@@ -179,13 +179,13 @@ class CodexReader(LineReader):
     def _read_rollout(self, files: Mapping[str, bytes]) -> tuple[Usage | None, int]:
         """Return usage before this start and the number of calls since, from the rollout file."""
         before, latest, turns = None, None, 0
-        for found in self._rollout_records(files):
-            if text(found, "type") == "turn_context":
-                self._model = self._model or text(found, "payload", "model") or None
-            if text(found, "payload", "type") != "token_count":
+        for record in self._rollout_records(files):
+            if text(record, "type") == "turn_context":
+                self._model = self._model or text(record, "payload", "model") or None
+            if text(record, "payload", "type") != "token_count":
                 continue
-            total = _tokens(record_at(found, "payload", "info", "total_token_usage"))
-            at = iso_time(found, "timestamp")
+            total = _tokens(record_at(record, "payload", "info", "total_token_usage"))
+            at = iso_time(record, "timestamp")
             if at is not None and at < self._work.now:
                 before = total
             elif total not in (latest, before):
@@ -200,8 +200,8 @@ class CodexReader(LineReader):
             if self._session and name.endswith(f"-{self._session}.jsonl"):
                 yield from parse_records(data)
 
-    def _failure(self, said: str) -> Failure:
-        message = shorten(said)
+    def _failure(self, error_text: str) -> Failure:
+        message = shorten(error_text)
         status = _STATUS.search(message)
         kind = classify(message, _PATTERNS, int(status[1]) if status else 0)
         until = reset_time(message, self._work.now) if kind is FailureKind.ALLOWANCE else None
@@ -222,18 +222,18 @@ def _tokens(usage: Record) -> Usage:
 
 def reset_time(message: str, now: datetime) -> datetime | None:
     """Return when a limit ends, from a local time of day in the zone of `now`."""
-    found = _RESET.search(message)
-    if found is None:
+    match = _RESET.search(message)
+    if match is None:
         return None
     try:
-        time = datetime.strptime(found["time"], "%I:%M %p").replace(tzinfo=now.tzinfo).timetz()
+        time = datetime.strptime(match["time"], "%I:%M %p").replace(tzinfo=now.tzinfo).timetz()
         day = now.date()
-        if found["date"]:
-            day = datetime.strptime(f"{found['date']} {found['year']}", "%b %d %Y").date()  # noqa: DTZ007 - the zone is that of the time
+        if match["date"]:
+            day = datetime.strptime(f"{match['date']} {match['year']}", "%b %d %Y").date()  # noqa: DTZ007 - the zone is that of the time
     except ValueError:
         return None
     at = datetime.combine(day, time)
-    if not found["date"] and at <= now:
+    if not match["date"] and at <= now:
         at += timedelta(days=1)
     return at.astimezone(UTC)
 

@@ -50,8 +50,8 @@ class CommandReader:
         if stderr:
             self._stderr.add(line)
             return
-        found = parse_record(line)
-        if found is not None and (used := record_at(found, "usage")):
+        record = parse_record(line)
+        if record is not None and (used := record_at(record, "usage")):
             self._usage = _usage(used, self._model)
             yield UsageUpdate(self._usage)
         elif line.strip():
@@ -70,8 +70,8 @@ class CommandReader:
         failure = failure_without_result(exit_code, "")
         if failure.kind is FailureKind.KILLED:
             return failure
-        said = str(self._stderr) or str(self._stdout)
-        return Failure(FailureKind.CRASH, shorten(f"exit {exit_code}: {said}"))
+        message = str(self._stderr) or str(self._stdout)
+        return Failure(FailureKind.CRASH, shorten(f"exit {exit_code}: {message}"))
 
 
 def _usage(used: Record, model: str | None) -> Usage:

@@ -114,8 +114,8 @@ class CopilotReader(LineReader):
             FailureKind.CRASH, shorten(str(self._stderr)) or "the result reports a failure"
         )
 
-    def _failure(self, error: Record, said: str) -> Failure:
-        message = shorten(said)
+    def _failure(self, error: Record, error_text: str) -> Failure:
+        message = shorten(error_text)
         named_kind = _ERROR_TYPES.get(text(error, "errorType"))
         kind = classify(message, _PATTERNS, count(error, "statusCode"), named_kind)
         return Failure(kind, message)

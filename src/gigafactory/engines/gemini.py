@@ -125,13 +125,13 @@ class GeminiReader(LineReader):
         stats = record_at(self._result or {}, "stats")
         written = count(stats, "output_tokens")
         # Reasoning is only in the total; it is billed as output.
-        thought = max(count(stats, "total_tokens") - count(stats, "input_tokens") - written, 0)
+        thinking = max(count(stats, "total_tokens") - count(stats, "input_tokens") - written, 0)
         return Usage(
             model=self._model,
             tokens_in=count(stats, "input"),
             tokens_cached=count(stats, "cached"),
-            tokens_out=written + thought,
-            tokens_reasoning=thought,
+            tokens_out=written + thinking,
+            tokens_reasoning=thinking,
         )
 
     def _failure(self, exit_code: int) -> Failure | None:

@@ -90,16 +90,16 @@ class OpenHandsReader(LineReader):
     def __init__(self, work: Work) -> None:
         super().__init__(work)
         self._user_message_id = ""
-        self._acted = False
+        self._has_acted = False
         self._error: Failure | None = None
 
     def _record(self, record: Record) -> Iterator[EngineEvent]:
         match text(record, "kind"):
             case "MessageEvent" if text(record, "source") == "agent":
-                self._acted = True
+                self._has_acted = True
                 yield from self._speak(_join_text(records_at(record, "llm_message", "content")))
             case "ActionEvent":
-                self._acted = True
+                self._has_acted = True
                 yield from self._speak(_join_text(records_at(record, "thought")))
                 yield from self._action(record)
             case "MessageEvent":
@@ -129,7 +129,7 @@ class OpenHandsReader(LineReader):
         if self._error is not None:
             return self._error
         # A resumed session was finished before: require an action in this start.
-        if status == "finished" and self._acted:
+        if status == "finished" and self._has_acted:
             return None
         if status in {"error", "stuck"}:
             return Failure(FailureKind.CRASH, f"the conversation ended as {status}")
@@ -152,14 +152,14 @@ class OpenHandsReader(LineReader):
 
     def _stderr_line(self, line: str) -> Iterator[EngineEvent]:
         self._stderr.add(line)
-        if found := _RETRY.search(line):
-            yield Retrying(Failure(classify_refusal(found[1]) or FailureKind.SERVER, found[1]))
+        if match := _RETRY.search(line):
+            yield Retrying(Failure(classify_refusal(match[1]) or FailureKind.SERVER, match[1]))
 
     def _text_line(self, line: str) -> Iterator[EngineEvent]:
         # Plain text is the only sign of a failed start.
         self._stderr.add(line)
-        if found := _NAMED.search(line):
-            yield from self._set_session(found[1])
+        if match := _NAMED.search(line):
+            yield from self._set_session(match[1])
 
     def _action(self, record: Record) -> Iterator[EngineEvent]:
         if text(record, "tool_name") == FINISH:
@@ -175,9 +175,10 @@ def _join_text(pieces: Sequence[Record]) -> str:
 def _failure(record: Record) -> Failure:
     code, detail = text(record, "code"), text(record, "detail")
     message = shorten(detail or code)
-    known = f"{code} {detail}"
+    error_text = f"{code} {detail}"
     return Failure(
-        kind_of_message(known, _PATTERNS) or classify_refusal(known) or FailureKind.CRASH, message
+        kind_of_message(error_text, _PATTERNS) or classify_refusal(error_text) or FailureKind.CRASH,
+        message,
     )
 
 

@@ -143,8 +143,8 @@ class PiReader(LineReader):
         )
 
 
-def _failure(said: str) -> Failure:
-    message = shorten(said)
+def _failure(error_text: str) -> Failure:
+    message = shorten(error_text)
     status = _STATUS.match(message)
     kind = classify_refusal(message, int(status[1]) if status else 0) or FailureKind.CRASH
     return Failure(kind, message)

@@ -142,10 +142,10 @@ class QwenReader(LineReader):
             if exit_code == TURN_LIMIT_EXIT:
                 return Failure(FailureKind.TURN_LIMIT, failure.message)
             return failure
-        said = text(self._result, "result")
-        if value(self._result, "is_error") is False and not said.startswith(API_ERROR):
+        error_text = text(self._result, "result")
+        if value(self._result, "is_error") is False and not error_text.startswith(API_ERROR):
             return None
-        message = shorten(text(self._result, "error", "message") or said)
+        message = shorten(text(self._result, "error", "message") or error_text)
         status = _STATUS.search(message)
         return Failure(classify(message, _PATTERNS, int(status[1]) if status else 0), message)
 

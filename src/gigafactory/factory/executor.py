@@ -68,8 +68,8 @@ class Executor:
 
     def seats(self, engine_name: str) -> int:
         """Return the number of runs of an engine that may be active at once."""
-        found = self._equipment.detected_engines.get(engine_name)
-        return found.seats if found is not None and found.problem is None else 0
+        detected = self._equipment.detected_engines.get(engine_name)
+        return detected.seats if detected is not None and detected.problem is None else 0
 
     async def run(self, assignment: Assignment, reporter: Reporter, stop: StopSignal) -> RunOutcome:
         """Run or ship the job, report, and return its one outcome; errors become outcomes too."""

@@ -16,26 +16,26 @@ class SharedCapacity:
     """Shares the machine's capacity between the fleet and the folder's runner."""
 
     def __init__(
-        self, room: MachineCapacity, engines: Iterable[str], stir: Callable[[], None]
+        self, room: MachineCapacity, engines: Iterable[str], notify: Callable[[], None]
     ) -> None:
-        """`stir` is called when the fleet should look at the remaining capacity."""
+        """`notify` is called when the capacity left for the fleet may have changed."""
         self._room = room
         self._engines = tuple(engines)
-        self._stir = stir
+        self._notify = notify
 
     def may_start(self, engine: str | None) -> bool:
         return self._room.local_can_start(engine)
 
     def run_started(self, engine: str | None) -> None:
         self._room.record_start(WorkOrigin.LOCAL, engine)
-        self._stir()
+        self._notify()
 
     def run_ended(self) -> None:
-        self._stir()
+        self._notify()
 
     def report_waiting(self, engines: Iterable[str | None]) -> None:
         if self._room.set_local_waiting(engines):
-            self._stir()
+            self._notify()
         self._room.record_offered(self._engines)
 
 

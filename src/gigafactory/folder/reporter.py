@@ -43,15 +43,15 @@ class FolderReporter:
 
     def report(self, report: Report, *, last: bool = False) -> None:
         del last
-        with self._queue.open() as desk:
-            record = desk.records.get(self._job_id)
+        with self._queue.open() as locked:
+            record = locked.records.get(self._job_id)
             if record is None:
                 self._fenced()
                 return
             try:
-                change = change_for(record.job, self._factory_id, report, now=desk.now)
+                change = change_for(record.job, self._factory_id, report, now=locked.now)
             except Fenced:
-                self._tell_of_fence(desk, record)
+                self._record_fenced(locked, record)
                 return
             except Refused as refused:
                 log.warning(
@@ -62,13 +62,13 @@ class FolderReporter:
                 )
                 return
             if change is not None:
-                run = run_after(_run(record, self._epoch), change, report, now=desk.now)
-                desk.commit(change, *_edited(record, report), run)
+                run = run_after(_run(record, self._epoch), change, report, now=locked.now)
+                locked.commit(change, *_with_edited_lines(record, report), run)
 
-    def _tell_of_fence(self, desk: LockedQueue, record: JobRecord) -> None:
-        change = record_fenced(record.job, self._factory_id, self._epoch, now=desk.now)
+    def _record_fenced(self, locked: LockedQueue, record: JobRecord) -> None:
+        change = record_fenced(record.job, self._factory_id, self._epoch, now=locked.now)
         if change is not None:
-            desk.commit(change)
+            locked.commit(change)
         self._fenced()
 
     async def confirm_lease(self) -> bool:
@@ -96,19 +96,19 @@ class FolderReporter:
                 await source.has_more.wait()
 
     async def report_revert(self, job_id: str, commit: str) -> None:
-        with self._queue.open() as desk:
-            record = desk.records.get(job_id)
+        with self._queue.open() as locked:
+            record = locked.records.get(job_id)
             if record is None or record.job.stage is not Stage.SHIPPED:
                 return
             defect = Defect(source=DefectSource.REVERT, reference=commit)
             try:
                 change = report_defect(
-                    record.job, defect, f"factory:{self._factory_id}", now=desk.now
+                    record.job, defect, f"factory:{self._factory_id}", now=locked.now
                 )
             except Conflict:
                 return
             if change is not None:
-                desk.commit(change)
+                locked.commit(change)
 
     async def fleet_access(self) -> None:
         """Do nothing."""
@@ -116,7 +116,7 @@ class FolderReporter:
     async def add_artifact(self, file: UploadableFile) -> None:
         record = self._queue.look().get(self._job_id)
         if record is None:
-            raise Fenced(self._job_id, presented=self._epoch, current=0)
+            raise Fenced(self._job_id, request_epoch=self._epoch, current=0)
         board = self._queue.board
         place = board.artifacts(record.key) / file.name
         if file.purpose is Purpose.DIFF:
@@ -128,18 +128,18 @@ class FolderReporter:
         offered = ArtifactUpload(
             name=file.name, sha256=file.sha256, media_type=file.media_type, purpose=file.purpose
         )
-        with self._queue.open() as desk:
-            job = desk.records[self._job_id].job
+        with self._queue.open() as locked:
+            job = locked.records[self._job_id].job
             artifact = new_artifact(
                 job,
                 offered,
                 file.size,
-                unique=desk.ids.new(desk.now),
+                unique=locked.ids.new(locked.now),
                 lease=require_lease(job, self._factory_id, self._epoch),
                 actor=f"factory:{self._factory_id}",
-                now=desk.now,
+                now=locked.now,
             )
-            desk.commit(add_artifact(job, artifact, now=desk.now))
+            locked.commit(add_artifact(job, artifact, now=locked.now))
 
 
 def _write(place: Path, file: UploadableFile) -> None:
@@ -147,7 +147,7 @@ def _write(place: Path, file: UploadableFile) -> None:
     write_atomically(place, file.pieces())
 
 
-def _edited(record: JobRecord, report: Report) -> Iterator[Run]:
+def _with_edited_lines(record: JobRecord, report: Report) -> Iterator[Run]:
     work = newest_work(record.runs)
     if report.edited_lines is not None and work is not None:
         yield add_edited_lines(work, report.edited_lines)

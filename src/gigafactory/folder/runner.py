@@ -165,14 +165,14 @@ class Runner:
 
     async def run(self, *, once: bool = False) -> Summary:
         """Work until drained; with `once`, until the jobs taken need nothing more."""
-        known = set(self._invalid())
+        reported = set(self._invalid())
         try:
             while True:
                 self._news.clear()
                 left, pause_s = True, LOOKS_EVERY_S
                 try:
                     await recover(self._queue)
-                    left = self._look()
+                    left = self._step()
                 except (OSError, Unavailable) as trouble:
                     if once:
                         raise
@@ -185,7 +185,7 @@ class Runner:
             await self._stop()
         jobs = self._queue.look()
         taken = tuple(jobs[job_id] for job_id in self._taken if job_id in jobs)
-        invalid = tuple(name for name in self._invalid() if name not in known)
+        invalid = tuple(name for name in self._invalid() if name not in reported)
         return Summary(taken=taken, invalid=invalid)
 
     def _invalid(self) -> list[str]:
@@ -203,48 +203,48 @@ class Runner:
             self.stop()
             await asyncio.wait(self._tasks)
 
-    def _look(self) -> bool:
+    def _step(self) -> bool:
         """Do all that can be done now; return whether a job becomes ready by itself later."""
-        with self._queue.open() as desk:
+        with self._queue.open() as locked:
             self._queue.board.create()
-            move_files(desk)
-            self._obey(desk)
+            move_files(locked)
+            self._stop_cancelled_runs(locked)
             self._rules.look()
-            rebuild_lost(desk, self._rules)
-            take_in(desk, self._rules)
-            run_due_schedules(desk)
-            unblock_jobs(desk)
+            rebuild_lost(locked, self._rules)
+            take_in(locked, self._rules)
+            run_due_schedules(locked)
+            unblock_jobs(locked)
             if not self._draining:
-                for choice in self._choices(desk, self._neighbours.may_start):
-                    self._begin(desk, choice)
-            unblock_jobs(desk)
-            self._neighbours.report_waiting(self._waiting(desk))
-            return self._is_left(desk)
+                for choice in self._choices(locked, self._neighbours.may_start):
+                    self._start(locked, choice)
+            unblock_jobs(locked)
+            self._neighbours.report_waiting(self._waiting(locked))
+            return self._has_remaining_work(locked)
 
-    def _is_left(self, desk: LockedQueue) -> bool:
+    def _has_remaining_work(self, locked: LockedQueue) -> bool:
         """Return whether a job of ours waits for its retry."""
-        ours = (desk.records[job_id].job for job_id in self._taken if job_id in desk.records)
+        ours = (locked.records[job_id].job for job_id in self._taken if job_id in locked.records)
         return any(
-            job.stage is Stage.QUEUED and job.not_before is not None and job.not_before > desk.now
+            job.stage is Stage.QUEUED and job.not_before is not None and job.not_before > locked.now
             for job in ours
-        ) or any(self._choices(desk, lambda _: True))
+        ) or any(self._choices(locked, lambda _: True))
 
-    def _choices(self, desk: LockedQueue, may: May) -> Iterator[JobChoice]:
-        if halted(desk.board) is not None:
+    def _choices(self, locked: LockedQueue, may: May) -> Iterator[JobChoice]:
+        if halted(locked.board) is not None:
             return iter(())
-        found = choices(desk, self._machine, self._executor.slots, may)
-        return (choice for choice in found if self._wanted(choice.record.job))
+        job_choices = choices(locked, self._machine, self._executor.slots, may)
+        return (choice for choice in job_choices if self._wanted(choice.record.job))
 
-    def _waiting(self, desk: LockedQueue) -> list[str | None]:
-        if self._draining or halted(desk.board) is not None:
+    def _waiting(self, locked: LockedQueue) -> list[str | None]:
+        if self._draining or halted(locked.board) is not None:
             return []
-        found = waiting(desk, self._machine, self._executor.slots)
-        return [engine for job, engine in found if self._wanted(job)]
+        reasons = waiting(locked, self._machine, self._executor.slots)
+        return [engine for job, engine in reasons if self._wanted(job)]
 
-    def _obey(self, desk: LockedQueue) -> None:
+    def _stop_cancelled_runs(self, locked: LockedQueue) -> None:
         """Stop the runs of jobs that were cancelled or taken away."""
         for job_id, one in self._running.items():
-            job = desk.records[job_id].job if job_id in desk.records else None
+            job = locked.records[job_id].job if job_id in locked.records else None
             if job is not None and job.lease and job.lease.epoch == one.assignment.epoch:
                 if job.preemption is not None:
                     one.stop.request(StopReason.PREEMPTED, job.preemption.reason)
@@ -253,7 +253,7 @@ class Runner:
             else:
                 one.stop.request(StopReason.FENCED, "the job was taken away")
 
-    def _begin(self, desk: LockedQueue, choice: JobChoice) -> None:
+    def _start(self, locked: LockedQueue, choice: JobChoice) -> None:
         record = choice.record
         held = HeldClaim.take(self._queue.board, record.key)
         if held is None:
@@ -263,15 +263,15 @@ class Runner:
             self._machine.id,
             self._instance_id,
             choice.engine,
-            now=desk.now,
+            now=locked.now,
             ttl=LEASE,
         )
         epoch = change.after.lease_epoch
-        held.write(own_claim(self._instance_id, epoch, now=desk.now))
-        record = desk.commit(change, start_run(change.after, ALONE))
+        held.write(own_claim(self._instance_id, epoch, now=locked.now))
+        record = locked.commit(change, start_run(change.after, ALONE))
         self._taken[record.job.id] = None
         if choice.never is not None:
-            self._refuse(desk, record, choice.never)
+            self._refuse(locked, record, choice.never)
             held.release()
             return
         protected = self._rules.protected
@@ -281,21 +281,21 @@ class Runner:
         self._neighbours.run_started(choice.engine)
         task = asyncio.create_task(self._work(one), name=one.assignment.run_id)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_task_done)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
         """Forget a run; the next look finds a crashed one as an orphan."""
         self._tasks.discard(task)
-        if not task.cancelled() and (trouble := task.exception()) is not None:
-            log.error("run crashed", run=task.get_name(), exc_info=trouble)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("run crashed", run=task.get_name(), exc_info=error)
 
-    def _refuse(self, desk: LockedQueue, record: JobRecord, why: str) -> None:
+    def _refuse(self, locked: LockedQueue, record: JobRecord, why: str) -> None:
         change = fail_unroutable(
-            record.job, self._machine.id, record.job.lease_epoch, why, now=desk.now
+            record.job, self._machine.id, record.job.lease_epoch, why, now=locked.now
         )
         job = change.after
         assert job.result is not None, "a failed job has a result"
-        desk.commit(change, end_run(record.runs[-1], job.result, why, now=desk.now))
+        locked.commit(change, end_run(record.runs[-1], job.result, why, now=locked.now))
         log.warning("cannot run here", job=job.name, reason=why)
 
     async def _work(self, one: Running) -> None:
@@ -310,7 +310,7 @@ class Runner:
             outcome = await self._executor.run(job, reporter, one.stop)
             log.info("run ended", job=job.name, result=outcome.result, why=outcome.reason)
             self._machine.note(job.engine, outcome, now=self._queue.clock.now())
-            self._let_go(one)
+            self._release_revoked(one)
         finally:
             one.held.release()
             del self._running[job.job_id]
@@ -319,14 +319,14 @@ class Runner:
             self._news.set()
             self._neighbours.run_ended()
 
-    def _let_go(self, one: Running) -> None:
+    def _release_revoked(self, one: Running) -> None:
         """Release leases that were taken away while we ran."""
         job_id, epoch = one.assignment.job_id, one.assignment.epoch
-        with self._queue.open() as desk:
-            record = desk.records.get(job_id)
+        with self._queue.open() as locked:
+            record = locked.records.get(job_id)
             if record is not None and any(lease.epoch == epoch for lease in record.job.ending):
                 actor = f"factory:{self._machine.id}"
-                desk.commit(release_revoked(record.job, epoch, now=desk.now, actor=actor))
+                locked.commit(release_revoked(record.job, epoch, now=locked.now, actor=actor))
 
 
 def assignment_of(record: JobRecord, protected: tuple[str, ...] = ()) -> Assignment:

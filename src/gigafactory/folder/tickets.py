@@ -52,7 +52,7 @@ WHO = "system:tracker"
 log = structlog.get_logger()
 
 
-class TakenIn(msgspec.Struct, frozen=True):
+class TicketImport(msgspec.Struct, frozen=True):
     """The result of importing tickets."""
 
     added: tuple[Path, ...] = ()
@@ -62,15 +62,15 @@ class TakenIn(msgspec.Struct, frozen=True):
     """Reasons of the refused tickets, by id."""
 
 
-def put(queue: FolderQueue, items: Sequence[Ticket], *, repo: str | None) -> TakenIn:
+def put(queue: FolderQueue, items: Sequence[Ticket], *, repo: str | None) -> TicketImport:
     """Write tickets into the inbox, each once; a changed ticket replaces its waiting job."""
     added: list[Path] = []
-    known: list[str] = []
+    known_ids: list[str] = []
     refused: dict[str, str] = {}
-    with queue.open() as desk:
+    with queue.open() as locked:
         for item in items:
             try:
-                path = _put(desk, item, repo)
+                path = _put(locked, item, repo)
             except Refused as no:
                 refused[item.id] = no.detail
             except OSError:
@@ -80,14 +80,14 @@ def put(queue: FolderQueue, items: Sequence[Ticket], *, repo: str | None) -> Tak
                 log.exception("ticket failed", item=item.id)
                 refused[item.id] = f"an unexpected error occurred: {type(error).__name__}: {error}"
             else:
-                (added.append(path) if path is not None else known.append(item.id))
-    return TakenIn(tuple(added), tuple(known), refused)
+                (added.append(path) if path is not None else known_ids.append(item.id))
+    return TicketImport(tuple(added), tuple(known_ids), refused)
 
 
-def _put(desk: LockedQueue, item: Ticket, repo: str | None) -> Path | None:
+def _put(locked: LockedQueue, item: Ticket, repo: str | None) -> Path | None:
     generation, newest = 1, None
-    while (found := _holder(desk, ticket_key(item.id, generation))) is not None:
-        generation, newest = generation + 1, found
+    while (known_job := _holder(locked, ticket_key(item.id, generation))) is not None:
+        generation, newest = generation + 1, known_job
     data, stem = _job_file_of_ticket(item, repo, generation - 1 if newest is not None else 1)
     if newest is not None:
         parsed = parse_job_file(data, stem=stem)
@@ -97,15 +97,15 @@ def _put(desk: LockedQueue, item: Ticket, repo: str | None) -> Path | None:
             data, stem = _job_file_of_ticket(item, repo, generation)
         elif newest.stage not in {Stage.QUEUED, Stage.BLOCKED}:
             raise IdempotencyConflict(
-                f"its job {newest.name} is {newest.stage}, and goes on with what it was given"
+                f"its job {newest.name} is {newest.stage}, and continues with its earlier content"
             )
-    waiting = desk.board.column("inbox") / f"{stem}{SUFFIX}"
+    waiting = locked.board.column("inbox") / f"{stem}{SUFFIX}"
     if newest is None and waiting.exists():
         if waiting.read_bytes() == data:
             return None
         place = waiting
     else:
-        place = desk.board.column("inbox") / f"{desk.board.free_stem(stem)}{SUFFIX}"
+        place = locked.board.column("inbox") / f"{locked.board.free_stem(stem)}{SUFFIX}"
     write_atomically(place, data, fsync=True)
     return place
 
@@ -119,8 +119,8 @@ def _job_file_of_ticket(item: Ticket, repo: str | None, generation: int) -> tupl
     return format_job_file(manifest, file.body).encode(), name
 
 
-def _holder(desk: LockedQueue, key: str) -> Job | None:
-    return desk.holder(idempotency_hold(DEFAULT_PRODUCT, key))
+def _holder(locked: LockedQueue, key: str) -> Job | None:
+    return locked.holder(idempotency_hold(DEFAULT_PRODUCT, key))
 
 
 async def echo(queue: FolderQueue, tracker: Tracker, reference: str, *, me: str) -> UpdateResult:
@@ -128,56 +128,60 @@ async def echo(queue: FolderQueue, tracker: Tracker, reference: str, *, me: str)
 
     Raises NotFound, Invalid for a job without a ticket, TrackerUnavailable.
     """
-    echoed = 0
+    updates = 0
     while True:
-        with queue.open() as desk:
-            record = desk.lookup(reference)
+        with queue.open() as locked:
+            record = locked.lookup(reference)
             if record.job.tracker_item is None:
-                fault = Fault("tracker-item", f"the job {record.job.name} has no ticket to be told")
+                fault = Fault("tracker-item", f"the job {record.job.name} has no ticket to update")
                 raise Invalid("the echo", [fault])
-            intent = _intend(desk, record, me)
+            intent = _record_intent(locked, record, me)
         item_id = record.job.tracker_item
         if not isinstance(intent, tuple):
-            return UpdateResult(item_id, echoed, pending=intent)
-        trail, what = intent
+            return UpdateResult(item_id, updates, pending=intent)
+        cursor, what = intent
         try:
-            refusal = await _say(tracker, trail, what)
+            refusal = await _send_update(tracker, cursor, what)
         except TrackerUnavailable:
-            with queue.open() as desk:
+            with queue.open() as locked:
                 write_atomically(
-                    _file(desk, record), msgspec.json.encode(release_intent(trail)), fsync=True
+                    _cursor_file(locked, record),
+                    msgspec.json.encode(release_intent(cursor)),
+                    fsync=True,
                 )
             raise
-        with queue.open() as desk:
-            _settle(desk, record.job.id, advance(trail, what, now=desk.now), what, refusal)
-        echoed += 1
+        with queue.open() as locked:
+            _record_sent(
+                locked, record.job.id, advance(cursor, what, now=locked.now), what, refusal
+            )
+        updates += 1
 
 
-def _intend(
-    desk: LockedQueue, record: JobRecord, me: str
+def _record_intent(
+    locked: LockedQueue, record: JobRecord, me: str
 ) -> tuple[TicketCursor, TicketUpdate] | bool:
     """Record and return the next update; otherwise return whether another process is sending."""
-    events = events_of(desk.board, record)
-    file = _file(desk, record)
+    events = events_of(locked.board, record)
+    file = _cursor_file(locked, record)
     if file.exists():
-        trail = msgspec.json.decode(file.read_bytes(), type=TicketCursor)
+        cursor = msgspec.json.decode(file.read_bytes(), type=TicketCursor)
     else:
-        trail = new_cursor(record.job, seq=seq_before_latest_stage(events))
-    after = [event for event in events if event.seq > trail.seq]
-    what = next_update(trail, record.job, after, record.runs)
+        cursor = new_cursor(record.job, seq=seq_before_latest_stage(events))
+    after = [event for event in events if event.seq > cursor.seq]
+    what = next_update(cursor, record.job, after, record.runs)
     if what is None:
         return False
-    if trail.is_busy(me, desk.now):
+    if cursor.is_busy(me, locked.now):
         return True
-    intent = with_intent(trail, what, by=me, now=desk.now)
+    intent = with_intent(cursor, what, by=me, now=locked.now)
     write_atomically(file, msgspec.json.encode(intent), fsync=True)
     return intent, what
 
 
-async def _say(tracker: Tracker, trail: TicketCursor, what: TicketUpdate) -> str | None:
+async def _send_update(tracker: Tracker, cursor: TicketCursor, what: TicketUpdate) -> str | None:
     try:
         async with asyncio.timeout(UPDATE_TIMEOUT_S):
-            await apply_update(tracker, trail.item_id, what, trail.marker(what.seq))
+            await apply_update(tracker, cursor.item_id, what, cursor.marker(what.seq))
     except TimeoutError:
         raise TrackerUnavailable(f"the tracker took longer than {UPDATE_TIMEOUT_S:g} s") from None
     except TrackerRefused as no:
@@ -185,18 +189,18 @@ async def _say(tracker: Tracker, trail: TicketCursor, what: TicketUpdate) -> str
     return None
 
 
-def _settle(
-    desk: LockedQueue, job_id: str, trail: TicketCursor, what: TicketUpdate, refusal: str | None
+def _record_sent(
+    locked: LockedQueue, job_id: str, cursor: TicketCursor, what: TicketUpdate, refusal: str | None
 ) -> None:
-    record = desk.records[job_id]
-    data = {"itemId": trail.item_id, "stage": what.stage, "status": what.status}
+    record = locked.records[job_id]
+    data = {"itemId": cursor.item_id, "stage": what.stage, "status": what.status}
     data |= {"refused": refusal} if refusal is not None else {}
     # Store the cursor first: an update is never repeated, and a missing event costs nothing.
-    write_atomically(_file(desk, record), msgspec.json.encode(trail), fsync=True)
-    desk.commit(
-        transition(record.job, None, (event_types.TRACKER_ECHOED, data), actor=WHO, now=desk.now)
+    write_atomically(_cursor_file(locked, record), msgspec.json.encode(cursor), fsync=True)
+    locked.commit(
+        transition(record.job, None, (event_types.TRACKER_ECHOED, data), actor=WHO, now=locked.now)
     )
 
 
-def _file(desk: LockedQueue, record: JobRecord) -> Path:
-    return desk.board.trail(record.key)
+def _cursor_file(locked: LockedQueue, record: JobRecord) -> Path:
+    return locked.board.ticket_cursor(record.key)

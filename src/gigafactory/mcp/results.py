@@ -47,8 +47,8 @@ def describe_run(run: RunView) -> dict[str, Any]:
 
 def _pick_fields(record: msgspec.Struct, names: Sequence[str]) -> dict[str, Any]:
     fields: Mapping[str, Any] = msgspec.to_builtins(record)
-    found = {name: fields.get(name) for name in names}
-    return {name: _shorten(value) for name, value in found.items() if value not in (None, [], {})}
+    picked = {name: fields.get(name) for name in names}
+    return {name: _shorten(value) for name, value in picked.items() if value not in (None, [], {})}
 
 
 def _shorten(value: object) -> object:

@@ -36,8 +36,8 @@ you can submit jobs, submit a composite's plan, get the status of jobs and read 
 
 def tools_for(fleet: ToolContext) -> Mapping[str, McpTool[Any]]:
     """Return the tools available to the caller, by name."""
-    found = FOR_PEOPLE if fleet.job is None else FOR_AGENTS
-    return {tool.name: tool for tool in found}
+    tools = FOR_PEOPLE if fleet.job is None else FOR_AGENTS
+    return {tool.name: tool for tool in tools}
 
 
 def server(fleet: ToolContext) -> Server[Any]:

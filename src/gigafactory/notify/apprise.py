@@ -108,5 +108,5 @@ def _apprise() -> ModuleType:
         if missing.name != "apprise":
             raise
         raise Unavailable(EXTRA) from None
-    found: ModuleType = apprise
-    return found
+    module: ModuleType = apprise
+    return module

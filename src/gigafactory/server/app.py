@@ -15,7 +15,7 @@ def create_application(
     *,
     hosts: ServedHosts = ServedHosts(),  # noqa: B008 - frozen
     rates: RateLimiter | None = None,
-    guesses: FailedAttempts | None = None,
+    failed_attempts: FailedAttempts | None = None,
     metrics_open: bool = False,
 ) -> Litestar:
     """Return the application for a running coordinator."""
@@ -23,7 +23,7 @@ def create_application(
         coordinator,
         hosts=hosts,
         rates=rates,
-        failed_attempts=guesses,
+        failed_attempts=failed_attempts,
         metrics_open=metrics_open,
         extra_routes=[PAGES],
         on_routing_error=not_found_response,

@@ -226,8 +226,8 @@ class GuardedProtocol(SingleWriteProtocol):
             "refused a request", address=self._address, status=refusal.status, code=refusal.code
         )
         answering = self._answering()
-        begun = answering.response_started if answering else self._in_body
-        if not begun:
+        response_begun = answering.response_started if answering else self._in_body
+        if not response_begun:
             self.transport.write(refusal.encode())
         self.transport.close()
 

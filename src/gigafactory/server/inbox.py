@@ -86,16 +86,16 @@ def _read(path: Path) -> tuple[bytes, str]:
     name = os.fsencode(path.name)
     if name.decode(errors="replace") != path.name:
         raise Invalid("the job file", [Fault("", "its name is not in UTF-8; rename it")])
-    found = path.stat()
-    if found.st_size > BYTES_MAX:
-        fault = Fault("", f"has {found.st_size} bytes; the maximum is {BYTES_MAX}")
+    status = path.stat()
+    if status.st_size > BYTES_MAX:
+        fault = Fault("", f"has {status.st_size} bytes; the maximum is {BYTES_MAX}")
         raise Invalid("the job file", [fault])
     try:
         data = path.read_bytes()
     except PermissionError as error:
         fault = Fault("", f"cannot be read: {error.strerror}; fix its permissions")
         raise Invalid("the job file", [fault]) from None
-    digest = hashlib.sha256(os.fsencode(path) + f"\0{found.st_mtime_ns}\0".encode() + data)
+    digest = hashlib.sha256(os.fsencode(path) + f"\0{status.st_mtime_ns}\0".encode() + data)
     return data, f"drop-{digest.hexdigest()}"
 
 

@@ -39,10 +39,10 @@ async def run_local_factory(config: Config, url: str, token_file: Path) -> None:
 async def _ensure_membership(
     config: Config, data_dir: DataDir, url: str, token_file: Path
 ) -> FleetMembership:
-    known = load_membership(data_dir)
-    if known is not None and await _is_accepted(replace(known, url=url)):
-        here = replace(known, url=url)
-        if here != known:
+    membership = load_membership(data_dir)
+    if membership is not None and await _is_accepted(replace(membership, url=url)):
+        here = replace(membership, url=url)
+        if here != membership:
             # Commands of this factory read the coordinator's URL from there.
             save_membership(data_dir, here)
         return here
@@ -59,10 +59,10 @@ async def _ensure_membership(
     return created
 
 
-async def _is_accepted(known: FleetMembership) -> bool:
-    async with AsyncClient(known.url, known.token) as client:
+async def _is_accepted(membership: FleetMembership) -> bool:
+    async with AsyncClient(membership.url, membership.token) as client:
         try:
-            await client.send(fleet.factory(known.factory_id))
+            await client.send(fleet.factory(membership.factory_id))
         except Unauthenticated:
             return False
         except Refused:

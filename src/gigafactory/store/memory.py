@@ -110,8 +110,8 @@ class MemoryStore:
 
     def _rev(self, place: tuple[str, str]) -> int:
         kind, key = place
-        found = self._jobs.get(key) if kind == "job" else self._records.get(place)
-        return found.rev if found else 0
+        stored = self._jobs.get(key) if kind == "job" else self._records.get(place)
+        return stored.rev if stored else 0
 
     def _find_taken_key(self, writes: tuple[Write, ...]) -> KeyTaken | None:
         changes = [write for write in writes if isinstance(write, JobChange)]
@@ -215,8 +215,10 @@ class MemoryStore:
         if query.after is not None:
             after = query.after
             ids = [id_ for id_ in ids if (id_ > after) == query.oldest_first and id_ != after]
-        found = (job for id_ in ids if _matches(job := self._jobs[id_], query))
-        return [self._with_expiries(job) for job, _ in zip(found, range(query.limit), strict=False)]
+        matching = (job for id_ in ids if _matches(job := self._jobs[id_], query))
+        return [
+            self._with_expiries(job) for job, _ in zip(matching, range(query.limit), strict=False)
+        ]
 
     async def specs(self, job_ids: Collection[str]) -> Mapping[str, JobSpec]:
         await asyncio.sleep(0)
@@ -226,21 +228,21 @@ class MemoryStore:
         self, job_id: str, *, after: int = 0, limit: int = PAGE_MAX
     ) -> Sequence[Event]:
         await asyncio.sleep(0)
-        found = [e.event for e in self._events if e.event.job_id == job_id and e.event.seq > after]
-        return found[:limit]
+        events = [e.event for e in self._events if e.event.job_id == job_id and e.event.seq > after]
+        return events[:limit]
 
     async def audit(
         self, products: tuple[str, ...] | None, *, before: int | None = None, limit: int = 50
     ) -> Sequence[Event]:
         await asyncio.sleep(0)
-        found = [
+        entries = [
             entry.event
             for entry in reversed(self._events)
             if entry.event.job_id is None
             and (before is None or entry.event.position < before)
             and (products is None or entry.event.product_id in products)
         ]
-        return found[:limit]
+        return entries[:limit]
 
     async def feed(self, *, after: int, limit: int = PAGE_MAX) -> Sequence[FeedEntry]:
         await asyncio.sleep(0)
@@ -282,9 +284,9 @@ class MemoryStore:
 
     async def record(self, of: type[AnyRecord], key: str) -> AnyRecord | None:
         await asyncio.sleep(0)
-        found = self._records.get((of.kind, key))
-        assert found is None or isinstance(found, of), "every record kind has one type"
-        return found
+        record = self._records.get((of.kind, key))
+        assert record is None or isinstance(record, of), "every record kind has one type"
+        return record
 
     async def records_by_key(
         self, of: type[AnyRecord], keys: Collection[str]
@@ -299,8 +301,8 @@ class MemoryStore:
         keys = sorted(
             r.key for r in self._records_of(of) if r.key.startswith(prefix) and r.key > after
         )
-        found = [self._records[of.kind, key] for key in keys[:limit]]
-        return [record for record in found if isinstance(record, of)]
+        records = [self._records[of.kind, key] for key in keys[:limit]]
+        return [record for record in records if isinstance(record, of)]
 
     async def expired_records(
         self, of: type[AnyRecord], now: datetime, *, limit: int = PAGE_MAX
@@ -308,8 +310,8 @@ class MemoryStore:
         await asyncio.sleep(0)
         until = {r.key: r.expires_at for r in self._records_of(of) if r.expires_at is not None}
         due = sorted((at, key) for key, at in until.items() if at <= now)
-        found = [self._records[of.kind, key] for _, key in due[:limit]]
-        return [record for record in found if isinstance(record, of)]
+        expired = [self._records[of.kind, key] for _, key in due[:limit]]
+        return [record for record in expired if isinstance(record, of)]
 
     def _records_of(self, of: type[AnyRecord]) -> Iterator[AnyRecord]:
         return (record for record in self._records.values() if isinstance(record, of))

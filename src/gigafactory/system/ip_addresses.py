@@ -31,7 +31,7 @@ def is_forbidden_ip(ip: IP) -> bool:
 
 def _embedded(ip: ipaddress.IPv6Address) -> list[ipaddress.IPv4Address]:
     """Return the IPv4 addresses that a gateway on the way would connect to."""
-    found = [ip.ipv4_mapped, ip.sixtofour, *(ip.teredo or ())]
+    embedded = [ip.ipv4_mapped, ip.sixtofour, *(ip.teredo or ())]
     if any(ip in network for network in _EMBEDDING):
-        found.append(ipaddress.IPv4Address(int(ip) & _LOW_32_BITS))
-    return [each for each in found if each is not None]
+        embedded.append(ipaddress.IPv4Address(int(ip) & _LOW_32_BITS))
+    return [each for each in embedded if each is not None]

@@ -142,8 +142,8 @@ class GithubIssues:
                 label_path = f"{path}/labels/{quote(label, safe='')}"
                 await self._client.request("DELETE", label_path, what, ok=(200, 204, NOT_FOUND))
         if status == "done":
-            wish = {"state": "closed", "state_reason": "completed"}
-            await self._client.request("PATCH", path, f"the issue {item.id}", json=wish)
+            body = {"state": "closed", "state_reason": "completed"}
+            await self._client.request("PATCH", path, f"the issue {item.id}", json=body)
 
     async def comment(self, item_id: str, text: str, marker: str) -> bool:
         path, what = f"{self._path(item_id)}/comments", f"the comments of {item_id}"

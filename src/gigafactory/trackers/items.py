@@ -108,11 +108,11 @@ class ItemsTracker:
     async def update(
         self, item: Ticket, status: TicketStatus | None, labels: Collection[str]
     ) -> None:
-        wish: dict[str, object] = {} if status is None else {"status": status}
+        body: dict[str, object] = {} if status is None else {"status": status}
         if set(labels) != set(item.labels):
-            wish["labels"] = list(labels)
-        if wish:
-            await self._client.request("PATCH", _path(item.id), f"the item {item.id}", json=wish)
+            body["labels"] = list(labels)
+        if body:
+            await self._client.request("PATCH", _path(item.id), f"the item {item.id}", json=body)
 
     async def comment(self, item_id: str, text: str, marker: str) -> bool:
         path, what = f"{_path(item_id)}/comments", f"the comments of {item_id}"
@@ -122,8 +122,8 @@ class ItemsTracker:
                 return False
             if len(there) < PAGE:
                 break
-        wish = {"body": f"{text}\n\n{marker}"}
-        await self._client.request("POST", path, what, json=wish, ok=(200, 201), key=marker[5:-4])
+        body = {"body": f"{text}\n\n{marker}"}
+        await self._client.request("POST", path, what, json=body, ok=(200, 201), key=marker[5:-4])
         return True
 
     async def item_of_delivery(self, body: bytes) -> Ticket | None:

@@ -156,8 +156,8 @@ class HeartbeatDoc(RequestDoc, frozen=True, kw_only=True, forbid_unknown_fields=
         parse_advertised(self.capabilities, what="the heartbeat")
         engines = {name: _seats(name, doc, now) for name, doc in self.engines.items()}
         for name, count in self.seats.items():
-            known = engines.get(name, EngineSeats())
-            engines[name] = msgspec.structs.replace(known, seats=count)
+            seats = engines.get(name, EngineSeats())
+            engines[name] = msgspec.structs.replace(seats, seats=count)
         return Factory(
             id=self.factory_id,
             token_id="",

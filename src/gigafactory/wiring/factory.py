@@ -100,7 +100,7 @@ async def build_equipment(
     unsupported system.
     """
     require_posix()
-    known = load_engines()
+    engines = load_engines()
     sandbox = await _choose_sandbox(settings, (data_dir.root.parent, *hidden), environ)
     _warn_of_gaps(settings, sandbox)
     confined = [f"{SANDBOX_PREFIX}{policy}" for policy in sandbox.policies]
@@ -109,14 +109,14 @@ async def build_equipment(
 
     async def look() -> DetectedMachine:
         detected = await detect(
-            known, environ=environ, repo_base=settings.repos, seats=settings.seats or None
+            engines, environ=environ, repo_base=settings.repos, seats=settings.seats or None
         )
         return detected.with_tokens(*confined)
 
     git = build_git(settings, data_dir, environ)
     return Equipment(
         data_dir=data_dir,
-        engines=known,
+        engines=engines,
         inventory=Inventory(await look(), look),
         sandbox=sandbox,
         environ=environ,
@@ -205,8 +205,8 @@ async def _open_agent(
             AsyncClient(membership.url, membership.token, latest=lambda: load_token(data_dir))
         )
         me = _HeartbeatBuilder(membership, instance_id, settings, equipment, room, machine, clock)
-        beats = Heartbeats(client, me.heartbeat)
-        room.is_disconnected = lambda: beats.disconnected
+        heartbeats = Heartbeats(client, me.heartbeat)
+        room.is_disconnected = lambda: heartbeats.disconnected
         source = WorkSource(
             client,
             membership.factory_id,
@@ -214,7 +214,7 @@ async def _open_agent(
             mode=DeliveryMode(settings.source),
             can_start=lambda engine: agent.can_start(engine),  # noqa: PLW0108 - created below
         )
-        courier = OutboxSender(
+        sender = OutboxSender(
             Outbox(data_dir.outbox),
             client,
             lambda job, epoch: agent.stop_fenced_run(job, epoch),  # noqa: PLW0108 - the same
@@ -228,18 +228,18 @@ async def _open_agent(
                 room,
                 machine,
                 slots=slots,
-                stir=lambda: agent.on_capacity_change(),  # noqa: PLW0108 - the same
+                notify=lambda: agent.on_capacity_change(),  # noqa: PLW0108 - the same
                 wanted=lambda _: not agent.job_limit_reached,
             )
         agent = Agent(
-            client, executor, courier, source, beats, room, local_work=inbox, exit_when=ends
+            client, executor, sender, source, heartbeats, room, local_work=inbox, exit_when=ends
         )
         me.agent = agent
-        await _join(agent, alone=inbox is None)
+        await _join(agent, exclusive=inbox is None)
 
         def changed(detected: DetectedMachine) -> None:
             machine.has(detected)
-            beats.send_soon()
+            heartbeats.send_soon()
 
         await stack.enter_async_context(
             run_in_background(watch_inventory(equipment.inventory, changed))
@@ -261,7 +261,7 @@ def _garbage_collectors(
         yield build_folder_gc(queue, mirrors.in_folder(board.data_dir.mirrors), repos)
 
 
-async def _join(agent: Agent, *, alone: bool) -> None:
+async def _join(agent: Agent, *, exclusive: bool) -> None:
     """Join the fleet; with a local inbox an unreachable coordinator is no error.
 
     Raise Refused.
@@ -269,7 +269,7 @@ async def _join(agent: Agent, *, alone: bool) -> None:
     try:
         await agent.join()
     except Unavailable as away:
-        if alone:
+        if exclusive:
             raise
         log.warning("coordinator unreachable; starting with the local inbox", reason=away.detail)
 

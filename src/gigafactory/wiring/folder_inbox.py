@@ -26,7 +26,7 @@ from gigafactory.system.ids import RandomIds
 def build_machine(factory_id: str, inventory: Inventory, *, now: datetime) -> LocalMachine:
     """Return this machine with the seats that fleet and folder share."""
     detected = inventory.detected
-    seats = {name: found.seats for name, found in detected.engines.items()}
+    seats = {name: engine.seats for name, engine in detected.engines.items()}
     return LocalMachine(factory_id, detected, seats, now=now)
 
 
@@ -37,7 +37,7 @@ def open_inbox(
     machine: LocalMachine,
     *,
     slots: int,
-    stir: Callable[[], None],
+    notify: Callable[[], None],
     wanted: Wanted,
 ) -> Inbox:
     """Open a folder queue beside the fleet, creating it if needed; its runs work in the folder.
@@ -47,17 +47,17 @@ def open_inbox(
     board.create()
     data_dir = board.data_dir
     data_dir.create()
-    mine = replace(
+    own_settings = replace(
         equipment, data_dir=data_dir, mirrors=equipment.mirrors.in_folder(data_dir.mirrors)
     )
     clock = SystemClock()
     runner = Runner(
         FolderQueue(board, clock, RandomIds()),
-        Executor(mine, slots=slots),
+        Executor(own_settings, slots=slots),
         machine,
         FolderProfiles(board, shipped(), protected=_settings(board).protected_paths),
         wanted=wanted,
-        neighbours=SharedCapacity(room, equipment.detected_engines, stir),
+        neighbours=SharedCapacity(room, equipment.detected_engines, notify),
     )
     return Inbox(runner, room, machine, clock)
 

@@ -129,7 +129,7 @@ async def open_runner(
     return Runner(queue, Executor(equipment, slots=jobs_max), machine, rules, wanted=wanted)
 
 
-def import_tickets(config: Config, folder: Path, items: Sequence[str]) -> tickets.TakenIn:
+def import_tickets(config: Config, folder: Path, items: Sequence[str]) -> tickets.TicketImport:
     """Import these tickets, or all tickets for agents, into the inbox of a folder."""
 
     async def read() -> tuple[Sequence[Ticket], str | None]:
@@ -139,8 +139,8 @@ def import_tickets(config: Config, folder: Path, items: Sequence[str]) -> ticket
                 return await place.tracker.items_for_agents(), place.default_repo
             return [await _item(place, item_id) for item_id in items], place.default_repo
 
-    found, repo = asyncio.run(read())
-    return tickets.put(open_queue(folder), found, repo=repo)
+    found_tickets, repo = asyncio.run(read())
+    return tickets.put(open_queue(folder), found_tickets, repo=repo)
 
 
 def update_tickets(config: Config, queue: FolderQueue, jobs: Sequence[str]) -> list[UpdateResult]:
@@ -167,7 +167,7 @@ def _choose_tracker(config: Config, places: Mapping[str, TrackerBinding]) -> Tra
 
 
 async def _item(place: TrackerBinding, item_id: str) -> Ticket:
-    found = await place.tracker.item(item_id)
-    if found is None:
+    ticket = await place.tracker.item(item_id)
+    if ticket is None:
         raise NotFound("item", item_id, "check its number in the tracker")
-    return found
+    return ticket

@@ -35,15 +35,15 @@ def build_gc(
     limits: GcLimits = DEFAULT_LIMITS,
 ) -> GarbageCollector:
     """Return the garbage collector of a data folder."""
-    known = MirrorIndex(mirrors, repos, lambda: run_registry.load_runs(data_dir))
+    mirror_index = MirrorIndex(mirrors, repos, lambda: run_registry.load_runs(data_dir))
     return GarbageCollector(
         data_dir,
         is_live=is_live,
         states=states,
-        worktrees=WorktreeCollector(known),
+        worktrees=WorktreeCollector(mirror_index),
         tasks=(
-            BranchCollector(known, states, unshipped_for=limits.unshipped),
-            MirrorCollector(known, unused_for=limits.mirror),
+            BranchCollector(mirror_index, states, unshipped_for=limits.unshipped),
+            MirrorCollector(mirror_index, unused_for=limits.mirror),
         ),
         limits=limits,
     )

@@ -44,17 +44,17 @@ def _read_urls(
 ) -> list[str]:
     where = f"notify.channels.{name}"
     if channel.url_env is not None:
-        field, found = "url-env", environ.get(channel.url_env, "")
+        field, urls_text = "url-env", environ.get(channel.url_env, "")
         missing = f"the variable {channel.url_env} is not set or empty"
     else:
         assert channel.url_file is not None, "the settings have one of the two"
-        field, found = "url-file", ""
+        field, urls_text = "url-file", ""
         missing = f"{channel.url_file} contains no URL"
         try:
-            found = channel.url_file.expanduser().read_text(encoding="utf-8")
+            urls_text = channel.url_file.expanduser().read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             missing = f"{channel.url_file} cannot be read: {error}"
-    lines = [line.strip() for line in found.splitlines()]
+    lines = [line.strip() for line in urls_text.splitlines()]
     urls = [line for line in lines if line and not line.startswith("#")]
     if not urls:
         faults.append(Fault(f"{where}.{field}", missing))

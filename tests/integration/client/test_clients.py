@@ -73,10 +73,10 @@ class Either:
         return asyncio.run(ask())
 
     def _sync(self) -> Client:
-        return Client(self.url, self.token, product=self.product, patience=PATIENCE)
+        return Client(self.url, self.token, product=self.product, retry_delays=PATIENCE)
 
     def _async(self) -> AsyncClient:
-        return AsyncClient(self.url, self.token, product=self.product, patience=PATIENCE)
+        return AsyncClient(self.url, self.token, product=self.product, retry_delays=PATIENCE)
 
 
 Connect = Callable[..., Either]

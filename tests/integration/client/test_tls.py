@@ -31,14 +31,14 @@ def forget_tls_contexts() -> Iterator[None]:
 
 async def a_command(url: str) -> None:
     def ask() -> None:
-        with Client(url, "token", patience=()) as client:
+        with Client(url, "token", retry_delays=()) as client:
             client.send(ASK)
 
     await asyncio.to_thread(ask)
 
 
 async def a_factory(url: str) -> None:
-    async with AsyncClient(url, "token", patience=()) as client:
+    async with AsyncClient(url, "token", retry_delays=()) as client:
         await client.send(ASK)
 
 

@@ -68,7 +68,7 @@ async def test_invalid_file_is_moved_to_refused_with_the_reason(
 
 async def test_files_stay_in_the_inbox_while_the_coordinator_is_unreachable(tmp_path: Path) -> None:
     path = drop(tmp_path / "inbox", "fix.md", "# Fix it\n")
-    async with AsyncClient("http://127.0.0.1:1", "none", patience=()) as unreachable:
+    async with AsyncClient("http://127.0.0.1:1", "none", retry_delays=()) as unreachable:
         await InboxWatcher(tmp_path / "inbox", unreachable).submit_files()
     assert path.exists()
 

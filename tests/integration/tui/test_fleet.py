@@ -243,7 +243,7 @@ async def test_dashboard_reconnects_to_a_restarted_coordinator(tmp_path: Path) -
     intervals = RefreshIntervals(debounce=0.0, poll=0.5, retry=0.05)
     with ExitStack() as first, ExitStack() as second:
         url, token = first.enter_context(serving(shell, port))
-        client = AsyncClient(url, token, product="notes", patience=(0.05,))
+        client = AsyncClient(url, token, product="notes", retry_delays=(0.05,))
         headers = {"authorization": f"Bearer {token}", "x-product-id": "notes"}
         async with (
             httpx.AsyncClient(base_url=f"{url}/api/fleet", timeout=30, headers=headers) as admin,

@@ -78,7 +78,7 @@ def test_refusal_detail_names_the_cause(refusal: Refused, sentence: str) -> None
 
 def test_refusal_carries_machine_readable_fields() -> None:
     assert TrackerUnavailable("away", 60).retry_after_s == 60
-    fenced = Fenced("j", presented=1, current=2)
+    fenced = Fenced("j", request_epoch=1, current=2)
     assert (fenced.job_id, fenced.presented, fenced.current) == ("j", 1, 2)
     assert "stop the engine and quarantine the result" in fenced.detail
     assert LogGap(9, expected=4).expected == 4

@@ -28,13 +28,13 @@ class Authenticator:
         self,
         tokens: Tokens,
         rates: RateLimiter,
-        guesses: FailedAttempts,
+        failed_attempts: FailedAttempts,
         wrong_secrets: WrongSecrets,
     ) -> None:
         self._tokens = tokens
         self._wrong_secrets = wrong_secrets
         self._rates = rates
-        self._guesses = guesses
+        self._failed_attempts = failed_attempts
 
     async def caller(self, headers: dict[bytes, bytes], address: str) -> Caller:
         """Return the caller of a request by its headers.
@@ -47,7 +47,7 @@ class Authenticator:
         key = _request_key(headers.get(b"idempotency-key"))
         caller = await self.authenticate(secret, product, key, address)
         if caller.token is not None and caller.token.for_ is TokenKind.LOGIN:
-            # A session that leaves its browser must be of no use.
+            # A stolen session of a browser must not open the API.
             self._failed(address)
             raise Unauthenticated("this is the session of a browser; programs need a token")
         return caller
@@ -82,7 +82,7 @@ class Authenticator:
 
     def _failed(self, address: str) -> None:
         try:
-            self._guesses.count(address)
+            self._failed_attempts.count(address)
         except TooManyRequests:
             self._wrong_secrets.count_token(address)
             raise

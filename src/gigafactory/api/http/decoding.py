@@ -36,8 +36,8 @@ def decode_json(data: bytes, of: type[Value], what: str = "the request") -> Valu
     except msgspec.DecodeError as wrong:
         raise Malformed(f"{what} is not readable as JSON: {wrong}") from None
     except UnicodeDecodeError as wrong:
-        found = f"found {wrong.object[wrong.start]:#04x} in a text; expected UTF-8"
-        raise Malformed(f"{what} is not readable as JSON: {found}") from None
+        fault_text = f"found {wrong.object[wrong.start]:#04x} in a text; expected UTF-8"
+        raise Malformed(f"{what} is not readable as JSON: {fault_text}") from None
     except RecursionError:
         raise Malformed(f"{what} is nested too deeply; expected flatter JSON") from None
 

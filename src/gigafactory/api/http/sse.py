@@ -73,7 +73,7 @@ async def event_frames(
 
 
 class OpenStreams:
-    """Registry of open streams, to end them when the server stops, and to count each token's."""
+    """Registry of open streams: ends them when the server stops, and counts those of each token."""
 
     def __init__(self, per_token: int = STREAMS_PER_TOKEN) -> None:
         self._per_token = per_token

@@ -74,8 +74,8 @@ async def _read_submission(request: ApiRequest) -> tuple[list[JobFile], bool]:
         parse = partial(parse_job_file, stem=stem or None)
         return [await request.parse_body(parse, bytes_max=FILE_BYTES_MAX)], False
     if media_type != b"application/json":
-        found = media_type.decode("latin-1") or "none"
-        raise Malformed(f"the content type is {found}; send text/markdown or application/json")
+        found_type = media_type.decode("latin-1") or "none"
+        raise Malformed(f"the content type is {found_type}; send text/markdown or application/json")
     return await request.parse_body(_parse_json, bytes_max=BATCH_BYTES_MAX)
 
 
@@ -94,8 +94,8 @@ def parse_batch(document: Mapping[str, object], most: int) -> list[JobFile]:
     given = document.get("jobs")
     faults = [Fault(key, "is not known; expected only jobs") for key in document if key != "jobs"]
     if not isinstance(given, list) or not 0 < len(given) <= most:
-        found = f"found {len(given)} jobs; " if isinstance(given, list) else ""
-        faults.append(Fault("jobs", f"{found}expected a list of 1 to {most} jobs"))
+        found_count = f"found {len(given)} jobs; " if isinstance(given, list) else ""
+        faults.append(Fault("jobs", f"{found_count}expected a list of 1 to {most} jobs"))
         given = []
     files = []
     for number, each in enumerate(given):

@@ -77,7 +77,7 @@ async def get_factory(request: ApiRequest) -> ASGIApp:
 
 def _render(coordinator: Coordinator, caller: Caller, factory: Factory) -> FactoryView:
     now = coordinator.clock.now()
-    factory = coordinator.factories.as_seen_by(caller, factory)
+    factory = coordinator.factories.visible_part(caller, factory)
     vitals = coordinator.factories.vitals(factory.id)
     health = health_score(vitals, now) if vitals else 0.0
     return views.render_factory(factory, vitals, online=is_online(vitals, now), health=health)

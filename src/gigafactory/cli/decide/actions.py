@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from gigafactory.cli.folder.target import FOLDER, act_here, chosen
-from gigafactory.cli.output.text import note, say, staged
+from gigafactory.cli.folder.target import FOLDER, act_here, folder_target
+from gigafactory.cli.output.text import colour_stage, note, say
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import jobs as calls
 from gigafactory.client.transport.call import ApiCall
@@ -58,7 +58,7 @@ def _action(
         folder: Path | None,
         **options: Any,  # noqa: ANN401
     ) -> None:
-        here = chosen(session, folder)
+        here = folder_target(session, folder)
         for job in jobs:
             if here is not None:
                 act_here(session, here, job, name, options)
@@ -80,15 +80,15 @@ def _at_shown_commit(session: Session, job: str, options: dict[str, Any]) -> dic
     """Return the options of a decision with the commit that it is about, which is shown."""
     if "commit" not in options or options["commit"] is not None:
         return options
-    found = session.client.send(calls.get(job))
-    if found.checkpoint is None:
+    job_view = session.client.send(calls.get(job))
+    if job_view.checkpoint is None:
         return options
-    note(f"{found.name} is at commit {found.checkpoint.commit}")
-    return options | {"commit": found.checkpoint.commit}
+    note(f"{job_view.name} is at commit {job_view.checkpoint.commit}")
+    return options | {"commit": job_view.checkpoint.commit}
 
 
 def _show(job: JobView) -> None:
-    say(f"{job.id}  {job.name}  {staged(job.stage)}")
+    say(f"{job.id}  {job.name}  {colour_stage(job.stage)}")
     if job.reason:
         note(f"  {job.reason}")
 

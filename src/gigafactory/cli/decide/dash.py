@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gigafactory.cli.exit_codes import next_step
-from gigafactory.cli.folder.target import FOLDER, chosen, current_user, require_inbox
+from gigafactory.cli.folder.target import FOLDER, current_user, folder_target, require_inbox
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.config.data_dir import ADMIN_TOKEN, read_line
 from gigafactory.config.projects import with_projects
@@ -55,7 +55,7 @@ def _folder_to_show(session: Session, folder: Path | None) -> Path | None:
         case "folder":
             return folder or Path()
         case _:
-            return chosen(session, folder)
+            return folder_target(session, folder)
 
 
 def _fleet(session: Session) -> "DashboardSource":

@@ -29,5 +29,5 @@ def defect(
     source, words = named[0]
     session.answer(
         defects.report(job, source, words),
-        lambda found: say(f"{found.name}: defect recorded: {words}"),
+        lambda job_view: say(f"{job_view.name}: defect recorded: {words}"),
     )

@@ -29,8 +29,8 @@ def notify(session: Session, *, test: bool, names: tuple[str, ...]) -> int:
     settings = session.config.notify
     unknown = [name for name in names if name not in settings.channels]
     if unknown:
-        known = ", ".join(settings.channels) or "none"
-        raise click.UsageError(f"no channel {unknown[0]}; known channels: {known}")
+        channel_names = ", ".join(settings.channels) or "none"
+        raise click.UsageError(f"no channel {unknown[0]}; known channels: {channel_names}")
     if names:
         chosen = {name: settings.channels[name] for name in names}
         settings = msgspec.structs.replace(settings, channels=chosen)

@@ -106,7 +106,7 @@ def _require_dollars(amount: str) -> None:
 @for_fleet
 def pause(session: Session, *, reason: str) -> None:
     """Start no more jobs of the product until it is resumed; running jobs continue."""
-    session.answer(budgets.pause(_product(session), reason), lambda found: say(found.says))
+    session.answer(budgets.pause(_product(session), reason), lambda view: say(view.says))
 
 
 @budget.command()
@@ -114,7 +114,7 @@ def pause(session: Session, *, reason: str) -> None:
 def resume(session: Session) -> None:
     """End a pause."""
     call = budgets.resume(_product(session))
-    session.answer(call, lambda found: say(f"product {found.product_id} continues: {found.says}"))
+    session.answer(call, lambda view: say(f"product {view.product_id} continues: {view.says}"))
 
 
 @budget.command()

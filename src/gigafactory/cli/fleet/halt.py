@@ -29,11 +29,13 @@ def halt(
     Applies to the chosen product, the whole fleet (--all) or a folder. Running jobs continue,
     unless --stop is given.
     """
-    here = queue_folder.chosen(session, folder)
+    here = queue_folder.folder_target(session, folder)
     if here is not None:
         _halt_here(session, here, reason, stop=stop)
         return
-    session.answer(fleet.halt(chosen(session, everything), reason=reason, stop=stop), _show)
+    session.answer(
+        fleet.halt(product_of_switch(session, everything), reason=reason, stop=stop), _show
+    )
 
 
 def _halt_here(session: Session, folder: Path, reason: str, *, stop: bool) -> None:
@@ -48,7 +50,7 @@ def _halt_here(session: Session, folder: Path, reason: str, *, stop: bool) -> No
     note("`aq resume` continues")
 
 
-def chosen(session: Session, everything: bool) -> str | None:  # noqa: FBT001 - as the option came
+def product_of_switch(session: Session, everything: bool) -> str | None:  # noqa: FBT001 - as the option came
     """Return the product of the switch; None for the whole fleet."""
     return None if everything else session.config.client.product
 
@@ -72,11 +74,11 @@ def describe_switch(switch: SwitchView) -> str:
 @for_fleet
 def resume(session: Session, *, reason: str, everything: bool, folder: Path | None) -> None:
     """End a halt of the chosen product, the whole fleet or a folder."""
-    here = queue_folder.chosen(session, folder)
+    here = queue_folder.folder_target(session, folder)
     if here is not None:
         _resume_here(session, here)
         return
-    call = fleet.resume(chosen(session, everything), reason=reason)
+    call = fleet.resume(product_of_switch(session, everything), reason=reason)
     session.answer(call, lambda switch: say(f"{describe_switch(switch)} continues"))
 
 

@@ -11,7 +11,7 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from gigafactory.cli.folder.target import FOLDER, chosen, queue_in
+from gigafactory.cli.folder.target import FOLDER, folder_target, queue_in
 from gigafactory.cli.output.duration import Duration
 from gigafactory.cli.output.text import note, say, say_json, table
 from gigafactory.cli.session import Session, for_fleet
@@ -56,7 +56,7 @@ def insights(
     first-attempt success over three months, and each objective with its remaining error budget.
     """
     start = None if since is None else datetime.now(UTC) - timedelta(seconds=since)
-    if (queue := chosen(session, folder)) is not None:
+    if (queue := folder_target(session, folder)) is not None:
         _print_folder(session, queue, job, by, start)
         return
     from gigafactory.client import fleet

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from gigafactory.cli.exit_codes import Exit
-from gigafactory.cli.jobs.check import located
+from gigafactory.cli.jobs.check import format_fault
 from gigafactory.cli.output.text import note, plain, say, table
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import tokens as governance
@@ -68,7 +68,7 @@ def save(session: Session, *, file: Path) -> int:
         parse_profile_file(text)
     except Invalid as wrong:
         for fault in wrong.faults:
-            note(located(str(file), fault))
+            note(format_fault(str(file), fault))
         return Exit.REFUSED
     call = governance.save_profile(text)
     session.answer(call, lambda saved: say(f"{saved['name']}@{saved['version']}"))

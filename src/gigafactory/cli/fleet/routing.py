@@ -104,4 +104,4 @@ def mode(
     nine in ten; the rest is the baseline. `off` takes effect at once and loses no data.
     """
     call = calls.set_rollout(product_id, RolloutMode(mode), share=share, explore=explore)
-    session.answer(call, lambda found: table(HEADS, [_cells(found)]))
+    session.answer(call, lambda rollout: table(HEADS, [_cells(rollout)]))

@@ -54,13 +54,13 @@ def _show(page: ShadowView) -> None:
 
 
 def _explain(of: ProductDispatchView, page: ShadowView) -> None:
-    known, product = of.comparison, plain(of.product_id)
-    if known is not None and known.differences:
+    comparison, product = of.comparison, plain(of.product_id)
+    if comparison is not None and comparison.differences:
         say()
-        table(DIFFERENCES, [_difference(each) for each in known.differences])
-    if of.mode != "shadow" or known is None:
+        table(DIFFERENCES, [_difference(each) for each in comparison.differences])
+    if of.mode != "shadow" or comparison is None:
         return
-    if known.conclusive:
+    if comparison.conclusive:
         note(f"ready to switch: aq shadow mode {product} push")
     else:
         needed = f"{page.decisions_needed} decisions at {page.agreement_needed:.0%} agreement"
@@ -68,12 +68,12 @@ def _explain(of: ProductDispatchView, page: ShadowView) -> None:
 
 
 def _cells(of: ProductDispatchView) -> tuple[object, ...]:
-    known = of.comparison
-    if known is None:
+    comparison = of.comparison
+    if comparison is None:
         return (of.product_id, of.mode, "", "", "", "", "", "")
-    share = f"{known.agreement:.1%}" if known.decisions else ""
-    counts = (known.same, known.diverge, known.only_shadow, known.only_real)
-    return (of.product_id, of.mode, known.decisions, share, *counts)
+    share = f"{comparison.agreement:.1%}" if comparison.decisions else ""
+    counts = (comparison.same, comparison.diverge, comparison.only_shadow, comparison.only_real)
+    return (of.product_id, of.mode, comparison.decisions, share, *counts)
 
 
 def _difference(of: DifferenceView) -> tuple[object, ...]:
@@ -99,4 +99,4 @@ def mode(session: Session, *, product_id: str, mode: str, force: bool) -> None:
     is stranded.
     """
     call = calls.set_mode(product_id, DispatchMode(mode), force=force)
-    session.answer(call, lambda found: table(HEADS, [_cells(found)]))
+    session.answer(call, lambda view: table(HEADS, [_cells(view)]))

@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from gigafactory.cli.folder.target import HERE, queue_in
-from gigafactory.cli.output.text import note, say, say_json, staged
+from gigafactory.cli.output.text import colour_stage, note, say, say_json
 from gigafactory.cli.session import Session, with_settings
 
 
@@ -27,6 +27,6 @@ def recover(session: Session, *, folder: Path) -> None:
         say_json(msgspec.json.encode({"recovered": [record.job for record in recovered]}))
         return
     for record in recovered:
-        say(f"{record.job.id}  {record.job.name}  {staged(record.job.stage)}")
+        say(f"{record.job.id}  {record.job.name}  {colour_stage(record.job.stage)}")
     if not recovered:
         note("nothing to recover")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from gigafactory.cli.output.text import note, say, say_json, staged
+from gigafactory.cli.output.text import colour_stage, note, say, say_json
 from gigafactory.cli.session import Session
 from gigafactory.config.data_dir import SERVER_URL, read_line
 from gigafactory.domain.errors import NotFound
@@ -31,7 +31,7 @@ def is_queue(folder: Path) -> bool:
     return (folder / "inbox").is_dir() and (folder / ".state").is_dir()
 
 
-def chosen(session: Session, folder: Path | None) -> Path | None:
+def folder_target(session: Session, folder: Path | None) -> Path | None:
     """Return the folder queue that a command applies to; None for the fleet.
 
     It is the named folder, or the current one if it is a queue and no coordinator is configured.
@@ -70,14 +70,14 @@ def act_here(session: Session, folder: Path, job: str, action: str, given: dict[
     from gigafactory.folder.queue.actions import FolderActionInput, act
 
     queue = queue_in(session, folder)
-    wish = {"reason" if name == "comment" else name: value for name, value in given.items()}
-    if action in {"approve", "ship", "promote"} and wish.get("commit") is None:
-        with queue.open() as desk:
-            found = desk.lookup(job).job
-        wish["commit"] = found.head
-        if found.head is not None:
-            note(f"{found.name} is at commit {found.head}")
-    done = act(queue, job, action, current_user(), FolderActionInput(**wish))
+    arguments = {"reason" if name == "comment" else name: value for name, value in given.items()}
+    if action in {"approve", "ship", "promote"} and arguments.get("commit") is None:
+        with queue.open() as locked:
+            job_record = locked.lookup(job).job
+        arguments["commit"] = job_record.head
+        if job_record.head is not None:
+            note(f"{job_record.name} is at commit {job_record.head}")
+    done = act(queue, job, action, current_user(), FolderActionInput(**arguments))
     if isinstance(done, str):
         if session.as_json:
             say_json(msgspec.json.encode({"file": done}))
@@ -97,6 +97,6 @@ def show(session: Session, record: "JobRecord") -> None:
     if session.as_json:
         say_json(msgspec.json.encode(record.job))
         return
-    say(f"{record.job.id}  {record.job.name}  {staged(record.job.stage)}")
+    say(f"{record.job.id}  {record.job.name}  {colour_stage(record.job.stage)}")
     if record.job.reason:
         note(f"  {record.job.reason}")

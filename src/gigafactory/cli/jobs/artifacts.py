@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from gigafactory.cli.folder.target import FOLDER, chosen, queue_in
+from gigafactory.cli.folder.target import FOLDER, folder_target, queue_in
 from gigafactory.cli.output.progress import with_progress
 from gigafactory.cli.output.text import note, say, say_json, table
 from gigafactory.cli.session import Session, for_fleet
@@ -57,7 +57,7 @@ def artifacts(
         raise click.UsageError("use only one of --get, --link, --add and --delete")
     if output is not None and get is None:
         raise click.UsageError("-o needs --get")
-    here = chosen(session, folder)
+    here = folder_target(session, folder)
     if here is not None:
         if get or link or add or delete:
             raise click.UsageError("in a folder queue, artifacts are plain files in artifacts/")
@@ -71,14 +71,14 @@ def artifacts(
     elif delete is not None:
         session.answer(calls.delete(_find(session, job, delete).id), lambda _: None)
     else:
-        session.answer(calls.of_job(job), lambda found: show(found.artifacts, job))
+        session.answer(calls.of_job(job), lambda view: show(view.artifacts, job))
 
 
-def show(found: Iterable[ArtifactView], job: str) -> None:
+def show(views: Iterable[ArtifactView], job: str) -> None:
     """Print artifacts in columns."""
     rows = [
         (each.id, format_size(each.size), each.media_type, format_age(each.created_at), each.name)
-        for each in found
+        for each in views
     ]
     if rows:
         table(("ID", "SIZE", "TYPE", "AGE", "NAME"), rows)
@@ -88,11 +88,15 @@ def show(found: Iterable[ArtifactView], job: str) -> None:
 
 def _find(session: Session, job: str, wanted: str) -> ArtifactView:
     """Return the artifact with this id, or the newest with this name; raise NotFound."""
-    found = session.client.send(calls.of_job(job)).artifacts
-    named = [each for each in found if wanted in (each.id, each.name)]
+    views = session.client.send(calls.of_job(job)).artifacts
+    named = [each for each in views if wanted in (each.id, each.name)]
     if not named:
-        known = ", ".join(dict.fromkeys(each.name for each in found))
-        raise NotFound("artifact", wanted, f"the job has {known}" if known else "the job has none")
+        artifact_names = ", ".join(dict.fromkeys(each.name for each in views))
+        raise NotFound(
+            "artifact",
+            wanted,
+            f"the job has {artifact_names}" if artifact_names else "the job has none",
+        )
     return named[-1]
 
 
@@ -151,8 +155,8 @@ def _add(session: Session, job: str, file: Path) -> None:
 
 def _list_files(session: Session, here: Path, job: str) -> None:
     queue = queue_in(session, here)
-    with queue.open() as desk:
-        record = desk.lookup(job)
+    with queue.open() as locked:
+        record = locked.lookup(job)
     root = queue.board.artifacts(record.key)
     files = sorted(path for path in root.rglob("*") if path.is_file())
     if session.as_json:

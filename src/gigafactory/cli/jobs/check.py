@@ -53,7 +53,7 @@ def read_job(file: str) -> JobFile:
     return parse_job_file(text, stem=path.stem)
 
 
-def located(file: str, fault: Fault) -> str:
+def format_fault(file: str, fault: Fault) -> str:
     """Format an error like a compiler: file, line, field, message."""
     place = f"{file}:{fault.line}" if fault.line is not None else file
     return (
@@ -88,7 +88,7 @@ class _Checked(msgspec.Struct, frozen=True):
 
     def show(self) -> None:
         for fault in self.faults:
-            note(located(self.file, fault))
+            note(format_fault(self.file, fault))
         for warning in self.warnings:
             note(f"{self.file}: {warning}")
         if self.manifest is not None:
@@ -96,8 +96,8 @@ class _Checked(msgspec.Struct, frozen=True):
 
 
 def _unknown(given: Manifest) -> str:
-    known = ", ".join(shipped())
+    profile_names = ", ".join(shipped())
     return (
-        f"profile: {given.profile} is not built in ({known}); the product must define it,"
+        f"profile: {given.profile} is not built in ({profile_names}); the product must define it,"
         " and its settings are not shown here"
     )

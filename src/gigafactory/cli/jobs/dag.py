@@ -2,7 +2,7 @@
 
 import click
 
-from gigafactory.cli.output.text import note, pairs, plain, say, staged
+from gigafactory.cli.output.text import colour_stage, note, pairs, plain, say
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client.jobs import dag as call
 from gigafactory.wire.composites import DagView, NodeView, RollupView
@@ -25,14 +25,14 @@ def _show(dag_view: DagView) -> None:
     names = {node.id: node.name for node in dag_view.nodes}
     root = dag_view.nodes[0]
     say(_line(root, names))
-    trail = [iter(_in_phases(below.get(root.id, [])))]
-    while trail:
-        following = next(trail[-1], None)
+    levels = [iter(_in_phases(below.get(root.id, [])))]
+    while levels:
+        following = next(levels[-1], None)
         if following is None:
-            trail.pop()
+            levels.pop()
             continue
-        say("  " * len(trail) + _line(following, names))
-        trail.append(iter(_in_phases(below.get(following.id, []))))
+        say("  " * len(levels) + _line(following, names))
+        levels.append(iter(_in_phases(below.get(following.id, []))))
     if dag_view.cut:
         note("truncated: the composite has more jobs")
 
@@ -76,4 +76,6 @@ def _line(node: NodeView, names: dict[str, str]) -> str:
     replaced_note = ", replaced" if node.superseded_by else ""
     plans = ", plans the rest" if node.planner else ""
     why = f": {plain(node.reason)}" if node.reason else ""
-    return f"{plain(node.name)}  {phase}{staged(node.stage)}{plans}{replaced_note}{after}{why}"
+    return (
+        f"{plain(node.name)}  {phase}{colour_stage(node.stage)}{plans}{replaced_note}{after}{why}"
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from gigafactory.cli.folder.target import FOLDER, chosen, queue_in
+from gigafactory.cli.folder.target import FOLDER, folder_target, queue_in
 from gigafactory.cli.output.text import note, say, say_json, visible
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import artifacts as calls
@@ -29,7 +29,7 @@ def diff(session: Session, *, job: str, stat: bool, raw: bool, folder: Path | No
     Control, invisible and direction-changing characters are spelled out, unless --raw is given.
     Read it with `aq diff JOB | less`.
     """
-    here = chosen(session, folder)
+    here = folder_target(session, folder)
     if here is not None:
         from gigafactory.folder.queue.logs import diff_of
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from gigafactory.cli.output.text import plain, say, staged
+from gigafactory.cli.output.text import colour_stage, plain, say
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import events as stories
 from gigafactory.domain.scheduler.explain import Explanation
@@ -19,7 +19,7 @@ def explain(session: Session, *, job: str) -> None:
 
 
 def _show(explanation: Explanation) -> None:
-    say(f"{staged(explanation.stage)}: {plain(explanation.summary)}")
+    say(f"{colour_stage(explanation.stage)}: {plain(explanation.summary)}")
     for reason in explanation.reasons:
         say(f"  {reason.code}: {plain(reason.message)}")
     for missing in explanation.unroutable:

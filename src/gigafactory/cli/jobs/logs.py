@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from gigafactory.cli.folder.target import FOLDER, chosen, queue_in
+from gigafactory.cli.folder.target import FOLDER, folder_target, queue_in
 from gigafactory.cli.output.text import note, say, say_json
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import events as stories
@@ -42,7 +42,7 @@ def logs(
     Colours are kept on a terminal; all other escape sequences are removed, also in a pipe, unless
     --raw is given. With --json, -f prints one {"offset", "text"} per line.
     """
-    here = chosen(session, folder)
+    here = folder_target(session, folder)
     if here is not None:
         _print_pieces(session, here, job, run=number, tail=tail, follow=follow, raw=raw)
         return
@@ -62,10 +62,10 @@ def logs(
 
 def _explain_wait(session: Session, job: str) -> None:
     call = jobs.get(job)
-    found = call.decode(session.client.fetch(call))
-    if found.stage in WAITING and found.lease is None:
+    explanation = call.decode(session.client.fetch(call))
+    if explanation.stage in WAITING and explanation.lease is None:
         why = stories.explanation(job)
-        note(f"{found.name} has not started: {why.decode(session.client.fetch(why)).summary}")
+        note(f"{explanation.name} has not started: {why.decode(session.client.fetch(why)).summary}")
 
 
 def _say_raw(data: bytes) -> None:
@@ -98,22 +98,22 @@ def _print_pieces(
 ) -> None:
     from gigafactory.folder.queue.logs import pieces
 
-    found = pieces(queue_in(session, here), job, run=run, tail=tail, follow=follow)
+    log_pieces = pieces(queue_in(session, here), job, run=run, tail=tail, follow=follow)
     if session.as_json and not follow:
-        text = b"".join(found).decode(errors="replace")
+        text = b"".join(log_pieces).decode(errors="replace")
         say_json(msgspec.json.encode({"text": text}))
         return
     if session.as_json:
         offset = 0
-        for piece in found:
+        for piece in log_pieces:
             text = piece.decode(errors="replace")
             say(msgspec.json.encode({"offset": offset, "text": text}).decode())
             offset += len(piece)
     elif raw:
-        for piece in found:
+        for piece in log_pieces:
             _say_raw(piece)
     else:
-        _say_lines(_decode(found))
+        _say_lines(_decode(log_pieces))
 
 
 def _decode(pieces: Iterator[bytes]) -> Iterator[str]:

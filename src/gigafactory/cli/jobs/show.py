@@ -21,7 +21,7 @@ from gigafactory.wire.jobs import JobView
 def show(session: Session, *, job: str, body: bool) -> None:
     """Show one job by id or name: its state, runs, events and possible actions."""
     include = ("manifest", "events", "runs", "artifacts", *(("body",) if body else ()))
-    session.answer(calls.get(job, include=include), lambda found: _show(session, found))
+    session.answer(calls.get(job, include=include), lambda view: _show(session, view))
 
 
 def _show(session: Session, job: JobView) -> None:

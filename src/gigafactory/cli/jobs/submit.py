@@ -3,7 +3,7 @@
 import click
 
 from gigafactory.cli.exit_codes import Exit
-from gigafactory.cli.jobs.check import located, read_job
+from gigafactory.cli.jobs.check import format_fault, read_job
 from gigafactory.cli.output.text import note, say, table
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client import submissions as calls
@@ -55,7 +55,7 @@ def _read_all(files: tuple[str, ...]) -> list[JobFile] | None:
         except Invalid as faulty:
             wrong = True
             for fault in faulty.faults:
-                note(located(file, fault))
+                note(format_fault(file, fault))
     if wrong:
         note("aq: nothing was submitted")
     return None if wrong else read

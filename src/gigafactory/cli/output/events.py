@@ -2,13 +2,13 @@
 
 import msgspec
 
-from gigafactory.cli.output.text import clock, plain, staged
+from gigafactory.cli.output.text import clock, colour_stage, plain
 from gigafactory.wire.jobs import EventView
 
 
 def event_line(event: EventView, *, with_job: bool = False) -> str:
     """Format an event: time, type, stage, actor and small data."""
-    stage = f" → {staged(event.stage)}" if event.stage else ""
+    stage = f" → {colour_stage(event.stage)}" if event.stage else ""
     job = f" {event.job_id}" if with_job and event.job_id else ""
     # Hashes mean nothing to people, and `aq explain` describes a decision.
     redundant = {key: event.data.get(key) for key in ("contentHash", "decision")}

@@ -52,7 +52,7 @@ def say_json(body: bytes) -> None:
 
     text = json.dumps(json.loads(body), ensure_ascii=False, indent=2)
     # JSON may contain control characters that a terminal obeys.
-    say(CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    say(CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
 
 def plain(text: object) -> str:
@@ -62,10 +62,10 @@ def plain(text: object) -> str:
 
 def visible(line: str) -> str:
     """Return a line with control and invisible characters spelled out."""
-    return _HIDDEN.sub(lambda found: f"<U+{ord(found[0]):04X}>", line)
+    return _HIDDEN.sub(lambda match: f"<U+{ord(match[0]):04X}>", line)
 
 
-def staged(stage: str) -> str:
+def colour_stage(stage: str) -> str:
     """Return a stage in its colour."""
     return _colour(stage, 0)
 
@@ -107,7 +107,7 @@ def _write(stream: "TextIO | None", text: str) -> None:
     if stream is None:  # closed, as under pythonw
         return
     coloured = "NO_COLOR" not in os.environ and stream.isatty()
-    # Whatever a caller has missed: names of files and jobs come from others.
+    # A last check for callers that forget it: names of files and jobs are untrusted.
     safe = keep_colours_only(text) if coloured else strip_escapes(text)
     # A file name may have bytes that are no characters.
     stream.write(f"{safe.encode(errors='replace').decode()}\n")

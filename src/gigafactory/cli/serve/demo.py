@@ -10,7 +10,7 @@ import click
 from msgspec.structs import replace
 
 from gigafactory.cli.output.text import note, say
-from gigafactory.cli.serve.serve import listening
+from gigafactory.cli.serve.serve import server_options
 from gigafactory.cli.session import Session, with_settings
 from gigafactory.config.data_dir import read_line
 
@@ -34,7 +34,7 @@ Ctrl-C ends it, and everything that it has made is removed.
 
 
 @click.command()
-@listening
+@server_options
 @click.option("--seed", type=int, help="Repeat the demo with this seed.")
 @click.option("--once", is_flag=True, help="Exit when nothing more happens by itself.")
 @with_settings
@@ -56,7 +56,7 @@ def demo(session: Session, *, seed: int | None, once: bool) -> None:
         log=replace(session.config.log, level="warning"),
     )
 
-    async def beside(ready: "ServerReady") -> None:
+    async def play(ready: "ServerReady") -> None:
         token = read_line(ready.token_file) or ""
         await DemoFleet(folder, ready.url, token, seed=number).run(once=once)
 
@@ -64,7 +64,7 @@ def demo(session: Session, *, seed: int | None, once: bool) -> None:
         say(BANNER.format(pages=ready.pages, login=ready.login, data=data, seed=number))
 
     try:
-        serve(config, announce, beside, stop_with_companion=True)
+        serve(config, announce, play, stop_with_companion=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     note("The demo has ended; its files are removed.")

@@ -52,9 +52,9 @@ def doctor(session: Session) -> int:
 
 
 def _python(_session: Session) -> Iterator[Finding]:
-    found = ".".join(map(str, sys.version_info[:3]))
+    version = ".".join(map(str, sys.version_info[:3]))
     fine = sys.version_info >= PYTHON_MIN
-    yield Finding("Python", fine, found, "" if fine else "install Python 3.11 or newer")
+    yield Finding("Python", fine, version, "" if fine else "install Python 3.11 or newer")
 
 
 def _git(_session: Session) -> Iterator[Finding]:
@@ -79,21 +79,21 @@ def _data(session: Session) -> Iterator[Finding]:
     place = next(each for each in (folder, *folder.parents) if each.exists())
     fine = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
     fix = f"make {place} writable, or choose another folder: export AQ_DATA=…"
-    found = str(folder) if folder.exists() else f"{folder} (created at the first start)"
-    yield Finding("data folder", fine, found, "" if fine else fix)
+    description = str(folder) if folder.exists() else f"{folder} (created at the first start)"
+    yield Finding("data folder", fine, description, "" if fine else fix)
 
 
 def _projects(session: Session) -> Iterator[Finding]:
     from gigafactory.cli.serve.projects import projects_in_use
 
     folders, change = projects_in_use(session.config)
-    found = ", ".join(map(str, folders))
+    folder_list = ", ".join(map(str, folders))
     missing = next((each for each in folders if not each.is_dir()), None)
     note = f"{missing} does not exist yet; create it, or {change}"
     yield Finding(
         "folders for jobs",
         None if missing else True,
-        f"{found}: jobs may use the repos below",
+        f"{folder_list}: jobs may use the repos below",
         note if missing else f"to allow another: {change}",
     )
 
@@ -109,24 +109,24 @@ def _sandbox(session: Session) -> Iterator[Finding]:
     if not sandbox.no_yolo:
         yield Finding("sandbox", fine=True, found=f"runs are held to {sandbox.minimum!r} or more")
         return
-    found = f"runs are not confined, and yolo jobs are not taken: {sandbox.no_yolo}"
-    yield Finding("sandbox", None, found, SANDBOX_GUIDE)
+    description = f"runs are not confined, and yolo jobs are not taken: {sandbox.no_yolo}"
+    yield Finding("sandbox", None, description, SANDBOX_GUIDE)
 
 
 def _store(session: Session) -> Iterator[Finding]:
     if session.config.store.startswith("postgres"):
         fine = importlib.util.find_spec("asyncpg") is not None
         fix = "pip install 'gigafactory[postgres]'"
-        found = "asyncpg is installed" if fine else "asyncpg is not installed"
-        yield Finding("PostgreSQL driver", fine, found, "" if fine else fix)
+        description = "asyncpg is installed" if fine else "asyncpg is not installed"
+        yield Finding("PostgreSQL driver", fine, description, "" if fine else fix)
 
 
 def _channels(session: Session) -> Iterator[Finding]:
     if session.config.notify.channels:
         fine = importlib.util.find_spec("apprise") is not None
-        found = "apprise is installed" if fine else "apprise is not installed"
+        description = "apprise is installed" if fine else "apprise is not installed"
         fix = "pip install 'gigafactory[notify]'"
-        yield Finding("notifications", fine, found, "" if fine else fix)
+        yield Finding("notifications", fine, description, "" if fine else fix)
 
 
 def _server(session: Session) -> Iterator[Finding]:

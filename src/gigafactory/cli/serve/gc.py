@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from gigafactory.cli.folder.target import FOLDER, chosen, queue_in
+from gigafactory.cli.folder.target import FOLDER, folder_target, queue_in
 from gigafactory.cli.output.text import note, plain, say, say_json
 from gigafactory.cli.session import Session, with_settings
 
@@ -23,7 +23,7 @@ def gc(session: Session, *, dry_run: bool, folder: Path | None) -> None:
     """
     from gigafactory.wiring.gc import collect_factory, collect_folder
 
-    queue = chosen(session, folder)
+    queue = folder_target(session, folder)
     if queue is not None:
         sweep = collect_folder(session.config, queue_in(session, queue), dry_run=dry_run)
     else:

@@ -27,34 +27,36 @@ def projects(session: Session, *, folder: Path | None) -> None:
     if folder is not None:
         save_projects(config, check_folder(folder))
         note("restart `aq up` if it is running: it uses the new folder after that")
-    found = config.factory.roots or (choose_projects(config),)
+    roots = config.factory.roots or (choose_projects(config),)
     if session.as_json:
-        say_json(msgspec.json.encode({"folders": [str(each) for each in found]}))
+        say_json(msgspec.json.encode({"folders": [str(each) for each in roots]}))
         return
-    for each in found:
+    for each in roots:
         say(str(each))
 
 
 def choose_projects(config: Config, *, ask: bool = False) -> Path:
-    """Return the kept projects folder; else detect one, ask if a person is there, and keep it."""
-    if (kept := load_projects(config)) is not None:
-        return kept
-    found = detect_projects(os.environ, Path.cwd())
+    """Return the saved projects folder; else detect one, ask on a terminal, and save it."""
+    if (saved := load_projects(config)) is not None:
+        return saved
+    suggested = detect_projects(os.environ, Path.cwd())
     if ask and sys.stdin.isatty() and sys.stdout.isatty():
         say("Jobs may use the repos below one folder of yours, and nothing else in your home.")
-        found = click.prompt(
-            "Projects folder", default=str(found), value_proc=lambda text: check_folder(Path(text))
+        suggested = click.prompt(
+            "Projects folder",
+            default=str(suggested),
+            value_proc=lambda text: check_folder(Path(text)),
         )
-    save_projects(config, found)
-    return found
+    save_projects(config, suggested)
+    return suggested
 
 
 def projects_in_use(config: Config) -> tuple[tuple[Path, ...], str]:
     """Return the folders that jobs may use on this machine, and how to change them."""
     if config.factory.roots:
         return config.factory.roots, "change `factory.roots` in aq.toml"
-    found = load_projects(config) or detect_projects(os.environ, Path.cwd())
-    return (found,), "choose another with `aq projects DIR`"
+    folder = load_projects(config) or detect_projects(os.environ, Path.cwd())
+    return (folder,), "choose another with `aq projects DIR`"
 
 
 def check_folder(folder: Path) -> Path:

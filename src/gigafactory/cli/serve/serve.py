@@ -9,7 +9,7 @@ from gigafactory.cli.output.text import note
 from gigafactory.cli.session import Session, with_settings
 
 
-def listening(function: Callable[..., None]) -> Callable[..., None]:
+def server_options(function: Callable[..., None]) -> Callable[..., None]:
     """Add the options of commands that run a coordinator."""
     host = click.option("--host", help="Address to listen on.")
     port = click.option("--port", type=int, help="Port to listen on; 0 picks a free one.")
@@ -23,7 +23,7 @@ def listening(function: Callable[..., None]) -> Callable[..., None]:
 
 
 @click.command()
-@listening
+@server_options
 @with_settings
 def serve(session: Session) -> None:
     """Run the coordinator until SIGTERM or Ctrl-C.

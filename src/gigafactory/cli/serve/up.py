@@ -8,7 +8,7 @@ import click
 
 from gigafactory.cli.output.text import say
 from gigafactory.cli.serve.projects import choose_projects
-from gigafactory.cli.serve.serve import listening
+from gigafactory.cli.serve.serve import server_options
 from gigafactory.cli.session import Session, with_settings
 from gigafactory.config.data_dir import SERVER_URL, read_line
 from gigafactory.config.loading import mask
@@ -42,7 +42,7 @@ Ctrl-C stops it. Nothing is lost: `aq up` continues where it stopped.
 
 
 @click.command()
-@listening
+@server_options
 @click.option(
     "--inbox",
     type=click.Path(path_type=Path),
@@ -64,7 +64,7 @@ def up(session: Session, *, no_factory: bool) -> None:
     config = with_projects(config)
     inbox = config.factory.inbox or config.data / "inbox"
 
-    async def beside(ready: "ServerReady") -> None:
+    async def run_companions(ready: "ServerReady") -> None:
         async with asyncio.TaskGroup() as going:
             token = read_line(ready.token_file)
             going.create_task(serve_inbox(inbox, ready.url, token))
@@ -87,7 +87,7 @@ def up(session: Session, *, no_factory: bool) -> None:
         say(banner)
 
     try:
-        serve(config, announce, beside)
+        serve(config, announce, run_companions)
     except Unavailable as refused:
         running = read_line(config.data / SERVER_URL)
         if running is None:

@@ -39,7 +39,7 @@ class AsyncClient:
         *,
         product: str | None = None,
         latest: Callable[[], str | None] = lambda: None,
-        patience: Sequence[float] = RETRY_DELAYS_S,
+        retry_delays: Sequence[float] = RETRY_DELAYS_S,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         """Prepare for this address; opens no connection yet.
@@ -50,7 +50,7 @@ class AsyncClient:
         self.product = product
         self._token = token
         self._latest = latest
-        self._patience = patience
+        self._retry_delays = retry_delays
         # A proxy from the environment cannot reach this machine by its loopback address.
         use_proxy = not is_this_machine(urlsplit(url).hostname or "")
         self._http = httpx.AsyncClient(
@@ -110,7 +110,7 @@ class AsyncClient:
         return False
 
     async def _send_with_retries(self, call: ApiCall[T]) -> Reply:
-        steps = call_steps(call, self._patience)
+        steps = call_steps(call, self._retry_delays)
         step = next(steps)
         while True:
             try:
@@ -165,7 +165,7 @@ class AsyncClient:
 
         Raises Refused.
         """
-        reader = SseParser(after, self._patience)
+        reader = SseParser(after, self._retry_delays)
         while True:
             broke, used = "it was closed", self._token
             try:

@@ -115,13 +115,13 @@ CallSteps = Generator[str | Wait, Reply | ConnectionBroken | None, Reply]
 """Yields an idempotency key to send the request with, or a Wait; receives the outcome."""
 
 
-def call_steps(call: ApiCall[T], patience: Sequence[float] = RETRY_DELAYS_S) -> CallSteps:
+def call_steps(call: ApiCall[T], retry_delays: Sequence[float] = RETRY_DELAYS_S) -> CallSteps:
     """Drive a call to its response, with retries, independent of the transport.
 
     Raises Refused: the error of the coordinator, or Unavailable when the retries are exhausted.
     """
     key = call.idempotency_key or uuid.uuid4().hex
-    for delay in (*patience, None):
+    for delay in (*retry_delays, None):
         reply = yield key
         assert reply is not None, "an attempt has an outcome"
         failure = _transient_failure(reply)

@@ -27,11 +27,11 @@ class SseParser:
     """Assembles events from the lines of one or more connections, without loss or repetition."""
 
     def __init__(
-        self, after: str | None = None, patience: Sequence[float] = RETRY_DELAYS_S
+        self, after: str | None = None, retry_delays: Sequence[float] = RETRY_DELAYS_S
     ) -> None:
         """Start after the event with this id."""
         self.after = after
-        self._patience = tuple(patience)
+        self._retry_delays = tuple(retry_delays)
         self._failures = 0
         self._reset()
 
@@ -78,6 +78,6 @@ class SseParser:
         Raises Unreachable with the message `broke` after too many failures in a row.
         """
         self._failures += 1
-        if self._failures > len(self._patience):
+        if self._failures > len(self._retry_delays):
             raise Unreachable(broke)
-        return self._patience[self._failures - 1]
+        return self._retry_delays[self._failures - 1]

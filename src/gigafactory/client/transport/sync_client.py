@@ -25,13 +25,13 @@ class Client:
         token: str | None = None,
         *,
         product: str | None = None,
-        patience: Sequence[float] = RETRY_DELAYS_S,
+        retry_delays: Sequence[float] = RETRY_DELAYS_S,
     ) -> None:
         """Prepare for this address; opens no connection yet."""
         self.url = url.rstrip("/")
         self.product = product
         self._token = token
-        self._patience = patience
+        self._retry_delays = retry_delays
         self._open: Connection | None = None
 
     def __enter__(self) -> Self:
@@ -63,7 +63,7 @@ class Client:
 
         Raises Refused.
         """
-        steps = call_steps(call, self._patience)
+        steps = call_steps(call, self._retry_delays)
         step = next(steps)
         while True:
             try:
@@ -113,7 +113,7 @@ class Client:
 
         Raises Refused.
         """
-        reader = SseParser(after, self._patience)
+        reader = SseParser(after, self._retry_delays)
         while True:
             broke = "it was closed"
             try:

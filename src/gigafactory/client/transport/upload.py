@@ -42,8 +42,8 @@ def media_type_of(name: str) -> str:
     """Return the media type of a file name, the same on every machine."""
     from mimetypes import MimeTypes
 
-    known = MimeTypes()
-    known.add_type("text/plain", ".log")
-    known.add_type("text/markdown", ".md")
-    kind, packed = known.guess_type(name)
+    media_types = MimeTypes()
+    media_types.add_type("text/plain", ".log")
+    media_types.add_type("text/markdown", ".md")
+    kind, packed = media_types.guess_type(name)
     return f"application/{packed}" if packed else kind or ANY_BYTES

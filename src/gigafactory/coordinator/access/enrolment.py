@@ -95,26 +95,28 @@ class Enrolment:
         Raises Forbidden.
         """
         caller.require("enroll", OWN_PRODUCTS)
-        found = await all_records(self._store, Enrollment)
-        return sorted((e for e in found if caller.covers_all(e.products)), key=lambda e: e.id)
+        enrollments = await all_records(self._store, Enrollment)
+        return sorted((e for e in enrollments if caller.covers_all(e.products)), key=lambda e: e.id)
 
     async def withdraw(self, caller: Caller, enrollment_id: str) -> None:
         """Withdraw an invitation.
 
         Raises Forbidden, NotFound.
         """
-        found = next((e for e in await self.invitations(caller) if e.id == enrollment_id), None)
-        if found is None:
+        enrollment = next(
+            (e for e in await self.invitations(caller) if e.id == enrollment_id), None
+        )
+        if enrollment is None:
             raise NotFound("enrollment", enrollment_id)
         event = audit_event(
             event_types.ENROLLMENT_WITHDRAWN,
             caller.actor,
             self._clock.now(),
             {"enrollmentId": enrollment_id},
-            found.products,
+            enrollment.products,
         )
         verdict = await self._committer.commit(
-            caller.actor, "withdraw", RecordChange(before=found, after=None, events=(event,))
+            caller.actor, "withdraw", RecordChange(before=enrollment, after=None, events=(event,))
         )
         require_stored(verdict, "the invitation was just used; deregister the factory instead")
 
@@ -263,8 +265,8 @@ class Enrolment:
     async def _require_factory(
         self, caller: Caller, factory_id: str, *, verb: str = "enroll"
     ) -> Factory:
-        known = await self._store.record(Factory, factory_id)
-        return require_control(caller, verb, factory_id, known)
+        factory = await self._store.record(Factory, factory_id)
+        return require_control(caller, verb, factory_id, factory)
 
     async def _revoke_all(self, factory: Factory) -> list[Write]:
         now = self._clock.now()

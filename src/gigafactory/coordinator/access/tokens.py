@@ -60,12 +60,12 @@ class Tokens:
     def __init__(
         self, store: Store, committer: Committer, clock: Clock, ids: Ids, index: Index
     ) -> None:
-        """Look tokens up in this store, and forget what is known of them when one changes."""
+        """Look tokens up in this store; empty the cache when one changes."""
         self._store = store
         self._committer = committer
         self._clock = clock
         self._ids = ids
-        self._known: dict[str, Token] = {}
+        self._cache: dict[str, Token] = {}
         index.subscribe(self._on_entry)
 
     def _on_entry(self, entry: FeedEntry) -> None:
@@ -75,7 +75,7 @@ class Tokens:
     def clear_cache(self) -> None:
         """Forget all cached tokens, because one has changed."""
         # A new dictionary: a lookup that is under way stores its result in the old one.
-        self._known = {}
+        self._cache = {}
 
     async def caller(
         self, secret: str, *, product: str | None, request_key: str | None = None
@@ -123,14 +123,14 @@ class Tokens:
 
     async def _token(self, digest: str) -> Token | None:
         # Lookup by hash: no byte-by-byte comparison, so no timing attack.
-        known = self._known
-        token = known.get(digest)
+        cached = self._cache
+        token = cached.get(digest)
         if token is None:
             token = await self._store.record(Token, digest)
             if token is not None:
-                if len(known) >= KNOWN_MAX:
-                    known.clear()
-                known[digest] = token
+                if len(cached) >= KNOWN_MAX:
+                    cached.clear()
+                cached[digest] = token
         return token
 
     def build(
@@ -189,21 +189,21 @@ class Tokens:
         Job tokens are left out. Raises Forbidden.
         """
         caller.require("tokens", OWN_PRODUCTS)
-        found = await all_records(self._store, Token)
-        lasting = (
+        tokens = await all_records(self._store, Token)
+        long_lived = (
             token
-            for token in found
+            for token in tokens
             if token.for_ is not TokenKind.JOB and caller.covers_all(token.products)
         )
-        return sorted(lasting, key=lambda token: token.id)
+        return sorted(long_lived, key=lambda token: token.id)
 
     async def revoke(self, caller: Caller, token_id: str) -> Token:
         """Revoke a token and all sessions that were started with it.
 
         Raises Forbidden, NotFound also for a token with a wider scope than the caller's.
         """
-        known = await self.all(caller)
-        token = next((t for t in known if t.id == token_id), None)
+        tokens = await self.all(caller)
+        token = next((t for t in tokens if t.id == token_id), None)
         if token is None:
             raise NotFound("token", token_id, "list them with `aq tokens list`")
         if token.revoked_at is not None:
@@ -212,7 +212,7 @@ class Tokens:
         ended = revoke_token(token, now)
         below = [
             RecordChange(before=t, after=revoke_token(t, now))
-            for t in known
+            for t in tokens
             if t.parent == token.id
         ]
         await self.save(token, ended, event_types.TOKEN_REVOKED, caller.actor, *below)

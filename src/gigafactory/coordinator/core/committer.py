@@ -82,7 +82,7 @@ class Committer:
         self._contention_locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def on_conflict(self, lost: Callable[[str], Awaitable[None]]) -> None:
-        """Have the name of what had moved told after each commit that lost its race."""
+        """Call a hook with the key of the changed record after each commit that lost a race."""
         self._on_conflict = lost
 
     async def commit(
@@ -92,7 +92,7 @@ class Committer:
 
         Finished runs and jobs add entries for the rollups to the same commit.
         """
-        verdict = await self._commit(who, what, (*writes, *rollup_slips(writes)), epoch)
+        verdict = await self._commit(who, what, (*writes, *tally_increments(writes)), epoch)
         if isinstance(verdict, StaleRevision) and self._on_conflict is not None:
             await self._on_conflict(verdict.key)
         return verdict
@@ -114,13 +114,13 @@ class Committer:
 
     async def _timed_commit(self, what: str, writes: tuple[Write, ...]) -> CommitResult:
         clock = asyncio.get_running_loop().time
-        began = clock()
+        started = clock()
         try:
             verdict = await self._store.commit(*writes)
         except Unavailable:
             self.counters.store_failures += 1
             raise
-        self.counters.count_commit(what, writes, verdict, clock() - began)
+        self.counters.count_commit(what, writes, verdict, clock() - started)
         return verdict
 
     async def attempt(self, caller: Caller, what: str, *writes: Write) -> bool:
@@ -150,9 +150,9 @@ class Committer:
         for _ in range(ATTEMPTS_MAX):
             async with turn:
                 stale = await self._store.record(IdempotencyRecord, key) if key else None
-                known = stale or await self._legacy_answer(caller, key, digest)
-                if known is not None and known.expires_at > self._clock.now():
-                    return msgspec.json.decode(_require_same_request(known, digest).value, type=of)
+                record = stale or await self._legacy_answer(caller, key, digest)
+                if record is not None and record.expires_at > self._clock.now():
+                    return msgspec.json.decode(_require_same_request(record, digest).value, type=of)
                 plan = await decide()
                 if not plan.writes and key is None:
                     return plan.value
@@ -179,8 +179,8 @@ class Committer:
         """Return the answer to this request that an older version kept under the name alone."""
         if key is None or (legacy := f"{caller.actor}/{caller.request_key}") == key:
             return None
-        found = await self._store.record(IdempotencyRecord, legacy)
-        return found if found is not None and found.request_hash == digest else None
+        record = await self._store.record(IdempotencyRecord, legacy)
+        return record if record is not None and record.request_hash == digest else None
 
     def contention_lock(self, key: str) -> AbstractAsyncContextManager[None]:
         """Return a lock for a contended budget, so that those who lost a race for it take turns."""
@@ -234,7 +234,7 @@ class Committer:
         return (RecordChange(before=stale, after=answer),)
 
 
-def rollup_slips(writes: tuple[Write, ...]) -> Iterator[RecordChange]:
+def tally_increments(writes: tuple[Write, ...]) -> Iterator[RecordChange]:
     """Yield the run deltas that these writes add to the tallies."""
     for write in writes:
         if isinstance(write, JobChange):

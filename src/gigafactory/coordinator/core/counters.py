@@ -56,16 +56,16 @@ class LabelLimit:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._known: set[str] = set()
+        self._labels: set[str] = set()
 
     def __call__(self, name: str | None) -> str:
         """Return the label to count under."""
         if name is None:
             return NO_GROUP
-        if name not in self._known:
-            if len(self._known) >= self._most:
+        if name not in self._labels:
+            if len(self._labels) >= self._most:
                 return OTHER_LABELS
-            self._known.add(name)
+            self._labels.add(name)
         return name
 
 
@@ -223,8 +223,10 @@ class Counters:
         self._count_usage(product, engine, before.usage if before else None, run.usage)
         if run.step is Step.RUN and run.ended_at is not None and not (before and before.ended_at):
             result = str(run.result)
-            lasted = (run.ended_at - (run.started_at or run.granted_at)).total_seconds()
-            self.run_s.observe(lasted if run.wall_sec is None else run.wall_sec, engine, result)
+            run_seconds = (run.ended_at - (run.started_at or run.granted_at)).total_seconds()
+            self.run_s.observe(
+                run_seconds if run.wall_sec is None else run.wall_sec, engine, result
+            )
             if run.attempt == 1 and run.result not in UNJUDGED_RESULTS:
                 verdict = "passed" if run.result is Result.OK else "failed"
                 self.first_tries[product, verdict] += 1

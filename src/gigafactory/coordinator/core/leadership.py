@@ -62,14 +62,14 @@ class Leadership:
         if self._rival_until is not None and now < self._rival_until:
             return False
         leader = await self._store.record(Leader, self._duty)
-        beat = await self._store.record(LeaderHeartbeat, self._duty)
-        mine = leader is not None and leader.holder == self._me
-        rival = leader is not None and not mine and not self._exclusive
-        if rival and beat is not None and now < beat.until:
+        heartbeat = await self._store.record(LeaderHeartbeat, self._duty)
+        is_ours = leader is not None and leader.holder == self._me
+        rival = leader is not None and not is_ours and not self._exclusive
+        if rival and heartbeat is not None and now < heartbeat.until:
             self._leader = None
-            self._rival_until = min(beat.until, now + RIVAL_CHECK_EVERY)
+            self._rival_until = min(heartbeat.until, now + RIVAL_CHECK_EVERY)
             return False
-        return await self._take(leader, beat, mine=mine)
+        return await self._take(leader, heartbeat, is_ours=is_ours)
 
     def is_fresh(self, now: datetime) -> bool:
         """Return whether the lease is held and needs no renewal yet."""
@@ -84,19 +84,23 @@ class Leadership:
         return self._exclusive or now < self._beat.until
 
     async def _take(
-        self, leader: Leader | None, beat: LeaderHeartbeat | None, *, mine: bool
+        self, leader: Leader | None, heartbeat: LeaderHeartbeat | None, *, is_ours: bool
     ) -> bool:
         until = self._clock.now() + LEADER_TTL
-        next_beat = LeaderHeartbeat(duty=self._duty, until=until, rev=beat.rev + 1 if beat else 1)
-        beaten = RecordChange(before=beat, after=next_beat)
-        if mine and leader is not None:
+        next_beat = LeaderHeartbeat(
+            duty=self._duty, until=until, rev=heartbeat.rev + 1 if heartbeat else 1
+        )
+        heartbeat_change = RecordChange(before=heartbeat, after=next_beat)
+        if is_ours and leader is not None:
             guarded = RevisionGuard("leader", self._duty, leader.rev)
-            beaten = RecordChange(before=beat, after=next_beat, guards=(guarded,))
-            verdict = await self._committer.commit(self._me, "reign", beaten)
+            heartbeat_change = RecordChange(before=heartbeat, after=next_beat, guards=(guarded,))
+            verdict = await self._committer.commit(self._me, "reign", heartbeat_change)
         else:
             mine_now = Leader(duty=self._duty, holder=self._me, rev=leader.rev + 1 if leader else 1)
-            crowned = RecordChange(before=leader, after=mine_now)
-            verdict = await self._committer.commit(self._me, "reign", crowned, beaten)
+            leader_change = RecordChange(before=leader, after=mine_now)
+            verdict = await self._committer.commit(
+                self._me, "reign", leader_change, heartbeat_change
+            )
             leader = mine_now
         won = isinstance(verdict, Stored)
         if won and self._leader is None:

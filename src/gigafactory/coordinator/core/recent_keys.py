@@ -11,7 +11,7 @@ class RecentKeys:
 
     def __init__(self, clock: Clock, *, kept_for: timedelta, most: int) -> None:
         self._clock = clock
-        self._kept_for = kept_for
+        self._lifetime = kept_for
         self._most = most
         self._added: dict[Hashable, datetime] = {}
 
@@ -24,7 +24,7 @@ class RecentKeys:
     def contains(self, key: Hashable) -> bool:
         """Return whether the key is remembered."""
         at = self._added.get(key)
-        if at is not None and self._clock.now() - at >= self._kept_for:
+        if at is not None and self._clock.now() - at >= self._lifetime:
             del self._added[key]
             return False
         return at is not None

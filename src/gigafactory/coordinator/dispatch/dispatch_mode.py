@@ -54,10 +54,12 @@ class DispatchControl:
         comparisons = {
             each.product_id: each for each in await all_records(self._store, ShadowComparison)
         }
-        known = {*self._index.fleet.product_ids, *self._index.queue_versions, *comparisons} - {
-            FLEET
-        }
-        chosen = known if caller.product is None else {caller.product}
+        product_ids = {
+            *self._index.fleet.product_ids,
+            *self._index.queue_versions,
+            *comparisons,
+        } - {FLEET}
+        chosen = product_ids if caller.product is None else {caller.product}
         return [
             ProductDispatch(
                 product_id=product_id,

@@ -123,12 +123,12 @@ class Grants:
 
     async def _unchanged(self, requests: Sequence[GrantRequest]) -> list[GrantRequest]:
         # Composites are read again: the first grant of a child changes its composite.
-        found = await self._store.jobs([request.job.id for request in requests])
-        parents = await self.parents_of(found.values())
+        current_jobs = await self._store.jobs([request.job.id for request in requests])
+        parents = await self.parents_of(current_jobs.values())
         return [
             request._replace(parent=parents.get(request.job.parent_id or ""))
             for request in requests
-            if found.get(request.job.id) == request.job
+            if current_jobs.get(request.job.id) == request.job
         ]
 
     async def _grant_in_one_commit(

@@ -86,8 +86,8 @@ class OfferStreams:
         async with self._dispatch.open_stream(factory_id) as messages:
             self._open[factory_id] = caller
             await self._factories.set_streaming(caller, factory_id, self._me)
-            standing = await self._store.jobs(self._index.assignments.offered_jobs(factory_id))
-            for job in standing.values():
+            open_offers = await self._store.jobs(self._index.assignments.offered_jobs(factory_id))
+            for job in open_offers.values():
                 message = offer_message(job)
                 if message is not None and message.factory_id == factory_id:
                     self._dispatch.send(message)

@@ -43,25 +43,25 @@ class Preemptor:
             # guard right after the check.
             if not self._leadership.is_leader(self._clock.now()):
                 return
-            guard, eviction = self._leadership.guard, self._pick_next()
-            if eviction is None:
+            guard, preemption = self._leadership.guard, self._pick_next()
+            if preemption is None:
                 return
             # After a lost commit, the next step decides again with a newer index.
-            if not await self._preempt(eviction, guard):
+            if not await self._preempt(preemption, guard):
                 return
 
     def _pick_next(self) -> PreemptionPick | None:
         index = self._index
         return pick_preemption(index.queue, index.fleet, now=self._clock.now(), urgent=self._urgent)
 
-    async def _preempt(self, eviction: PreemptionPick, guard: RevisionGuard) -> bool:
-        jobs = await self._store.jobs([eviction.job_id, eviction.victim_id])
-        job, victim = jobs.get(eviction.job_id), jobs.get(eviction.victim_id)
+    async def _preempt(self, preemption: PreemptionPick, guard: RevisionGuard) -> bool:
+        jobs = await self._store.jobs([preemption.job_id, preemption.victim_id])
+        job, victim = jobs.get(preemption.job_id), jobs.get(preemption.victim_id)
         now = self._clock.now()
         waits = job is not None and is_ready(job, now) and job.offer is None
         if job is None or victim is None or not waits or not may_preempt(victim, job.priority.rank):
-            self._index.mark_stale(eviction.job_id)
-            self._index.mark_stale(eviction.victim_id)
+            self._index.mark_stale(preemption.job_id)
+            self._index.mark_stale(preemption.victim_id)
             return False
         changes = preempt_for(victim, job, actor=WHO, now=now, guards=(guard,))
         verdict = await self._committer.commit(WHO, "evict", *changes)

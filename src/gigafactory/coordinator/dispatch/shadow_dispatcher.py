@@ -28,7 +28,7 @@ from gigafactory.wire.fields import timestamp
 from gigafactory.wire.workers import ShadowOfferView
 
 WHO = "system:shadow"
-STANDING_MAX = 200
+OPEN_DECISIONS_MAX = 200
 """Decisions that stand at a time; each is checked whenever something changes."""
 UNCLAIMED_MAX = 1000
 """Counted jobs without a claim that are remembered."""
@@ -64,7 +64,7 @@ class ShadowDispatcher:
         self._index = index
         self._leadership = leadership
         self._dispatch = dispatch
-        self._standing: dict[str, ShadowDecision] = {}
+        self._open_decisions: dict[str, ShadowDecision] = {}
         self._unclaimed: dict[str, None] = {}
         """Jobs that no factory claimed in time; counted, and not decided again."""
         self._unsaved: dict[str, ShadowFindings] = {}
@@ -99,20 +99,20 @@ class ShadowDispatcher:
     def _reset(self) -> None:
         if self._since is not None:
             self._since = None
-            self._standing.clear()
+            self._open_decisions.clear()
             self._unclaimed.clear()
             self._new_jobs.clear()
             self._active_factories.clear()
 
     def _decide(self, now: datetime) -> None:
         index, fleet = self._index, self._index.fleet
-        passed = {*self._standing, *self._unclaimed}
+        passed = {*self._open_decisions, *self._unclaimed}
         with fleet.hypothetical_seats(now) as suppose:
-            for job_id, decided in self._standing.items():
-                factory_id, engine = decided.placing.factory_id, decided.placing.engine
+            for job_id, decision in self._open_decisions.items():
+                factory_id, engine = decision.placing.factory_id, decision.placing.engine
                 if (seats := fleet.seat_keys(factory_id, engine)) is not None:
                     suppose(job_id, factory_id, engine, seats)
-            while len(self._standing) < STANDING_MAX:
+            while len(self._open_decisions) < OPEN_DECISIONS_MAX:
                 pick = pick_offer(
                     index.queue,
                     fleet,
@@ -134,7 +134,9 @@ class ShadowDispatcher:
             factory_id=pick.factory_id, engine=pick.engine, score=pick.decision.score
         )
         until = now + OFFER_TTL
-        self._standing[pick.job_id] = ShadowDecision(waiting.job_class.product_id, placing, until)
+        self._open_decisions[pick.job_id] = ShadowDecision(
+            waiting.job_class.product_id, placing, until
+        )
         data = ShadowOfferView(
             job_id=pick.job_id,
             factory_id=placing.factory_id,
@@ -146,18 +148,18 @@ class ShadowDispatcher:
 
     def _expire_decisions(self, now: datetime) -> None:
         """Count decisions that no claim followed; drop those that have become impossible."""
-        for job_id, decided in list(self._standing.items()):
-            member = self._index.fleet.member(decided.placing.factory_id)
+        for job_id, decision in list(self._open_decisions.items()):
+            member = self._index.fleet.member(decision.placing.factory_id)
             if (
                 not _is_present(member)
-                or self._index.fleet.stop_reason(decided.product_id) is not None
+                or self._index.fleet.stop_reason(decision.product_id) is not None
             ):
-                del self._standing[job_id]
-            elif decided.until <= now:
-                del self._standing[job_id]
+                del self._open_decisions[job_id]
+            elif decision.until <= now:
+                del self._open_decisions[job_id]
                 self._unclaimed[job_id] = None
                 self._count(
-                    decided.product_id, compare_placements(job_id, decided.placing, None, now=now)
+                    decision.product_id, compare_placements(job_id, decision.placing, None, now=now)
                 )
         while len(self._unclaimed) > UNCLAIMED_MAX:
             del self._unclaimed[next(iter(self._unclaimed))]
@@ -183,7 +185,7 @@ class ShadowDispatcher:
         elif is_ready(job, now):
             self._mark(self._new_jobs, job.id, now)
         else:
-            self._standing.pop(job.id, None)
+            self._open_decisions.pop(job.id, None)
             self._unclaimed.pop(job.id, None)
 
     def _mark(self, moments: dict[str, datetime], key: str, now: datetime) -> None:
@@ -192,7 +194,7 @@ class ShadowDispatcher:
         moments[key] = now
 
     def _compare(self, event: Event, job: Job, now: datetime) -> None:
-        decided = self._standing.pop(job.id, None)
+        decision = self._open_decisions.pop(job.id, None)
         counted = job.id in self._unclaimed
         self._unclaimed.pop(job.id, None)
         why = event.data["decision"]
@@ -202,7 +204,7 @@ class ShadowDispatcher:
         real = ComparedPlacement(
             factory_id=factory_id, engine=event.data["engine"], score=why["score"]
         )
-        shadow = decided.placing if decided is not None else None
+        shadow = decision.placing if decision is not None else None
         if shadow is not None or self._overlooked(job, factory_id, now):
             self._count(job.product_id, compare_placements(job.id, shadow, real, now=now))
 
@@ -211,13 +213,13 @@ class ShadowDispatcher:
         assert self._since is not None, "asked while it looks"
         due = max(filter(None, (self._since, job.not_before)))
         quick = job.id in self._new_jobs or factory_id in self._active_factories
-        busy = len(self._standing) >= STANDING_MAX
+        busy = len(self._open_decisions) >= OPEN_DECISIONS_MAX
         return not quick and not busy and now - due > NOTICED_AFTER
 
-    def _count(self, product_id: str, found: ShadowFindings) -> None:
-        self._unsaved[product_id] = self._unsaved.get(product_id, ShadowFindings()).add(found)
+    def _count(self, product_id: str, findings: ShadowFindings) -> None:
+        self._unsaved[product_id] = self._unsaved.get(product_id, ShadowFindings()).add(findings)
         for outcome in ComparisonOutcome:
-            if number := getattr(found.counts, outcome):
+            if number := getattr(findings.counts, outcome):
                 self._committer.counters.shadow_comparisons[
                     self._committer.counters.product(product_id), outcome
                 ] += number
@@ -225,26 +227,26 @@ class ShadowDispatcher:
     def _forget_product(self, product_id: str) -> None:
         """Drop decisions and comparisons from before the product's mode was set."""
         self._unsaved.pop(product_id, None)
-        for job_id in [j for j, d in self._standing.items() if d.product_id == product_id]:
-            del self._standing[job_id]
+        for job_id in [j for j, d in self._open_decisions.items() if d.product_id == product_id]:
+            del self._open_decisions[job_id]
 
     async def save_comparisons(self) -> None:
         """Store the comparisons; those that could not be stored are kept for the next call."""
         for product_id in list(self._unsaved):
             known = await self._store.record(ShadowComparison, product_id)
-            found = self._unsaved.pop(product_id, None)
-            if found is None:
+            findings = self._unsaved.pop(product_id, None)
+            if findings is None:
                 continue
             before = known or ShadowComparison(
                 product_id=product_id, since=self._clock.now(), rev=0
             )
-            saved = RecordChange(before=known, after=before.add_findings(found))
+            saved = RecordChange(before=known, after=before.add_findings(findings))
             stored = False
             try:
                 stored = isinstance(await self._committer.commit(WHO, "compare", saved), Stored)
             finally:
                 if not stored:
-                    self._unsaved[product_id] = found.add(
+                    self._unsaved[product_id] = findings.add(
                         self._unsaved.get(product_id, ShadowFindings())
                     )
 

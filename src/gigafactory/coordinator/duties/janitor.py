@@ -72,10 +72,10 @@ class Janitor:
 
     async def _remove(self, records: Sequence[Record]) -> bool:
         """Remove some records in one commit, or one by one if any has changed meanwhile."""
-        gone = [RecordChange(before=record, after=None) for record in records]
-        if isinstance(await self._committer.commit(WHO, "forget", *gone), Stored):
+        deletions = [RecordChange(before=record, after=None) for record in records]
+        if isinstance(await self._committer.commit(WHO, "forget", *deletions), Stored):
             return True
-        verdicts = [await self._committer.commit(WHO, "forget", each) for each in gone]
+        verdicts = [await self._committer.commit(WHO, "forget", each) for each in deletions]
         return any(isinstance(verdict, Stored) for verdict in verdicts)
 
     async def _deregister(self) -> None:

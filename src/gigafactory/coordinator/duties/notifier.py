@@ -133,10 +133,10 @@ class Notifier:
     ) -> list[Notification]:
         """Return the notices of these items on a channel, after creating missing ones."""
         keys = {notification_key(channel.name, key): key for key in wanted}
-        known = dict(await self._store.records_by_key(Notification, list(keys)))
+        existing = dict(await self._store.records_by_key(Notification, list(keys)))
         for place, key in keys.items():
             item, now = wanted[key], self._clock.now()
-            before = known.get(place)
+            before = existing.get(place)
             after = _refresh_notice(channel, key, item, before, now)
             if after is before:
                 continue
@@ -144,8 +144,8 @@ class Notifier:
                 WHO, "notice", RecordChange(before=before, after=after)
             )
             if isinstance(verdict, Stored):
-                known[place] = after
-        return [known[place] for place in keys if place in known]
+                existing[place] = after
+        return [existing[place] for place in keys if place in existing]
 
     async def _send(
         self,
@@ -189,7 +189,7 @@ def _refresh_notice(
         if not transient:
             return new_notification(channel.name, key, product, item.since, now=now)
         return new_notification(
-            channel.name, key, product, item.since, now=now, kept=TRANSIENT_KEPT
+            channel.name, key, product, item.since, now=now, retention=TRANSIENT_KEPT
         )
     if transient and before.expires_at - now < TRANSIENT_KEPT / 2:
         return replace(before, expires_at=now + TRANSIENT_KEPT, rev=before.rev + 1)

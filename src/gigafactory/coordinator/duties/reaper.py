@@ -47,16 +47,16 @@ class Reaper:
 
     async def _record_beat(self, now: datetime) -> bool:
         """Record that renewals can be served; False after a gap, when leases were extended."""
-        beat = await self._store.record(LeaderHeartbeat, "reaper")
-        if beat is None:
+        heartbeat = await self._store.record(LeaderHeartbeat, "reaper")
+        if heartbeat is None:
             first = LeaderHeartbeat(duty="reaper", until=now)
             await self._committer.commit(WHO, "beat", RecordChange(before=None, after=first))
             return False
-        gap = now - beat.until
+        gap = now - heartbeat.until
         if gap < SERVABLE_EVERY:
             return True
-        after = LeaderHeartbeat(duty="reaper", until=now, rev=beat.rev + 1)
-        saved = RecordChange(before=beat, after=after)
+        after = LeaderHeartbeat(duty="reaper", until=now, rev=heartbeat.rev + 1)
+        saved = RecordChange(before=heartbeat, after=after)
         if gap < GAP_MIN:
             await self._committer.commit(WHO, "beat", saved)
             return True

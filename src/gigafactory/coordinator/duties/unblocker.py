@@ -23,7 +23,7 @@ class Unblocker:
         self._store = store
         self._committer = committer
         self._clock = clock
-        self._awaited: set[str] = set()
+        self._dependencies: set[str] = set()
         """Ids of jobs that some blocked job waits for: most jobs have no dependents."""
         self._moved: dict[str, int] = {}
         """Changed dependencies, with the feed position of the latest event on each."""
@@ -35,14 +35,14 @@ class Unblocker:
         """Remember the jobs that a feed entry can unblock."""
         job_id = entry.event.job_id
         if entry.job is not None and entry.job.stage is Stage.BLOCKED:
-            self._awaited.update(entry.job.deps)
+            self._dependencies.update(entry.job.deps)
             lost = entry.event.type == event_types.SUBMITTED and DEP_FAILED in entry.job.flags
             if lost or entry.event.type == event_types.REQUEUED:
                 self._to_recheck[entry.job.id] = None
         if entry.job is not None and entry.job.composite and entry.event.type in OPENING:
             self._opened[entry.job.id] = None
         reopened = entry.event.type == event_types.REQUEUED
-        if job_id in self._awaited and (reopened or entry.event.stage in DECIDING):
+        if job_id in self._dependencies and (reopened or entry.event.stage in DECIDING):
             self._moved[job_id] = entry.event.position
 
     async def step(self) -> None:
@@ -72,7 +72,7 @@ class Unblocker:
         while page := await self._store.find_jobs(
             JobQuery(stages=(Stage.BLOCKED,), oldest_first=True, after=after, limit=PAGE_MAX)
         ):
-            self._awaited.update(dep for job in page for dep in job.deps)
+            self._dependencies.update(dep for job in page for dep in job.deps)
             await asyncio.gather(*(self.recheck(job) for job in page))
             after = page[-1].id
 
@@ -80,12 +80,12 @@ class Unblocker:
         """Unblock or fail one blocked job according to its dependencies."""
         while job is not None:
             above = (job.parent_id,) if job.parent_id is not None else ()
-            found = await self._store.jobs((*job.deps, *above))
+            related_jobs = await self._store.jobs((*job.deps, *above))
             change = reevaluate(
                 job,
-                [found[dep] for dep in job.deps if dep in found],
+                [related_jobs[dep] for dep in job.deps if dep in related_jobs],
                 now=self._clock.now(),
-                parent=found.get(job.parent_id or ""),
+                parent=related_jobs.get(job.parent_id or ""),
             )
             if change is None:
                 return

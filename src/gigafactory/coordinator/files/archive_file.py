@@ -51,14 +51,14 @@ class ArchiveFile:
         """Stream all data of a job to a new blob."""
         digest, size = hashlib.sha256(), 0
 
-        async def measured() -> AsyncIterator[bytes]:
+        async def counted_pieces() -> AsyncIterator[bytes]:
             nonlocal size
             async for piece in _compressed(self._lines(records, now)):
                 digest.update(piece)
                 size += len(piece)
                 yield piece
 
-        await self._blobs.put_stream(key, measured())
+        await self._blobs.put_stream(key, counted_pieces())
         return ArchiveInfo(size, digest.hexdigest())
 
     async def _lines(self, records: JobRecords, now: datetime) -> AsyncIterator[bytes]:

@@ -37,10 +37,10 @@ class ArchiveQueries:
         Raises Forbidden, NotFound.
         """
         caller.require("read", OWN_PRODUCTS)
-        found = await self._store.record(ArchivedJob, job_id)
-        if found is None or not caller.can_see(found.product_id):
+        archived = await self._store.record(ArchivedJob, job_id)
+        if archived is None or not caller.can_see(archived.product_id):
             raise NotFound("archived job", job_id, "list archived jobs with `aq archive list`")
-        return found
+        return archived
 
     def read(self, archived: ArchivedJob, *, start: int = 0) -> AsyncIterator[bytes]:
         """Read an archive file from an offset.

@@ -108,9 +108,9 @@ class ArtifactService:
         epoch: int | None,
     ) -> Artifact:
         target = await self._target(caller, reference, epoch)
-        known = await self._find_same(target, offered)
-        if known is not None:
-            return known
+        existing = await self._find_same(target, offered)
+        if existing is not None:
+            return existing
         unique = self._ids.new(self._clock.now())
         key = blob_key(target.job.id, artifact_id(target.job.id, unique))
         async with self._orphans.reserve(key) as note:
@@ -140,12 +140,12 @@ class ArtifactService:
         Raises TooLarge if a new one exceeds the maximum per job.
         """
         present = await self.list_all(target.job)
-        known = (each for each in present if each.matches(offered, target.run_id))
-        found = next(known, None)
-        if found is None:
-            outdone = [each for each in present if each.is_replaced_by(offered, target.run_id)]
-            require_artifact_quota(len(present) - len(outdone))
-        return found
+        equal_artifacts = (each for each in present if each.matches(offered, target.run_id))
+        same = next(equal_artifacts, None)
+        if same is None:
+            replaced = [each for each in present if each.is_replaced_by(offered, target.run_id)]
+            require_artifact_quota(len(present) - len(replaced))
+        return same
 
     async def _store_bytes(
         self, key: str, offered: ArtifactUpload, pieces: AsyncIterator[bytes]
@@ -174,9 +174,9 @@ class ArtifactService:
         epoch: int | None,
     ) -> Plan[Artifact]:
         target = await self._target(caller, reference, epoch)
-        known = await self._find_same(target, offered)
-        if known is not None:
-            return Plan(known)
+        existing = await self._find_same(target, offered)
+        if existing is not None:
+            return Plan(existing)
         if not await self._orphans.is_orphan(note):
             raise Conflict("the upload took too long and its bytes were removed; send it again")
         now = self._clock.now()
@@ -233,13 +233,13 @@ class ArtifactService:
 
         Raises NotFound.
         """
-        found = await self._store.record(Artifact, wanted)
-        if found is None or not caller.can_see(found.product_id):
+        artifact = await self._store.record(Artifact, wanted)
+        if artifact is None or not caller.can_see(artifact.product_id):
             raise no_artifact(wanted)
-        job = await self._store.job(found.job_id) if caller.factory_id is not None else None
+        job = await self._store.job(artifact.job_id) if caller.factory_id is not None else None
         if job is not None and not await self._jobs.has_worked_on(caller, job):
             raise no_artifact(wanted)
-        return found
+        return artifact
 
     def read(self, artifact: Artifact, *, start: int = 0) -> AsyncIterator[bytes]:
         """Read an artifact from an offset, in pieces.

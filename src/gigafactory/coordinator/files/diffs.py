@@ -22,10 +22,10 @@ class Diffs:
         Raises NotFound if there is none.
         """
         job = await self._jobs.lookup(caller, reference)
-        found = [e for e in await self._artifacts.list_all(job) if e.purpose is Purpose.DIFF]
-        if not found:
+        diffs = [e for e in await self._artifacts.list_all(job) if e.purpose is Purpose.DIFF]
+        if not diffs:
             raise NotFound("diff", f"of {job.name}", _why_none(job))
-        return read_diff(b"".join([piece async for piece in self._artifacts.read(found[-1])]))
+        return read_diff(b"".join([piece async for piece in self._artifacts.read(diffs[-1])]))
 
 
 def _why_none(job: Job) -> str:

@@ -63,12 +63,12 @@ class LogReader:
         """
         while True:
             # Take the event first: changes during the lookup set it.
-            bell = self._index.next_update
+            update = self._index.next_update
             job = await self._jobs.lookup(caller, reference)
             if not awaits_run(job) or not await self._tokens.is_valid(caller):
                 runs = await self._jobs.runs(job)
                 return runs[-1] if runs else None
-            await bell.wait()
+            await update.wait()
 
     async def resolve_range(
         self, run: Run, *, offset: int = 0, tail: int | None = None, limit: int | None = None
@@ -91,11 +91,11 @@ class LogReader:
         """Yield the log from an offset until the run has ended and everything was read."""
         while await self._tokens.is_valid(caller):
             now = await self._store.record(Run, run.id)
-            began = start
+            range_start = start
             async for data in self._logs.read(run.id, start=start):
                 start += len(data)
                 yield LogPiece(data, start)
-            if start > began:
+            if start > range_start:
                 continue
             if now is None or now.ended_at is not None:
                 return

@@ -36,7 +36,7 @@ class Logs:
     def __init__(self, blobs: Blobs, workers: WorkerWrites) -> None:
         self._blobs = blobs
         self._workers = workers
-        self._bell = asyncio.Event()
+        self._growth = asyncio.Event()
         self._ends: dict[str, int] = {}
         """Last known end of each log; it may have grown since."""
 
@@ -73,8 +73,8 @@ class Logs:
             # that grew on another coordinator already has this key.
             if await self._blobs.put_new(_key(prefix, end, empties), rest):
                 self._remember_end(prefix, end + len(rest))
-                bell, self._bell = self._bell, asyncio.Event()
-                bell.set()
+                growth, self._growth = self._growth, asyncio.Event()
+                growth.set()
                 return end + len(rest)
             end = -1
         raise Unavailable("the log keeps changing; send the chunk again")
@@ -104,7 +104,7 @@ class Logs:
         """Wait until a log grows here, at most `wait_s`: other coordinators accept chunks too."""
         try:
             async with asyncio.timeout(wait_s):
-                await self._bell.wait()
+                await self._growth.wait()
         except TimeoutError:
             return
 

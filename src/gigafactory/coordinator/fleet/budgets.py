@@ -51,14 +51,14 @@ class Budgets:
         """
         caller.require_product("budgets", product_id)
         terms.check()
-        known = await self.get(caller, product_id)
+        current = await self.get(caller, product_id)
         runs: Sequence[Run] = ()
-        if not known.opened:
+        if not current.opened:
             # Check first, so that a refusal stores nothing. Then start booking, and only then sum
             # up the runs: spending that was not booked by then no longer changes.
             now = self._clock.now()
             set_budget_terms(
-                add_unbudgeted_runs(await all_records(self._store, Run), known, now=now),
+                add_unbudgeted_runs(await all_records(self._store, Run), current, now=now),
                 terms,
                 now=now,
             )
@@ -121,10 +121,10 @@ class Budgets:
 
         async def decide() -> Plan[Budget]:
             before = await self._store.record(Budget, product_id)
-            known = before or Budget(product_id=product_id)
-            after = step(known)
-            if after == known:
-                return Plan(known)
+            current = before or Budget(product_id=product_id)
+            after = step(current)
+            if after == current:
+                return Plan(current)
             after = replace(after, rev=before.rev + 1 if before else 1)
             event = budget_event(kind, after, caller.actor, now=self._clock.now())
             return Plan(after, (RecordChange(before=before, after=after, events=(event,)),))

@@ -21,10 +21,10 @@ from gigafactory.domain.fleet.factory import (
     require_only_instance,
 )
 from gigafactory.domain.fleet.factory_access import (
-    as_seen_by,
     is_visible,
     require_control,
     require_visible,
+    visible_part,
 )
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job import lease as leases
@@ -60,10 +60,10 @@ class Factories:
 
         Raises Forbidden for the factory of another token, NotFound, TwinFactory.
         """
-        known = await self._workers.find_factory(caller, report.id)
+        stored = await self._workers.find_factory(caller, report.id)
         now = self._clock.now()
         try:
-            self._require_only_instance(known, report, now)
+            self._require_only_instance(stored, report, now)
         except TwinFactory as twin:
             since, _ = self.twin(report.id) or (now, "")
             self._twins[report.id] = (now, since, twin.detail)
@@ -78,8 +78,8 @@ class Factories:
             ),
         )
         self._workers.unsaved_last_seen[report.id] = now
-        restarted = known.instance_id != report.instance_id
-        if merge_heartbeat(known, report) != known:
+        restarted = stored.instance_id != report.instance_id
+        if merge_heartbeat(stored, report) != stored:
             await self._save_announcement(caller, report)
         # Include what this factory was just granted or has just returned.
         await self._index.catch_up()
@@ -88,9 +88,9 @@ class Factories:
         await self._index.catch_up()
         return self.commands(report.id)
 
-    def _require_only_instance(self, known: Factory, report: Factory, now: datetime) -> None:
+    def _require_only_instance(self, stored: Factory, report: Factory, now: datetime) -> None:
         vitals = self._index.vitals.get(report.id)
-        require_only_instance(known, report.instance_id, report.place, vitals=vitals, now=now)
+        require_only_instance(stored, report.instance_id, report.place, vitals=vitals, now=now)
 
     def twin(self, factory_id: str) -> tuple[datetime, str] | None:
         """Return since when a second process is refused, and why; None if none was lately."""
@@ -101,23 +101,23 @@ class Factories:
 
     async def _save_announcement(self, caller: Caller, report: Factory) -> None:
         async def decide() -> Plan[None]:
-            known = await self._store.record(Factory, report.id)
-            if known is None:
+            stored = await self._store.record(Factory, report.id)
+            if stored is None:
                 return Plan(None)
             # Another coordinator may have replaced this instance meanwhile.
             require_only_instance(
-                known, report.instance_id, None, vitals=None, now=self._clock.now()
+                stored, report.instance_id, None, vitals=None, now=self._clock.now()
             )
-            if (after := merge_heartbeat(known, report)) == known:
+            if (after := merge_heartbeat(stored, report)) == stored:
                 return Plan(None)
             event = audit_event(
                 event_types.FACTORY_CHANGED,
                 caller.actor,
                 self._clock.now(),
-                departure_data(known, after),
-                known.products,
+                departure_data(stored, after),
+                stored.products,
             )
-            return Plan(None, (RecordChange(before=known, after=after, events=(event,)),))
+            return Plan(None, (RecordChange(before=stored, after=after, events=(event,)),))
 
         anonymous = replace(caller, request_key=None)
         await self._committer.execute(anonymous, "announce", decide, type(None))
@@ -191,8 +191,8 @@ class Factories:
         """
 
         async def decide() -> Plan[Factory]:
-            known = await self._store.record(Factory, factory_id)
-            factory = require_control(caller, "drain", factory_id, known)
+            stored = await self._store.record(Factory, factory_id)
+            factory = require_control(caller, "drain", factory_id, stored)
             if factory.draining == draining:
                 return Plan(factory)
             after = replace(factory, draining=draining, rev=factory.rev + 1)
@@ -216,12 +216,12 @@ class Factories:
         """Return every factory that the caller may see, by id."""
         return [f for f in await all_records(self._store, Factory) if is_visible(caller, f)]
 
-    def as_seen_by(self, caller: Caller, factory: Factory) -> Factory:
+    def visible_part(self, caller: Caller, factory: Factory) -> Factory:
         """Return a factory as it is shown to a caller, without the names of other products."""
         fleet = self._index.fleet
-        known = (fleet.product(each) for each in fleet.product_ids if caller.can_see(each))
-        owned = {repo_name(repo) for product in known for repo in product.repos}
-        return as_seen_by(caller, factory, owned)
+        products = (fleet.product(each) for each in fleet.product_ids if caller.can_see(each))
+        owned = {repo_name(repo) for product in products for repo in product.repos}
+        return visible_part(caller, factory, owned)
 
     def vitals(self, factory_id: str) -> Vitals | None:
         """Return the last heartbeat data of a factory; None if it was never seen."""

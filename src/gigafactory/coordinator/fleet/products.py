@@ -44,13 +44,13 @@ class Products:
 
         async def decide() -> Plan[Product]:
             before = await self._store.record(Product, product.id)
-            known = before or Product(id=product.id, rev=0)
+            current = before or Product(id=product.id, rev=0)
             # Setting up a product changes neither its routing nor its dispatch mode.
             after = replace(
                 product,
-                uses_learned_routing=known.uses_learned_routing,
-                dispatch_mode=known.dispatch_mode,
-                rev=known.rev + 1,
+                uses_learned_routing=current.uses_learned_routing,
+                dispatch_mode=current.dispatch_mode,
+                rev=current.rev + 1,
             )
             event = audit_event(
                 event_types.PRODUCT_CHANGED,

@@ -30,9 +30,9 @@ class Scaling:
         self._clock = clock
 
     def snapshot(self, caller: Caller, shapes: Sequence[Shape]) -> ScalingSnapshot:
-        """Tell what waits of the products that the caller has chosen or may see.
+        """Return the demand of the products that the caller has chosen or may see.
 
-        What the others have waiting takes free seats too, so all of it is looked at.
+        Free seats are divided among the waiting jobs of all products, also those left out.
         """
         now = self._clock.now()
         whole = measure_demand(self._index.queue, self._index.fleet, now)
@@ -42,14 +42,14 @@ class Scaling:
             if caller.can_see(demand.job_class.product_id)
             and caller.product in {None, demand.job_class.product_id}
         )
-        mine = replace(whole, demands=seen)
+        visible = replace(whole, demands=seen)
         targets = [
             self._visible_target(caller, one)
-            for one in scale_targets(shapes, mine, self._index.fleet)
+            for one in scale_targets(shapes, visible, self._index.fleet)
         ]
-        return ScalingSnapshot(at=now, survey=mine, outlooks=targets)
+        return ScalingSnapshot(at=now, survey=visible, outlooks=targets)
 
-    def _visible_target(self, caller: Caller, outlook: ScaleTarget) -> ScaleTarget:
-        known = self._index.factories
-        mine = (one for one in outlook.factories if is_visible(caller, known[one.id]))
-        return replace(outlook, factories=tuple(mine))
+    def _visible_target(self, caller: Caller, target: ScaleTarget) -> ScaleTarget:
+        factories = self._index.factories
+        visible = (one for one in target.factories if is_visible(caller, factories[one.id]))
+        return replace(target, factories=tuple(visible))

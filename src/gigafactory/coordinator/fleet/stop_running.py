@@ -31,8 +31,8 @@ class StopRequests:
         """Ask the running children of a composite; return how many there were."""
         return await self._send_all(caller, reason, JobQuery(parent_id=composite.id))
 
-    async def _send_all(self, caller: Caller, reason: str, among: JobQuery) -> int:
-        query = replace(among, stages=tuple(RUNNING), limit=PAGE_MAX)
+    async def _send_all(self, caller: Caller, reason: str, job_query: JobQuery) -> int:
+        query = replace(job_query, stages=tuple(RUNNING), limit=PAGE_MAX)
         stopping = 0
         while page := await self._store.find_jobs(query):
             # Composites are not run by workers; their children are.

@@ -27,11 +27,11 @@ class DispatchModes:
         self._weigh()
 
     def _weigh(self) -> None:
-        found = {self.default, *self._chosen.values()}
-        self.any_shadow = DispatchMode.SHADOW in found
+        modes = {self.default, *self._chosen.values()}
+        self.any_shadow = DispatchMode.SHADOW in modes
         self.push_filter = (
             None
-            if found == {DispatchMode.PUSH}
+            if modes == {DispatchMode.PUSH}
             else lambda each: self.mode_of(each) is DispatchMode.PUSH
         )
 

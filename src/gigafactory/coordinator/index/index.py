@@ -344,9 +344,9 @@ class Index:
         self.dispatch_modes.put(product)
 
     def _apply_factory(self, factory: Factory) -> None:
-        known = self.factories.get(factory.id, factory)
+        current = self.factories.get(factory.id, factory)
         # Two reads can overtake each other: the older version may arrive last.
-        if (factory.enrolled_at, factory.rev) < (known.enrolled_at, known.rev):
+        if (factory.enrolled_at, factory.rev) < (current.enrolled_at, current.rev):
             return
         self.factories[factory.id] = factory
         self.fleet.put(factory)
@@ -373,8 +373,8 @@ class Index:
 
     def apply_budget(self, budget: Budget) -> None:
         """Replace what is known of a budget by this version, unless a newer one is known."""
-        known = self.budgets.get(budget.product_id)
-        if known is None or known.rev <= budget.rev:
+        current = self.budgets.get(budget.product_id)
+        if current is None or current.rev <= budget.rev:
             self.budgets[budget.product_id] = budget
             self.fleet.put_budget(budget, now=self._clock.now())
 
@@ -393,8 +393,8 @@ class Index:
 
     def record_sign_of_life(self, factory_id: str, at: datetime) -> None:
         """Record that a factory was alive at `at`, as shown by anything but a heartbeat here."""
-        known = self.vitals.get(factory_id)
-        if known is None:
+        vitals = self.vitals.get(factory_id)
+        if vitals is None:
             self.record_heartbeat(factory_id, Vitals(last_seen=at))
-        elif at > known.last_seen:
-            self.record_heartbeat(factory_id, replace(known, last_seen=at))
+        elif at > vitals.last_seen:
+            self.record_heartbeat(factory_id, replace(vitals, last_seen=at))

@@ -19,8 +19,8 @@ LOOKED_AT_MAX = 10 * PAGE_MAX
 def departure_data(before: Factory, after: Factory | None = None) -> dict[str, Any]:
     """Return event data for a factory that leaves or changes, with lost capabilities."""
     had = FactoryTraits.of(before)
-    poorer = after is None or not had.tokens <= FactoryTraits.of(after).tokens
-    lost = {ADVERTISED: sorted(had.tokens), SERVED: list(had.products)} if poorer else {}
+    lost_capabilities = after is None or not had.tokens <= FactoryTraits.of(after).tokens
+    lost = {ADVERTISED: sorted(had.tokens), SERVED: list(had.products)} if lost_capabilities else {}
     return {"factoryId": before.id} | lost
 
 

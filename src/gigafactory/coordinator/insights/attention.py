@@ -183,8 +183,10 @@ class AttentionList:
                         "factory_offline", factory.id, "no heartbeat since then", vitals.last_seen
                     )
                 )
-            if (twin := self._factories.twin(factory.id)) is not None:
-                items.append(_factory_item("factory_twin", factory.id, twin[1], twin[0]))
+            if (other_instance := self._factories.twin(factory.id)) is not None:
+                items.append(
+                    _factory_item("factory_twin", factory.id, other_instance[1], other_instance[0])
+                )
             items += [
                 _factory_item("engine_unavailable", factory.id, f"{name}: {seats.unavailable}", now)
                 for name, seats in sorted(factory.engines.items())

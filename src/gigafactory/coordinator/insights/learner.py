@@ -63,14 +63,16 @@ class Learner:
         guide = self._index.fleet.predictor
         if not guide.is_active:
             return
-        if (known := await self.current()) is not self._published:
-            guide.use_model(known.model, known.cells.items())
-            self._published = known
+        if (learned := await self.current()) is not self._published:
+            guide.use_model(learned.model, learned.cells.items())
+            self._published = learned
         now = self._clock.now()
-        bygone = observation_prefix(f"{month_offset(retained_months(now.date())[-1], -1):%Y-%m}")
+        expired_month = observation_prefix(
+            f"{month_offset(retained_months(now.date())[-1], -1):%Y-%m}"
+        )
         episodes = await self._store.expired_records(Episode, now)
-        lessons = await self._store.records(Tally, prefix=bygone)
-        old: Sequence[Record] = (*episodes, *lessons)
+        expired_tallies = await self._store.records(Tally, prefix=expired_month)
+        old: Sequence[Record] = (*episodes, *expired_tallies)
         for each in old:
             await self._committer.commit(WHO, "forget", RecordChange(before=each, after=None))
 

@@ -68,9 +68,9 @@ class ObservationReader:
         ]
 
     async def _read_month(self, month: str, number: int, now: datetime) -> Sequence[Tally]:
-        known = self._months.get(month)
-        if known is not None and (known.is_final or now - known.read_at < FRESH_FOR):
-            return known.tallies
+        cached = self._months.get(month)
+        if cached is not None and (cached.is_final or now - cached.read_at < FRESH_FOR):
+            return cached.tallies
         tallies: list[Tally] = []
         prefix = observation_prefix(month)
         while len(tallies) < CELLS_MAX:

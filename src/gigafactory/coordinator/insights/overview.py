@@ -35,9 +35,9 @@ class Overview:
         insights = await self._insights.show(caller, by, since=since, job=job)
         if job is not None:
             return insights
-        known = await self._observations.read_visible(caller, ADVICE_MONTHS)
+        observations = await self._observations.read_visible(caller, ADVICE_MONTHS)
         return replace(
             self._objectives.with_waits(caller, insights),
-            advice=tuple(compare_engines(known, by)),
+            advice=tuple(compare_engines(observations, by)),
             objectives=tuple(await self._objectives.measure(caller)),
         )

@@ -58,11 +58,11 @@ class RoutingService:
     async def advise(self, caller: Caller) -> RoutingAdvice:
         """Return rollouts and recommendations for the caller's chosen or visible products."""
         caller.require("read", OWN_PRODUCTS)
-        known = await self._observations.read_visible(caller)
+        observations = await self._observations.read_visible(caller)
         return RoutingAdvice(
             rollouts=await self.list_rollouts(caller),
-            tries=sum(observation.tries for _, observation in known),
-            recommended=find_recommendations(known)[:TOLD_MAX],
+            tries=sum(observation.tries for _, observation in observations),
+            recommended=find_recommendations(observations)[:TOLD_MAX],
         )
 
     async def list_rollouts(self, caller: Caller) -> Sequence[RoutingRollout]:
@@ -115,13 +115,14 @@ class RoutingService:
 
     async def _mark_routed(self, product_id: str) -> tuple[RecordChange, ...]:
         """Return the write that marks the product as routed, if missing: coordinators load it."""
-        known = await self._store.record(Product, product_id)
-        if known is not None and known.uses_learned_routing:
+        stored = await self._store.record(Product, product_id)
+        if stored is not None and stored.uses_learned_routing:
             return ()
-        product = known or Product(id=product_id, rev=0)
+        product = stored or Product(id=product_id, rev=0)
         return (
             RecordChange(
-                before=known, after=replace(product, uses_learned_routing=True, rev=product.rev + 1)
+                before=stored,
+                after=replace(product, uses_learned_routing=True, rev=product.rev + 1),
             ),
         )
 

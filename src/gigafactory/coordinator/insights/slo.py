@@ -63,7 +63,7 @@ class Objectives:
         caller.require("read", OWN_PRODUCTS)
         counters, here = self._counters, self.window
         since = self._clock.now().date() - timedelta(days=TALLIED_DAYS - 1)
-        tried = (await self._insights.show(caller, (), since=since)).total
+        totals = (await self._insights.show(caller, (), since=since)).total
         ended = _count_ended(counters.jobs_ended, caller)
         dead = _count_ended(counters.jobs_ended, caller, Stage.DEAD_LETTER)
         breaches = sum(
@@ -76,14 +76,14 @@ class Objectives:
             _measure_latency(Objective.WAIT, counters.wait_s, WAIT_WITHIN_S, caller, here),
             SloMeasurement(
                 Objective.FIRST_PASS,
-                tried.first_tries - tried.first_passes,
-                tried.first_tries,
+                totals.first_tries - totals.first_passes,
+                totals.first_tries,
                 f"of the last {TALLIED_DAYS} days",
             ),
             SloMeasurement(
                 Objective.ESCAPED,
-                min(tried.escaped, tried.shipped),
-                tried.shipped,
+                min(totals.escaped, totals.shipped),
+                totals.shipped,
                 f"of the last {TALLIED_DAYS} days",
             ),
             SloMeasurement(Objective.BUDGET, min(breaches, ended), ended, here),
@@ -116,17 +116,19 @@ class Objectives:
 
     def with_waits(self, caller: Caller, insights: Insights) -> Insights:
         """Add the wait times of each group since this coordinator started."""
-        known: dict[Labels, tuple[int, float]] = {}
+        waits_by_group: dict[Labels, tuple[int, float]] = {}
         for (product, *group), (jobs, seconds) in self._counters.waits.items():
             if _covers(caller, product):
-                before = known.get(tuple(group), (0, 0.0))
-                known[tuple(group)] = (before[0] + jobs, before[1] + seconds)
+                before = waits_by_group.get(tuple(group), (0, 0.0))
+                waits_by_group[tuple(group)] = (before[0] + jobs, before[1] + seconds)
         whole = self.waits(caller)
         return replace(
             insights,
             total=_with_wait(insights.total, whole.jobs, whole.seconds),
             by={
-                by: tuple(_with_wait(one, *known.get((by, one.group), (0, 0.0))) for one in rows)
+                by: tuple(
+                    _with_wait(one, *waits_by_group.get((by, one.group), (0, 0.0))) for one in rows
+                )
                 for by, rows in insights.by.items()
             },
         )

@@ -25,14 +25,14 @@ from gigafactory.domain.job.change import RecordChange, Stored
 from gigafactory.domain.job.run import Run
 
 WHO = "system:tallies"
-SLIPS_AT_ONCE = 100
-"""Slips per commit: keeps each commit to a few milliseconds, so that others are served."""
+INCREMENTS_AT_ONCE = 100
+"""Increments per commit: keeps each commit to a few milliseconds, so that others are served."""
 LOOK_ANYWAY = 12
-"""Steps after which slips are read even without new events."""
+"""Steps after which increments are read even without new events."""
 
 
 class Tallier:
-    """The duty that adds slips to tallies and removes them in one commit: exactly once."""
+    """The duty that adds increments to tallies and removes them in one commit: exactly once."""
 
     def __init__(
         self, store: Store, committer: Committer, clock: Clock, index: Index, leadership: Leadership
@@ -46,7 +46,7 @@ class Tallier:
         self._idle = 0
 
     async def step(self) -> None:
-        """Add all pending slips to the tallies, if this coordinator leads."""
+        """Add all pending increments to the tallies, if this coordinator leads."""
         if not self._leadership.is_leader(self._clock.now()):
             return
         self._idle += 1
@@ -54,34 +54,41 @@ class Tallier:
         if position == self._looked_at and self._idle < LOOK_ANYWAY:
             return
         self._looked_at, self._idle = position, 0
-        while slips := await self._store.records(TallyIncrement, limit=SLIPS_AT_ONCE):
-            # A lost race means another coordinator tallied the same slips: try again next step.
-            if not await self._add(slips):
+        while increments := await self._store.records(TallyIncrement, limit=INCREMENTS_AT_ONCE):
+            # After a lost race, another coordinator added the same increments: try again next step.
+            if not await self._add(increments):
                 return
 
-    async def _add(self, slips: Sequence[TallyIncrement]) -> bool:
+    async def _add(self, increments: Sequence[TallyIncrement]) -> bool:
         added: defaultdict[str, list[RunCounts]] = defaultdict(list)
-        lessons, trials = ObservationBatch(), TrialBatch()
-        for slip in slips:
-            earlier = await self._earlier_runs(slip)
-            for key, counts in tally_additions(slip, earlier).items():
+        observations, trials = ObservationBatch(), TrialBatch()
+        for increment in increments:
+            earlier = await self._earlier_runs(increment)
+            for key, counts in tally_additions(increment, earlier).items():
                 added[key].append(counts)
-            day, updates = slip.groups[GroupBy.DAY], first_try_updates(slip, earlier)
-            lessons.add(day[:7], updates)
-            if updates and slip.routing is not None:
-                tried = (slip.product_id, slip.job_id, day, slip.routing, slip.propensity, updates)
-                trials.add(TrialStep(*tried))
-        known = await self._store.records_by_key(Tally, {*added, *lessons.keys})
+            day, updates = increment.groups[GroupBy.DAY], first_try_updates(increment, earlier)
+            observations.add(day[:7], updates)
+            if updates and increment.routing is not None:
+                trial = (
+                    increment.product_id,
+                    increment.job_id,
+                    day,
+                    increment.routing,
+                    increment.propensity,
+                    updates,
+                )
+                trials.add(TrialStep(*trial))
+        stored = await self._store.records_by_key(Tally, {*added, *observations.keys})
         tallied = (
-            RecordChange(before=known.get(key), after=add_to_tally(known.get(key), key, more))
+            RecordChange(before=stored.get(key), after=add_to_tally(stored.get(key), key, more))
             for key, more in sorted(sum_counts_by_key(added).items())
         )
         learned = [
-            *lessons.writes(known),
+            *observations.writes(stored),
             *(await self._update_episodes(trials) if trials.episodes else ()),
             *(await self._update_rollouts(trials) if trials.products else ()),
         ]
-        removals = (RecordChange(before=slip, after=None) for slip in slips)
+        removals = (RecordChange(before=increment, after=None) for increment in increments)
         return isinstance(
             await self._committer.commit(WHO, "tally", *tallied, *learned, *removals), Stored
         )
@@ -102,8 +109,8 @@ class Tallier:
             saved.append(RecordChange(before=before, after=after, events=events))
         return saved
 
-    async def _earlier_runs(self, slip: TallyIncrement) -> Sequence[Run]:
+    async def _earlier_runs(self, increment: TallyIncrement) -> Sequence[Run]:
         """Return the earlier runs of a job; most jobs run once and need no query."""
-        if slip.number == 1 or not slip.ends_run:
+        if increment.number == 1 or not increment.ends_run:
             return ()
-        return await all_records(self._store, Run, prefix=f"{slip.job_id}.")
+        return await all_records(self._store, Run, prefix=f"{increment.job_id}.")

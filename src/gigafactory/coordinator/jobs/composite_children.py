@@ -93,12 +93,15 @@ class ChildReconciler:
         """Keep, replace or adopt existing jobs for the drafts of an existing composite."""
         current = await children(self._store, {parent.id})
         drafts = [d for d in drafts if d.job.id not in state.existing]
-        found = compare_plan(drafts, current)
-        state.existing |= found.kept
-        state.counts[parent.id] = {"kept": len(found.kept), "replaced": len(found.replaced)}
+        comparison = compare_plan(drafts, current)
+        state.existing |= comparison.kept
+        state.counts[parent.id] = {
+            "kept": len(comparison.kept),
+            "replaced": len(comparison.replaced),
+        }
         live = sum(child.superseded_by is None and not child.planner for child in current)
-        _require_child_count(live - len(found.replaced) + len(drafts) - len(found.kept))
-        for new_id, old in found.replaced.items():
+        _require_child_count(live - len(comparison.replaced) + len(drafts) - len(comparison.kept))
+        for new_id, old in comparison.replaced.items():
             state.replaced[old.id] = new_id
             state.writes += await self._replace(old, new_id, by=by)
         names = {child.name for child in current}
@@ -200,13 +203,13 @@ class ChildReconciler:
         siblings = [job for job in unfinished if job.id not in plan.replaced]
         parents = [plan.parents[parent_id] for parent_id in sorted(above)]
         waits = {
-            job.id: [dep.id for dep in found]
-            for job, found in zip(jobs, wanted.values(), strict=True)
+            job.id: [dep.id for dep in named_deps]
+            for job, named_deps in zip(jobs, wanted.values(), strict=True)
         }
         waits |= {job.id: [plan.replaced.get(dep, dep) for dep in job.deps] for job in siblings}
         refuse_waiting_cycles([*parents, *jobs, *siblings], waits)
         if above:
-            outside = {dep.id for found in wanted.values() for dep in found} - ids
+            outside = {dep.id for named_deps in wanted.values() for dep in named_deps} - ids
             await self._refuse_waiting_for_parents(above, outside)
 
     async def _refuse_waiting_for_parents(self, parents: set[str], look: set[str]) -> None:
@@ -218,19 +221,19 @@ class ChildReconciler:
                 name = above[min(circle)].name
                 raise Cycle([name, "its new children", name])
             seen |= look
-            found = (await self._store.jobs(look)).values()
-            gates = await self._with_ancestors({job.parent_id for job in found if job.parent_id})
-            below = await children(self._store, {job.id for job in found if job.composite})
-            look = {dep for job in (*found, *gates.values()) for dep in job.deps}
+            dep_jobs = (await self._store.jobs(look)).values()
+            gates = await self._with_ancestors({job.parent_id for job in dep_jobs if job.parent_id})
+            below = await children(self._store, {job.id for job in dep_jobs if job.composite})
+            look = {dep for job in (*dep_jobs, *gates.values()) for dep in job.deps}
             look = (look | {job.id for job in below}) - seen
 
     async def _with_ancestors(self, ids: set[str]) -> dict[str, Job]:
 
         above: dict[str, Job] = {}
         while ids - above.keys():
-            found = await self._store.jobs(ids - above.keys())
-            above |= found
-            ids = {job.parent_id for job in found.values() if job.parent_id}
+            parent_jobs = await self._store.jobs(ids - above.keys())
+            above |= parent_jobs
+            ids = {job.parent_id for job in parent_jobs.values() if job.parent_id}
         return above
 
 
@@ -241,11 +244,11 @@ def _initial_roadmap(children: Sequence[Job]) -> Roadmap:
 
 
 def _by_parent(drafts: Iterable[Draft]) -> dict[str, list[Draft]]:
-    found: dict[str, list[Draft]] = {}
+    groups: dict[str, list[Draft]] = {}
     for made in drafts:
         if made.job.parent_id is not None:
-            found.setdefault(made.job.parent_id, []).append(made)
-    return found
+            groups.setdefault(made.job.parent_id, []).append(made)
+    return groups
 
 
 def _require_child_count(count: int) -> None:

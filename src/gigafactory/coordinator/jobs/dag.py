@@ -53,13 +53,13 @@ class DagQueries:
         Raises NotFound.
         """
         job = await self._jobs.get(caller, reference)
-        found = await subtree(self._store, job, most=CHILDREN_MAX)
-        below = found[:CHILDREN_MAX]
+        tree = await subtree(self._store, job, most=CHILDREN_MAX)
+        below = tree[:CHILDREN_MAX]
         runs = await self._find_runs((job, *below))
         flagged = [self._jobs.with_fleet_flags(each) for each in below]
         ceiling = await self._store.record(Ceiling, job.id) if job.composite else None
         total = roll_up(job, flagged if job.composite else (job,), runs, ceiling)
-        return JobDag(job, flagged, total, truncated=len(found) > len(below))
+        return JobDag(job, flagged, total, truncated=len(tree) > len(below))
 
     async def find_neighbours(self, caller: Caller, job: Job) -> JobNeighbours:
         """Return the neighbours of a job that the caller may see, up to the maximum."""
@@ -74,8 +74,8 @@ class DagQueries:
     async def _find_runs(self, jobs: Sequence[Job]) -> list[Run]:
         # Run ids follow from the lease epoch, so no query per job is needed.
         ids = [run_id(job.id, epoch) for job in jobs for epoch in range(1, job.lease_epoch + 1)]
-        found: list[Run] = []
+        runs: list[Run] = []
         for first in range(0, len(ids), RUNS_AT_ONCE):
             some = await self._store.records_by_key(Run, ids[first : first + RUNS_AT_ONCE])
-            found += some.values()
-        return found
+            runs += some.values()
+        return runs

@@ -27,7 +27,7 @@ class Drafter:
         self._profiles = profiles
 
     async def draft_all(
-        self, caller: Caller, sprouts: Sequence[ExpandedJob], under: Job | None
+        self, caller: Caller, expanded: Sequence[ExpandedJob], under: Job | None
     ) -> list[Draft]:
         """Draft every entry; top-level entries become children of `under`, if given.
 
@@ -39,22 +39,22 @@ class Drafter:
         faults: list[Fault] = []
         first: Invalid | None = None
         products: list[str] = []
-        ids = [self._ids.new(now) for _ in sprouts]
-        for job_id, sprout in zip(ids, sprouts, strict=True):
-            wanted = sprout.file.manifest.product or caller.product or DEFAULT_PRODUCT
+        ids = [self._ids.new(now) for _ in expanded]
+        for job_id, source in zip(ids, expanded, strict=True):
+            wanted = source.file.manifest.product or caller.product or DEFAULT_PRODUCT
             above = under.product_id if under is not None else wanted
-            product = above if sprout.parent is None else products[sprout.parent]
+            product = above if source.parent is None else products[source.parent]
             products.append(product)
             try:
                 _require_access(caller, product)
-                profile = await lookups.profile(product, sprout.file.manifest.profile)
+                profile = await lookups.profile(product, source.file.manifest.profile)
                 parent_id = under.id if under is not None else None
-                if sprout.parent is not None:
-                    parent_id = ids[sprout.parent]
+                if source.parent is not None:
+                    parent_id = ids[source.parent]
                 elif parent_id is None:
-                    parent_id = await lookups.parent(product, sprout.file.manifest.parent)
+                    parent_id = await lookups.parent(product, source.file.manifest.parent)
                 each = draft(
-                    sprout.file,
+                    source.file,
                     profile,
                     job_id=job_id,
                     product=product,
@@ -62,18 +62,18 @@ class Drafter:
                     now=now,
                     parent_id=parent_id,
                 )
-                await lookups.require_owned(caller, product, sprout.file.manifest.repo)
+                await lookups.require_owned(caller, product, source.file.manifest.repo)
                 made.append(each)
             except Invalid as wrong:
                 first = first or wrong
                 faults += [
-                    replace(f, field=field_path(sprout.place, f.field)) for f in wrong.faults
+                    replace(f, field=field_path(source.place, f.field)) for f in wrong.faults
                 ]
         if first is not None:
             # A composite and its planner have the same location: report their faults once.
             unique = list(dict.fromkeys(faults))
-            alone = len(sprouts) == 1 and not sprouts[0].place
-            raise first if alone else type(first)("the plan", unique[:FAULTS_MAX])
+            is_single = len(expanded) == 1 and not expanded[0].place
+            raise first if is_single else type(first)("the plan", unique[:FAULTS_MAX])
         return made
 
 
@@ -101,8 +101,8 @@ class _LookupCache:
             return
         products = await all_records(self._store, Product)
         owner = next((p.id for p in products if caller.can_see(p.id) and p.lists(repo)), None)
-        shown = ", ".join(product.repos[:REPOS_SHOWN_MAX])
-        ownership = f"it belongs to product {owner!r}" if owner else f"its repos are {shown}"
+        listed = ", ".join(product.repos[:REPOS_SHOWN_MAX])
+        ownership = f"it belongs to product {owner!r}" if owner else f"its repos are {listed}"
         message = f"{repo!r} is not a repo of product {product_id!r}; {ownership}"
         raise RepoNotOwned("the manifest", [Fault("repo", message)])
 
@@ -110,14 +110,14 @@ class _LookupCache:
         if reference is None:
             return None
         if (product, reference) not in self._parents:
-            found = await find_by_name(self._store, product, reference)
-            if found is None:
+            job = await find_by_name(self._store, product, reference)
+            if job is None:
                 message = f"there is no job {reference!r} in product {product!r}"
                 raise Invalid("the manifest", [Fault("parent", message)])
-            if not found.composite:
+            if not job.composite:
                 message = f"{reference!r} is a leaf; only `kind: composite` has children"
                 raise Invalid("the manifest", [Fault("parent", message)])
-            self._parents[product, reference] = found.id
+            self._parents[product, reference] = job.id
         return self._parents[product, reference]
 
 

@@ -35,19 +35,19 @@ class ProfileCatalog:
         if reference is None:
             return None
         name, version = profile_reference(reference)
-        found = await self.find(product, name, version)
-        if found is None:
+        profile_version = await self.find(product, name, version)
+        if profile_version is None:
             raise unknown_profile(reference, [p.name for p in await self.all(product)])
-        return found
+        return profile_version
 
     async def find(self, product: str, name: str, version: int | None = None) -> Profile | None:
         """Return a version of a profile, by default the newest; the product's own win."""
         versions = await self._versions(product, name)
         shipped = self._shipped.get(name)
-        known = [*([shipped] if shipped else []), *versions]
+        candidates = [*([shipped] if shipped else []), *versions]
         if version is not None:
-            known = [profile for profile in known if profile.version == version]
-        return known[-1] if known else None
+            candidates = [profile for profile in candidates if profile.version == version]
+        return candidates[-1] if candidates else None
 
     async def get(self, caller: Caller, name: str, version: int | None = None) -> Profile:
         """Return a version of a profile of the caller's product.
@@ -55,13 +55,15 @@ class ProfileCatalog:
         Raises NotFound.
         """
         caller.require("read", OWN_PRODUCTS)
-        found = await self.find(caller.product or "", name, version)
-        if found is None:
-            known = ", ".join(p.name for p in await self.all(caller.product or ""))
+        profile_version = await self.find(caller.product or "", name, version)
+        if profile_version is None:
+            profile_names = ", ".join(p.name for p in await self.all(caller.product or ""))
             raise NotFound(
-                "profile", name if version is None else f"{name}@{version}", f"known: {known}"
+                "profile",
+                name if version is None else f"{name}@{version}",
+                f"known: {profile_names}",
             )
-        return found
+        return profile_version
 
     async def all(self, product: str) -> Sequence[Profile]:
         """Return the newest version of every profile available to a product, sorted by name."""

@@ -83,19 +83,19 @@ class JobQueries:
                 f"{caller.actor} cannot change job {job.id}: it is outside the agent's composite"
             )
 
-    async def _is_related(self, kin: AgentScope | None, job: Job) -> bool:
+    async def _is_related(self, scope: AgentScope | None, job: Job) -> bool:
         """Whether an agent may see a job: its own, or any in its composite."""
-        if kin is None or job.id in (kin.job_id, kin.composite_id):
+        if scope is None or job.id in (scope.job_id, scope.composite_id):
             return True
-        if kin.composite_id is None:
+        if scope.composite_id is None:
             return False
         above = job.parent_id
         for _ in range(NESTED_MAX):
-            if above in (None, kin.composite_id):
+            if above in (None, scope.composite_id):
                 break
             parent = await self._store.job(above)
             above = parent.parent_id if parent else None
-        return above == kin.composite_id
+        return above == scope.composite_id
 
     async def _require_unarchived(self, caller: Caller, job_id: str) -> None:
         archived = await self._store.record(ArchivedJob, job_id)

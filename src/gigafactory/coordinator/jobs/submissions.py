@@ -181,27 +181,27 @@ class Submissions:
         *,
         unreviewed: bool = False,
     ) -> Plan[SubmissionResult]:
-        sprouts = expand(files, places=locations)
+        expanded = expand(files, places=locations)
         drafts = await self._with_unique_names(
-            await self._drafter.draft_all(caller, sprouts, under)
+            await self._drafter.draft_all(caller, expanded, under)
         )
         if caller.agent_scope is not None or unreviewed:
             require_manual_ship(
-                {s.place: d.job for s, d in zip(sprouts, drafts, strict=True)}, under
+                {s.place: d.job for s, d in zip(expanded, drafts, strict=True)}, under
             )
         known = await self._find_by_key(drafts)
         for holder in known.values():
             # Keys are shared by the product: an agent could supersede a job outside its composite.
             await self._jobs.require_related(caller, holder)
         now, by = self._clock.now(), caller.actor
-        settled = {
+        resolved = {
             d.job.id: old
             for d in drafts
             if (old := known.get(d.job.id)) and old.content_hash == d.job.content_hash
         }
-        plan = await self._reconciler.reconcile(drafts, settled, by=by)
+        plan = await self._reconciler.reconcile(drafts, resolved, by=by)
         fresh = [d for d in drafts if d.job.id not in plan.dropped]
-        places = {d.job.id: s.place for d, s in zip(drafts, sprouts, strict=True)}
+        places = {d.job.id: s.place for d, s in zip(drafts, expanded, strict=True)}
         deps = await self._resolve_deps(fresh, known, places)
         await self._reconciler.refuse_cycles(fresh, deps, plan)
         writes: list[JobChange] = []
@@ -227,8 +227,8 @@ class Submissions:
             stored[job.id] = change.after
         jobs = tuple(
             stored.get(d.job.id) or plan.existing[d.job.id]
-            for d, sprout in zip(drafts, sprouts, strict=True)
-            if sprout.parent is None
+            for d, source in zip(drafts, expanded, strict=True)
+            if source.parent is None
         )
         auto = any(not d.has_given_name for d in fresh)
         made: tuple[Write, ...] = (*plan.writes, *writes, *ceilings)

@@ -80,8 +80,8 @@ class CompositeAdvancer:
             else:
                 self.over_budget.setdefault(job.id, event.at)
         # A nested composite is never assigned; it reports `started` instead.
-        telling = event.type in TELLING or (job.composite and event.type == event_types.STARTED)
-        if job.parent_id is not None and (event.stage in FINAL or telling):
+        matters = event.type in TELLING or (job.composite and event.type == event_types.STARTED)
+        if job.parent_id is not None and (event.stage in FINAL or matters):
             self._moved[job.parent_id] = event.position
 
     async def load(self) -> None:
@@ -91,11 +91,11 @@ class CompositeAdvancer:
         self.awaiting_approval = {
             job.id for job in composites.values() if PHASE_WAITING in job.flags
         }
-        poor = [job for job in composites.values() if job.over_budget and not job.finished]
-        known = await self._store.records_by_key(
-            Ceiling, {key for job in poor for key in job.ceilings}
+        over_budget = [job for job in composites.values() if job.over_budget and not job.finished]
+        ceilings_by_key = await self._store.records_by_key(
+            Ceiling, {key for job in over_budget for key in job.ceilings}
         )
-        self.over_budget = {job.id: _exhausted_since(job, known) for job in poor}
+        self.over_budget = {job.id: _exhausted_since(job, ceilings_by_key) for job in over_budget}
         self._moved |= dict.fromkeys(composites, 0)
         await self.step()
 
@@ -177,5 +177,5 @@ class CompositeAdvancer:
 
 def _exhausted_since(composite: Job, ceilings: Mapping[str, Ceiling]) -> datetime:
     """Return since when the budget of a composite, or of one above it, is exhausted."""
-    mine = (ceilings[key].reached_at for key in composite.ceilings if key in ceilings)
-    return min((at for at in mine if at is not None), default=composite.created_at)
+    reached = (ceilings[key].reached_at for key in composite.ceilings if key in ceilings)
+    return min((at for at in reached if at is not None), default=composite.created_at)

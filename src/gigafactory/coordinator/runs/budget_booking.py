@@ -36,14 +36,14 @@ class BudgetReservation:
         Raises BudgetPaused.
         """
         product = job.product_id
-        known = self._budgets.get(product)
-        if known is None:
+        current = self._budgets.get(product)
+        if current is None:
             return 0, (RevisionGuard(Budget.kind, product, 0),)
         if job.step is Step.SHIP:
-            if stopped := known.stop_reason(self._now):
+            if stopped := current.stop_reason(self._now):
                 raise BudgetPaused(stopped)
-            return 0, (RevisionGuard(Budget.kind, product, known.rev),)
-        budget = self._after.get(product, known)
+            return 0, (RevisionGuard(Budget.kind, product, current.rev),)
+        budget = self._after.get(product, current)
         self._after[product], part = reserve_budget(budget, job.ask, now=self._now)
         return part, ()
 

@@ -26,9 +26,9 @@ class CompositeBudgetBooking:
     ) -> Sequence[Write]:
         """Return the bookings of these runs, and `other_writes` with the resulting changes."""
         ids = {key for before, _ in runs for key in before.ceilings}
-        known = await self._store.records_by_key(Ceiling, ids) if ids else {}
+        ceilings_by_key = await self._store.records_by_key(Ceiling, ids) if ids else {}
         writes: list[Write] = [*other_writes]
-        for ceiling in known.values():
+        for ceiling in ceilings_by_key.values():
             after = ceiling
             for before, run in runs:
                 after = charge(after, before, run) if ceiling.key in before.ceilings else after

@@ -231,9 +231,9 @@ class TicketImporter:
         generation = 1
         newest: Job | None = None
         while (
-            found := await self._find_by_key(product, ticket_key(item.id, generation))
+            known_job := await self._find_by_key(product, ticket_key(item.id, generation))
         ) is not None:
-            newest = found
+            newest = known_job
             generation += 1
         if newest is None:
             return ticket_key(item.id)

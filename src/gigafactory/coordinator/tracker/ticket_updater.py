@@ -60,7 +60,7 @@ class UpdateResult(msgspec.Struct, frozen=True, rename="camel"):
     """Whether another coordinator is updating the item right now."""
 
 
-async def apply_update(tracker: Tracker, item_id: str, echo: TicketUpdate, marker: str) -> None:
+async def apply_update(tracker: Tracker, item_id: str, update: TicketUpdate, marker: str) -> None:
     """Apply one update to an item; safe to repeat after a lost answer.
 
     Raises TrackerUnavailable, TrackerRefused.
@@ -68,9 +68,9 @@ async def apply_update(tracker: Tracker, item_id: str, echo: TicketUpdate, marke
     item = await tracker.item(item_id)
     if item is None:
         raise TrackerRefused(f"item {item_id} no longer exists")
-    await tracker.update(item, status_after(item, echo.status), labels_after(item, echo))
-    if echo.text is not None:
-        await tracker.comment(item_id, echo.text, marker)
+    await tracker.update(item, status_after(item, update.status), labels_after(item, update))
+    if update.text is not None:
+        await tracker.comment(item_id, update.text, marker)
 
 
 class TicketUpdater:
@@ -126,9 +126,9 @@ class TicketUpdater:
             for name in by_place
             if name not in self._back_offs or self._back_offs[name][0] <= now
         ]
-        async with asyncio.TaskGroup() as telling:
+        async with asyncio.TaskGroup() as updates:
             for name in ready:
-                telling.create_task(self._update_all(name, by_place[name]))
+                updates.create_task(self._update_all(name, by_place[name]))
 
     async def update_now(self, caller: Caller, reference: str) -> UpdateResult:
         """Apply all pending updates to the item of a job now.
@@ -144,9 +144,9 @@ class TicketUpdater:
         place = self._importer.require_tracker(job.product_id)
         if not place.sends_updates:
             raise TrackerRefused(f"the tracker of {place.name} cannot be updated: it has no url")
-        await self._start_trail(job, seq_before_latest_stage(await self._events(job, 0)))
-        echoed = await self._update_item(place, (job.product_id, job.tracker_item))
-        return UpdateResult(job.tracker_item, echoed or 0, pending=echoed is None)
+        await self._create_cursor(job, seq_before_latest_stage(await self._events(job, 0)))
+        applied = await self._update_item(place, (job.product_id, job.tracker_item))
+        return UpdateResult(job.tracker_item, applied or 0, pending=applied is None)
 
     async def _follow_feed(self) -> None:
         """Continue the feed from the position stored by the previous leader."""
@@ -169,9 +169,9 @@ class TicketUpdater:
         self._cursor, self._position = cursor, cursor.position
         self._due.clear()
         self._stages.clear()
-        for trail in await all_records(self._store, TicketCursor):
-            if trail.expires_at is None:
-                self._mark_due(trail.product_id, trail.item_id)
+        for ticket_cursor in await all_records(self._store, TicketCursor):
+            if ticket_cursor.expires_at is None:
+                self._mark_due(ticket_cursor.product_id, ticket_cursor.item_id)
 
     async def _notice(self, entry: FeedEntry) -> bool:
         job, event = entry.job, entry.event
@@ -182,7 +182,7 @@ class TicketUpdater:
         self._stages[job.id] = event.stage
         if not self._mark_due(job.product_id, job.tracker_item):
             return False
-        return await self._start_trail(job, event.seq - 1, goes_on=True)
+        return await self._create_cursor(job, event.seq - 1, goes_on=True)
 
     def _mark_due(self, product: str, item_id: str) -> bool:
         place = self._importer.find_tracker(product)
@@ -191,16 +191,16 @@ class TicketUpdater:
         self._due[product, item_id] = place
         return True
 
-    async def _start_trail(self, job: Job, seq: int, *, goes_on: bool = False) -> bool:
-        """Start the trail of a job unless it has one; return whether anything was stored.
+    async def _create_cursor(self, job: Job, seq: int, *, goes_on: bool = False) -> bool:
+        """Create the cursor of a job unless it has one; return whether anything was stored.
 
-        With `goes_on`, the trail of a job that continues after its end is reopened.
+        With `goes_on`, the cursor of a job that continues after its end is reopened.
         """
-        trail = new_cursor(job, seq=seq)
-        before = await self._store.record(TicketCursor, trail.key)
+        cursor = new_cursor(job, seq=seq)
+        before = await self._store.record(TicketCursor, cursor.key)
         if before is not None and (before.expires_at is None or not goes_on):
             return False
-        after = trail if before is None else reopen(before)
+        after = cursor if before is None else reopen(before)
         await self._committer.commit(WHO, "trail", RecordChange(before=before, after=after))
         return True
 
@@ -220,12 +220,14 @@ class TicketUpdater:
                 return
         self._back_offs.pop(place, None)
 
-    def _back_off(self, place: str, away: TrackerUnavailable) -> None:
+    def _back_off(self, place: str, unavailable: TrackerUnavailable) -> None:
         _, last = self._back_offs.get(place, (None, PAUSE_FIRST / 2))
         pause = min(last * 2, PAUSE_MAX)
-        requested = timedelta(seconds=min(away.retry_after_s or 0.0, 3600.0))
+        requested = timedelta(seconds=min(unavailable.retry_after_s or 0.0, 3600.0))
         self._back_offs[place] = (self._clock.now() + max(pause, requested), pause)
-        log.warning("tracker unavailable", tracker=place, reason=away.detail, again_s=pause.seconds)
+        log.warning(
+            "tracker unavailable", tracker=place, reason=unavailable.detail, again_s=pause.seconds
+        )
 
     async def _update_item(self, place: TrackerBinding, item: tuple[str, str]) -> int | None:
         """Apply all pending updates to an item, older jobs first; return their number.
@@ -236,59 +238,59 @@ class TicketUpdater:
             return None
         self._in_progress.add(item)
         try:
-            echoed = 0
-            for trail in await all_records(self._store, TicketCursor, prefix=cursor_prefix(*item)):
-                applied = await self._apply_pending(place, trail)
+            total = 0
+            for cursor in await all_records(self._store, TicketCursor, prefix=cursor_prefix(*item)):
+                applied = await self._apply_pending(place, cursor)
                 if applied is None:
                     return None
-                echoed += applied
-            return echoed
+                total += applied
+            return total
         finally:
             self._in_progress.discard(item)
 
-    async def _apply_pending(self, place: TrackerBinding, trail: TicketCursor) -> int | None:
-        echoed = 0
+    async def _apply_pending(self, place: TrackerBinding, cursor: TicketCursor) -> int | None:
+        applied = 0
         while True:
-            job = await self._store.job(trail.job_id)
-            events = await self._events(job, trail.seq) if job is not None else []
+            job = await self._store.job(cursor.job_id)
+            events = await self._events(job, cursor.seq) if job is not None else []
             if job is None or not events:
-                return echoed
-            echo = next_update(trail, job, events, await self._jobs.runs(job))
-            if echo is None:
-                return echoed
+                return applied
+            update = next_update(cursor, job, events, await self._jobs.runs(job))
+            if update is None:
+                return applied
             now = self._clock.now()
-            if trail.is_busy(self._me, now):
+            if cursor.is_busy(self._me, now):
                 return None
-            intended = with_intent(trail, echo, by=self._me, now=now)
-            if not await self._stored(RecordChange(before=trail, after=intended)):
+            intended = with_intent(cursor, update, by=self._me, now=now)
+            if not await self._stored(RecordChange(before=cursor, after=intended)):
                 return None
-            refusal = await self._apply(place, intended, echo)
-            trail = advance(intended, echo, now=self._clock.now())
-            if not await self._record_applied(intended, trail, echo, refusal):
+            refusal = await self._apply(place, intended, update)
+            cursor = advance(intended, update, now=self._clock.now())
+            if not await self._record_applied(intended, cursor, update, refusal):
                 return None
-            echoed += 1
+            applied += 1
 
     async def _apply(
-        self, place: TrackerBinding, trail: TicketCursor, echo: TicketUpdate
+        self, place: TrackerBinding, cursor: TicketCursor, update: TicketUpdate
     ) -> str | None:
         """Apply one update; return the reason if the tracker refuses it."""
         try:
             async with asyncio.timeout(UPDATE_TIMEOUT_S):
-                await apply_update(place.tracker, trail.item_id, echo, trail.marker(echo.seq))
+                await apply_update(place.tracker, cursor.item_id, update, cursor.marker(update.seq))
         except TimeoutError:
             raise TrackerUnavailable(
                 f"the tracker took longer than {UPDATE_TIMEOUT_S:g} s"
             ) from None
         except (TrackerRefused, NotFound) as no:
-            log.warning("ticket not updated", item=trail.item_id, reason=no.detail)
+            log.warning("ticket not updated", item=cursor.item_id, reason=no.detail)
             return no.detail
         return None
 
     async def _record_applied(
-        self, before: TicketCursor, after: TicketCursor, echo: TicketUpdate, refusal: str | None
+        self, before: TicketCursor, after: TicketCursor, update: TicketUpdate, refusal: str | None
     ) -> bool:
         """Record the applied update with the job; False if another coordinator continued it."""
-        data = {"itemId": after.item_id, "stage": echo.stage, "status": echo.status}
+        data = {"itemId": after.item_id, "stage": update.stage, "status": update.status}
         data |= {"refused": refusal} if refusal is not None else {}
         for _ in range(ATTEMPTS_MAX):
             job = await self._store.job(after.job_id)

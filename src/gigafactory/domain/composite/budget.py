@@ -41,8 +41,8 @@ class Ceiling(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     @property
     def exhausted(self) -> bool:
         """Whether the money or the tokens are spent."""
-        poor = self.usd_nanos is not None and self.spent_nano_usd >= self.usd_nanos
-        return poor or (self.tokens is not None and self.spent_tokens >= self.tokens)
+        usd_spent = self.usd_nanos is not None and self.spent_nano_usd >= self.usd_nanos
+        return usd_spent or (self.tokens is not None and self.spent_tokens >= self.tokens)
 
     @property
     def summary(self) -> str:

@@ -54,10 +54,10 @@ def add_children(
     if composite.stage not in EXTENDABLE or composite.lease is not None:
         hint = "only a composite that is not finished, and not being accepted, takes children"
         raise IllegalTransition(composite.id, composite.stage, Stage.BUILDING, hint)
-    known = composite.roadmap or Roadmap(revision=0)
-    phase = first_phase(children) if known.phase is None else known.phase
+    before = composite.roadmap or Roadmap(revision=0)
+    phase = first_phase(children) if before.phase is None else before.phase
     planning = all(child.planner for child in children)
-    roadmap = Roadmap(known.revision + (not planning), phase)
+    roadmap = Roadmap(before.revision + (not planning), phase)
     again = composite.stage is Stage.TESTING
     return transition(
         composite,

@@ -117,15 +117,15 @@ def health_score(vitals: Vitals, now: datetime) -> float:
     """Return the health from 0 to 1: recent heartbeats, few own faults, free resources."""
     silence = max((now - vitals.last_seen) / OFFLINE_AFTER, 0.0)
     fresh = 1.0 if silence <= 0.5 else max(0.0, 2.0 * (1.0 - silence))  # noqa: PLR2004 - half of the threshold
-    tight = max(
+    pressure_share = max(
         (p for p in (vitals.pressure.disk, vitals.pressure.memory) if p is not None), default=0.0
     )
     busy = max(
         (p for p in (vitals.pressure.cpu, vitals.pressure.load) if p is not None), default=0.0
     )
-    room = 1.0 - max(0.0, min(1.0, (tight - 0.9) * 10.0))
-    calm = 1.0 - 0.2 * max(0.0, min(1.0, busy))
-    return fresh * room * calm * (1.0 - max(0.0, min(1.0, vitals.faults)))
+    room = 1.0 - max(0.0, min(1.0, (pressure_share - 0.9) * 10.0))
+    load_factor = 1.0 - 0.2 * max(0.0, min(1.0, busy))
+    return fresh * room * load_factor * (1.0 - max(0.0, min(1.0, vitals.faults)))
 
 
 def start_cool_down(
@@ -155,27 +155,27 @@ def _with_engine(factory: Factory, engine: str, seats: EngineSeats) -> Factory:
 
 
 def require_only_instance(
-    known: Factory, instance_id: str, place: str | None, *, vitals: Vitals | None, now: datetime
+    stored: Factory, instance_id: str, place: str | None, *, vitals: Vitals | None, now: datetime
 ) -> None:
     """Check that a message comes from the factory's only process, or from its successor.
 
     A process in the same data folder is the successor at once: a lock keeps two from running there.
     Raises TwinFactory.
     """
-    if instance_id == known.instance_id or not known.instance_id:
+    if instance_id == stored.instance_id or not stored.instance_id:
         return
     silence = now - vitals.last_seen if vitals is not None else TWIN_SILENCE
-    elsewhere = None not in {place, known.place} and place != known.place
-    if instance_id in known.earlier_instances or (elsewhere and silence < TWIN_SILENCE):
+    elsewhere = None not in {place, stored.place} and place != stored.place
+    if instance_id in stored.earlier_instances or (elsewhere and silence < TWIN_SILENCE):
         raise TwinFactory(
-            f"factory {known.id} is already running at {known.place or 'another place'};"
+            f"factory {stored.id} is already running at {stored.place or 'another place'};"
             f" the process at {place or 'an unnamed place'} has the same identity."
             " Is its data folder a copy? Enroll it under its own name with `aq factory enroll`."
             " Has the factory moved? Stop the other process, and start this one a minute later"
         )
 
 
-def merge_heartbeat(known: Factory, reported: Factory) -> Factory:
+def merge_heartbeat(stored: Factory, reported: Factory) -> Factory:
     """Return the factory after a heartbeat: the reported state plus the coordinator's own fields.
 
     A cool-down survives a restart of the factory. An unavailable engine is tried again after a
@@ -183,9 +183,9 @@ def merge_heartbeat(known: Factory, reported: Factory) -> Factory:
     """
     engines = dict(reported.engines)
     for name, seats in reported.engines.items():
-        if (before := known.engines.get(name)) is None:
+        if (before := stored.engines.get(name)) is None:
             continue
-        same = (reported.instance_id, seats.version) == (known.instance_id, before.version)
+        same = (reported.instance_id, seats.version) == (stored.instance_id, before.version)
         engines[name] = msgspec.structs.replace(
             seats,
             cooling_until=seats.cooling_until or before.cooling_until,
@@ -194,21 +194,21 @@ def merge_heartbeat(known: Factory, reported: Factory) -> Factory:
         )
     fresh = msgspec.structs.replace(
         reported,
-        token_id=known.token_id,
-        products=known.products,
-        capabilities_allowed=known.capabilities_allowed,
-        draining=known.draining,
-        streaming=known.streaming,
-        enrolled_at=known.enrolled_at,
-        os=reported.os or known.os,
-        earlier_instances=_earlier_instances(known, reported),
+        token_id=stored.token_id,
+        products=stored.products,
+        capabilities_allowed=stored.capabilities_allowed,
+        draining=stored.draining,
+        streaming=stored.streaming,
+        enrolled_at=stored.enrolled_at,
+        os=reported.os or stored.os,
+        earlier_instances=_earlier_instances(stored, reported),
         engines=engines,
-        rev=known.rev,
+        rev=stored.rev,
     )
-    return fresh if fresh == known else msgspec.structs.replace(fresh, rev=known.rev + 1)
+    return fresh if fresh == stored else msgspec.structs.replace(fresh, rev=stored.rev + 1)
 
 
-def _earlier_instances(known: Factory, reported: Factory) -> tuple[str, ...]:
-    if not known.instance_id or reported.instance_id == known.instance_id:
-        return known.earlier_instances
-    return (known.instance_id, *known.earlier_instances)[:EARLIER_INSTANCES_MAX]
+def _earlier_instances(stored: Factory, reported: Factory) -> tuple[str, ...]:
+    if not stored.instance_id or reported.instance_id == stored.instance_id:
+        return stored.earlier_instances
+    return (stored.instance_id, *stored.earlier_instances)[:EARLIER_INSTANCES_MAX]

@@ -15,7 +15,7 @@ def is_visible(caller: Caller, factory: Factory) -> bool:
     return caller.sees_any(factory.products)
 
 
-def as_seen_by(caller: Caller, factory: Factory, owned_repos: Collection[str]) -> Factory:
+def visible_part(caller: Caller, factory: Factory, owned_repos: Collection[str]) -> Factory:
     """Return the factory without what it says of products that the caller may not see.
 
     A shared factory has checkouts of all of them: of these, only `owned_repos` are shown.
@@ -46,7 +46,7 @@ def require_control(caller: Caller, verb: str, factory_id: str, factory: Factory
     itself = caller.factory_id == factory_id
     if not itself:
         caller.require(verb, OWN_PRODUCTS)
-    found = require_visible(caller, factory_id, factory)
+    visible = require_visible(caller, factory_id, factory)
     if not itself:
-        caller.require(verb, found.products)
-    return found
+        caller.require(verb, visible.products)
+    return visible

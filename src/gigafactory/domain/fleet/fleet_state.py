@@ -59,7 +59,7 @@ class FleetState:
         self._budgets: dict[str, Budget] = {}
         self._refusals: dict[JobClass, str | None] = {}
         self._seat_time = SeatUsage()
-        self._alarms: list[tuple[datetime, str]] = []
+        self._timers: list[tuple[datetime, str]] = []
         self._now = _LONG_AGO
         self._common: frozenset[str] = frozenset()
         """The tokens that every factory advertises."""
@@ -188,8 +188,8 @@ class FleetState:
     def advance(self, now: datetime) -> None:
         """Apply the passing of time: silent factories go offline, cool-downs end."""
         self._now = max(self._now, now)
-        while self._alarms and self._alarms[0][0] <= self._now:
-            when, factory_id = heappop(self._alarms)
+        while self._timers and self._timers[0][0] <= self._now:
+            when, factory_id = heappop(self._timers)
             member = self._members.get(factory_id)
             if member is not None and member.check_at == when:
                 member.check_at = None
@@ -214,8 +214,8 @@ class FleetState:
 
     def product(self, product_id: str) -> Product:
         """Return a product's settings; the defaults when it has no record."""
-        known = self._products.get(product_id)
-        return known if known is not None else Product(id=product_id)
+        product = self._products.get(product_id)
+        return product if product is not None else Product(id=product_id)
 
     def stop_reason(self, product_id: str) -> str | None:
         """Return why no job of a product may start; None when jobs may start."""
@@ -270,11 +270,11 @@ class FleetState:
 
     def fit(self, job_class: JobClass, pool: Pool) -> Fit | Rejection:
         """Return how a class fits a pool; cached."""
-        known = pool.cached_fit(job_class)
-        if known is None:
-            known = match(job_class, pool.traits, self._common, self.classes)
-            pool.cache_fit(job_class, known)
-        return known
+        cached = pool.cached_fit(job_class)
+        if cached is None:
+            cached = match(job_class, pool.traits, self._common, self.classes)
+            pool.cache_fit(job_class, cached)
+        return cached
 
     def rarities(self, demanded: frozenset[str]) -> Mapping[Pool, Rarities]:
         """Return, per pool, its demanded tokens with the fraction of factories that lack each."""
@@ -294,11 +294,11 @@ class FleetState:
         rare: dict[Pool, list[tuple[str, float]]] = {pool: [] for pool in sizes}
         for token in sorted(demanded):
             having = [pool for pool in sizes if meets(token, pool.traits.tokens)]
-            lacking = total - sum(sizes[pool] for pool in having)
-            if lacking:
+            missing_count = total - sum(sizes[pool] for pool in having)
+            if missing_count:
                 for pool in having:
-                    rare[pool].append((token, lacking / total))
-        return {pool: tuple(found) for pool, found in rare.items()}
+                    rare[pool].append((token, missing_count / total))
+        return {pool: tuple(engines) for pool, engines in rare.items()}
 
     def _pool(self, traits: FactoryTraits) -> Pool:
         pool = self._pools.get(traits)
@@ -342,23 +342,23 @@ class FleetState:
         following = member.next_change(self._now)
         if following is not None and (member.check_at is None or following < member.check_at):
             member.check_at = following
-            heappush(self._alarms, (following, member.factory.id))
+            heappush(self._timers, (following, member.factory.id))
 
     def _room(self, member: Member) -> Occupancy:
-        factory, seating = member.factory, self.seat_map
-        taken = seating.slots_taken(factory.id)
+        factory, seat_map = member.factory, self.seat_map
+        taken = seat_map.slots_taken(factory.id)
         if taken >= factory.slots:
             return FULL
         free = []
         for name in member.pool.traits.engines:
             engine = factory.engines[name]
             free.append(
-                engine.is_ready(self._now) and engine.seats > seating.seats_taken(factory.id, name)
+                engine.is_ready(self._now) and engine.seats > seat_map.seats_taken(factory.id, name)
             )
         return Occupancy(taken / factory.slots, tuple(free))
 
-    def _reseat(self, *seated: JobSeats | None) -> None:
-        ids = {sitting.factory_id for one in seated if one for sitting in one.seats}
+    def _reseat(self, *job_seats: JobSeats | None) -> None:
+        ids = {hold.factory_id for one in job_seats if one for hold in one.seats}
         for factory_id in ids:
             member = self._members.get(factory_id)
             if member is not None and (room := self._room(member)) != member.occupancy:
@@ -377,10 +377,10 @@ class FleetState:
             self._seat_time.end(product_id, max(at, old[epoch]))
 
 
-def _leases(seated: JobSeats | None) -> dict[int, datetime]:
-    sittings = seated.seats if seated is not None else ()
+def _leases(job_seats: JobSeats | None) -> dict[int, datetime]:
+    holds = job_seats.seats if job_seats is not None else ()
     return {
-        sitting.epoch: sitting.begun
-        for sitting in sittings
-        if sitting.epoch is not None and sitting.begun is not None
+        hold.epoch: hold.begun
+        for hold in holds
+        if hold.epoch is not None and hold.begun is not None
     }

@@ -111,8 +111,8 @@ def match(  # noqa: PLR0911 - a return for each way in which they do not fit
         return Rejection("product", f"its token does not admit product {job_class.product_id}")
     ask, runs = job_class.ask, job_class.step is Step.RUN
     needs = tuple(_unnamed(ask.needs)) if runs else ()
-    if lacking := missing_requirements(needs, traits.tokens):
-        return Rejection("capability", "it lacks " + ", ".join(lacking))
+    if missing := missing_requirements(needs, traits.tokens):
+        return Rejection("capability", "it lacks " + ", ".join(missing))
     if runs and (loose := sandbox_gap(ask, traits.tokens)):
         return Rejection("sandbox", loose)
     if ask.repo is not None and ask.repo not in traits.repos and not traits.may_clone:

@@ -65,7 +65,9 @@ class Member:
         """Return its presence at `now`."""
         if self.vitals is None or now - self.vitals.last_seen >= OFFLINE_AFTER:
             return Presence.AWAY
-        if self.fresh_health < HEALTH_FLOOR or now >= self._sickens_at(self.vitals.last_seen):
+        if self.fresh_health < HEALTH_FLOOR or now >= self._becomes_unhealthy_at(
+            self.vitals.last_seen
+        ):
             return Presence.SICK
         fading = now - self.vitals.last_seen >= FADES_AFTER
         return Presence.FADING if fading else Presence.FRESH
@@ -77,10 +79,10 @@ class Member:
             seen = self.vitals.last_seen
             ends += [seen + FADES_AFTER, seen + OFFLINE_AFTER]
             if self.fresh_health >= HEALTH_FLOOR:
-                ends.append(self._sickens_at(seen))
+                ends.append(self._becomes_unhealthy_at(seen))
         return min((end for end in ends if end > now), default=None)
 
-    def _sickens_at(self, seen: datetime) -> datetime:
+    def _becomes_unhealthy_at(self, seen: datetime) -> datetime:
         """Return when silence alone lowers its health below the floor."""
         return seen + OFFLINE_AFTER * (1.0 - HEALTH_FLOOR / (2.0 * self.fresh_health))
 

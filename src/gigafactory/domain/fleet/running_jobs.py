@@ -40,7 +40,7 @@ class RunningJobs:
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
         self._at: dict[str, dict[str, Job]] = {}
-        self._asking: dict[str, Job] = {}
+        self._preempted_by_asker: dict[str, Job] = {}
 
     def put(self, job: Job) -> None:
         """Update with this version of a job."""
@@ -50,7 +50,7 @@ class RunningJobs:
         self._jobs[job.id] = job
         self._at.setdefault(job.lease.factory_id, {})[job.id] = job
         if job.preemption is not None and job.preemption.by.startswith(JOB_ACTOR_PREFIX):
-            self._asking[job.preemption.by.removeprefix(JOB_ACTOR_PREFIX)] = job
+            self._preempted_by_asker[job.preemption.by.removeprefix(JOB_ACTOR_PREFIX)] = job
 
     def forget(self, job_id: str) -> None:
         """Remove a job that no longer runs."""
@@ -62,8 +62,8 @@ class RunningJobs:
         if not here:
             del self._at[job.lease.factory_id]
         by = job.preemption.by.removeprefix(JOB_ACTOR_PREFIX) if job.preemption is not None else ""
-        if (preempted := self._asking.get(by)) is not None and preempted.id == job_id:
-            del self._asking[by]
+        if (preempted := self._preempted_by_asker.get(by)) is not None and preempted.id == job_id:
+            del self._preempted_by_asker[by]
 
     def jobs(self) -> Iterable[Job]:
         """Return every running job."""
@@ -73,6 +73,6 @@ class RunningJobs:
         """Return the jobs that a factory runs."""
         return self._at.get(factory_id, {}).values()
 
-    def making_way_for(self, job_id: str) -> Job | None:
+    def preempted_for(self, job_id: str) -> Job | None:
         """Return the job that is being preempted for this one; None when there is none."""
-        return self._asking.get(job_id)
+        return self._preempted_by_asker.get(job_id)

@@ -20,26 +20,26 @@ class Scarcity:
         self._present = {pool: size for pool in pools if (size := pool.present_count)}
         self._few = FEW * sum(self._present.values())
         self._yields: dict[JobClass, bool] = {}
-        self._coveted: set[Pool] = set()
+        self._wanted_pools: set[Pool] = set()
         """The pools that choosy classes wait for."""
         for kind in kinds:
             places = self._places(kind)
             if self._choosy(kind, places):
-                self._coveted.update(places)
+                self._wanted_pools.update(places)
 
     def should_yield(self, kind: JobClass) -> bool:
         """Return whether jobs of a class go after others, as they can run on a pool not wanted.
 
         A class that has no other pool does not yield, or it could wait forever.
         """
-        if not self._coveted:
+        if not self._wanted_pools:
             return False
-        known = self._yields.get(kind)
-        if known is None:
+        cached = self._yields.get(kind)
+        if cached is None:
             places = self._places(kind)
-            elsewhere = any(pool not in self._coveted for pool in places)
-            known = self._yields[kind] = elsewhere and not self._choosy(kind, places)
-        return known
+            elsewhere = any(pool not in self._wanted_pools for pool in places)
+            cached = self._yields[kind] = elsewhere and not self._choosy(kind, places)
+        return cached
 
     def _places(self, kind: JobClass) -> list[Pool]:
         pinned = kind.required_factories

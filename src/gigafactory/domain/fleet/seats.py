@@ -58,8 +58,8 @@ class SeatMap:
         """Update with this version of a job; return its seats before and after."""
         if job.lease is None and job.offer is None and not job.ending and job.id not in self._jobs:
             return None, None
-        sittings = tuple(_sittings(job))
-        return self._seat(job.id, JobSeats(job.product_id, job.updated_at, sittings))
+        seats = tuple(_seat_holds(job))
+        return self._seat(job.id, JobSeats(job.product_id, job.updated_at, seats))
 
     def reserve(
         self,
@@ -72,18 +72,18 @@ class SeatMap:
     ) -> tuple[JobSeats | None, JobSeats | None]:
         """Count seats as taken for a job about to be granted; return its seats before and after."""
         name = base_engine(engine) if engine is not None else None
-        sitting = SeatHold(factory_id=factory_id, engine=name, epoch=None, holds=holds)
+        seat = SeatHold(factory_id=factory_id, engine=name, epoch=None, holds=holds)
         before = self._jobs.get(job_id, JobSeats("", now, ()))
-        leases = tuple(known for known in before.seats if known.epoch is not None)
-        return self._seat(job_id, JobSeats(before.product_id, now, (*leases, sitting)))
+        leases = tuple(seat_hold for seat_hold in before.seats if seat_hold.epoch is not None)
+        return self._seat(job_id, JobSeats(before.product_id, now, (*leases, seat)))
 
     def restore(self, job_id: str, before: JobSeats | None) -> JobSeats | None:
         """Undo `reserve` by restoring the earlier seats; return the seats until now."""
         return self._seat(job_id, before if before is not None else _NOBODY)[0]
 
-    def _seat(self, job_id: str, seated: JobSeats) -> tuple[JobSeats | None, JobSeats | None]:
+    def _seat(self, job_id: str, seats: JobSeats) -> tuple[JobSeats | None, JobSeats | None]:
         before = self._jobs.pop(job_id, None)
-        after = seated if seated.seats else None
+        after = seats if seats.seats else None
         if before is not None and after is not None and before.seats == after.seats:
             self._jobs[job_id] = before
             return before, before
@@ -136,14 +136,14 @@ class SeatMap:
             keys.append(key)
         return tuple(keys)
 
-    def _count(self, job_id: str, seated: JobSeats, by: int) -> None:
-        for sitting in seated.seats:
-            _bump(self._slots, sitting.factory_id, by)
-            if sitting.engine is not None:
-                _bump(self._engines, (sitting.factory_id, sitting.engine), by)
-                _bump(self._fleet, sitting.engine, by)
-                self._weigh(sitting.engine)
-            for key in sitting.holds:
+    def _count(self, job_id: str, seats: JobSeats, by: int) -> None:
+        for seat in seats.seats:
+            _bump(self._slots, seat.factory_id, by)
+            if seat.engine is not None:
+                _bump(self._engines, (seat.factory_id, seat.engine), by)
+                _bump(self._fleet, seat.engine, by)
+                self._weigh(seat.engine)
+            for key in seat.holds:
                 self._hold(key, job_id, by)
 
     def _hold(self, key: str, job_id: str, by: int) -> None:
@@ -169,7 +169,7 @@ def _bump(counts: Counter[K], key: K, by: int) -> None:
         del counts[key]
 
 
-def _sittings(job: Job) -> Iterator[SeatHold]:
+def _seat_holds(job: Job) -> Iterator[SeatHold]:
     if job.lease is not None:
         yield _leased(job.lease)
     for lease in job.ending:

@@ -27,14 +27,16 @@ def unroutable_reasons(ask: Ask, product_id: str, fleet: FleetState) -> tuple[st
         return (f"no factory has enrolled yet for product {product_id}",)
     needs = tuple(token for token in ask.needs if not token.startswith(FACTORY_PREFIX))
     suited = [tokens for tokens in offers if _has_engine(ask, tokens, fleet)]
-    known = frozenset[str]().union(*offers)
+    offered_tokens = frozenset[str]().union(*offers)
     reasons = [*_unknown_factories(ask, product_id, fleet)]
-    if unknown := missing_requirements(needs, known):
-        own = _own_tokens(known, product_id, fleet)
+    if unknown := missing_requirements(needs, offered_tokens):
+        own = _own_tokens(offered_tokens, product_id, fleet)
         reasons += [f"no factory has ever advertised {t}" + _near(t, own) for t in unknown]
     if not suited:
         wanted = _ENGINE_PREFIX + (ask.engine or "")
-        near = _near(wanted, {token for token in known if token.startswith(_ENGINE_PREFIX)})
+        near = _near(
+            wanted, {token for token in offered_tokens if token.startswith(_ENGINE_PREFIX)}
+        )
         reasons.append(f"no factory has ever had the {describe_engine(ask)}{near}")
     gaps = [missing_requirements(needs, tokens) for tokens in suited]
     if not reasons and all(gaps):
@@ -85,12 +87,14 @@ def _unknown_factories(ask: Ask, product_id: str, fleet: FleetState) -> list[str
     wanted = factories_in(ask.needs)
     if not wanted:
         return []
-    known = {m.factory.id for m in fleet.members() if m.pool.traits.admits(product_id)}
-    known |= {who for had, (who, _) in fleet.past_capabilities.items() if had.admits(product_id)}
-    tokens = {FACTORY_PREFIX + factory_id for factory_id in known}
+    factory_ids = {m.factory.id for m in fleet.members() if m.pool.traits.admits(product_id)}
+    factory_ids |= {
+        who for had, (who, _) in fleet.past_capabilities.items() if had.admits(product_id)
+    }
+    tokens = {FACTORY_PREFIX + factory_id for factory_id in factory_ids}
     return [
         f"there has never been a factory {factory_id}" + _near(FACTORY_PREFIX + factory_id, tokens)
-        for factory_id in sorted(wanted - known)
+        for factory_id in sorted(wanted - factory_ids)
     ]
 
 
@@ -102,5 +106,5 @@ def _has_engine(ask: Ask, tokens: frozenset[str], fleet: FleetState) -> bool:
 
 
 def _near(token: str, known: Collection[str]) -> str:
-    found = similar_tokens(token, known)
-    return f"; nearest known: {', '.join(found)}" if found else "; no similar token is known"
+    similar = similar_tokens(token, known)
+    return f"; nearest known: {', '.join(similar)}" if similar else "; no similar token is known"

@@ -68,7 +68,7 @@ def estimate_effect(
     around = sum(one.around + other.around for one, other in both)
     # The prior keeps the variance above 0 when all outcomes are equal.
     scatter = (around + likely) / (sum(counts) - 2 * len(both) + 1)
-    # A choice that is better in some strata and worse in others is less certain than each tells.
+    # A choice that is better in some strata and worse in others is less certain.
     uneven = sum((w * (d - more)) ** 2 for w, d in zip(weights, differences, strict=True))
     variance = max(scatter / weight, uneven / weight**2)
     return _pooled(part * more, part * part * variance, likely)

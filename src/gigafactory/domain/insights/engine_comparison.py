@@ -35,13 +35,13 @@ Stratum = dict[str, SampleSums]
 
 
 def compare_engines(
-    known: Iterable[tuple[Cell, Observation]], by: Collection[GroupBy] = ()
+    observations: Iterable[tuple[Cell, Observation]], by: Collection[GroupBy] = ()
 ) -> list[Advice]:
     """Return engine advice overall, then for each profile and repo if in `by`.
 
     Groups with more first attempts come first; jobs without the feature count only overall.
     """
-    strata = _sum_by_task(known)
+    strata = _sum_by_task(observations)
     advice_list = [_advise(strata.values())]
     for each, group_of in ADVISED_GROUPS.items():
         if each in by:
@@ -54,9 +54,9 @@ def compare_engines(
     return advice_list
 
 
-def _sum_by_task(known: Iterable[tuple[Cell, Observation]]) -> dict[TaskFeatures, Stratum]:
+def _sum_by_task(observations: Iterable[tuple[Cell, Observation]]) -> dict[TaskFeatures, Stratum]:
     counts: dict[TaskFeatures, dict[str, list[int]]] = {}
-    for cell, observation in known:
+    for cell, observation in observations:
         if observation.tries:
             count = counts.setdefault(cell.task, {}).setdefault(cell.choice.engine, [0, 0])
             count[0] += observation.tries

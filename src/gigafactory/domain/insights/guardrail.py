@@ -71,8 +71,8 @@ def log_evidence(learned: TrialArm, usual: TrialArm, margin: float) -> float:
         return 0.0
     if learned.passes / learned.tries >= usual.passes / usual.tries - margin:
         return 0.0
-    found = _mixture(learned) + _mixture(usual) - _harmless(learned, usual, margin)
-    return max(0.0, found)
+    evidence = _mixture(learned) + _mixture(usual) - _harmless(learned, usual, margin)
+    return max(0.0, evidence)
 
 
 def _mixture(arm: TrialArm) -> float:

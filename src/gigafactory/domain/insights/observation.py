@@ -105,9 +105,9 @@ def observe_run(run: Run | None) -> Observation:
 
 def observe_first_tries(runs: Iterable[Run]) -> list[tuple[Cell, Observation]]:
     """Return the observations of the first judged run of each job."""
-    known = [run for run in runs if run.step is Step.RUN]
-    first = first_try_ids(known)
-    cells = [(cell_of(run), observe_run(run)) for run in known if run.id in first]
+    run_steps = [run for run in runs if run.step is Step.RUN]
+    first = first_try_ids(run_steps)
+    cells = [(cell_of(run), observe_run(run)) for run in run_steps if run.id in first]
     return [(cell, observation) for cell, observation in cells if cell is not None]
 
 
@@ -127,16 +127,16 @@ def cell_updates(before: Run | None, after: Run) -> tuple[CellUpdate, ...]:
 
     When the model becomes known later, the counts move to the cell with that model.
     """
-    known, now = observe_run(before), observe_run(after)
+    earlier, now = observe_run(before), observe_run(after)
     cell = cell_of(after)
-    if cell is None or (known == now == NO_OBSERVATION):
+    if cell is None or (earlier == now == NO_OBSERVATION):
         return ()
     old = cell_of(before) if before is not None else None
-    if known == NO_OBSERVATION or old is None:
+    if earlier == NO_OBSERVATION or old is None:
         return (CellUpdate(cell, now),)
     if old == cell:
-        return (CellUpdate(cell, add_observations(now, known, -1)),) if known != now else ()
-    return (CellUpdate(old, add_observations(NO_OBSERVATION, known, -1)), CellUpdate(cell, now))
+        return (CellUpdate(cell, add_observations(now, earlier, -1)),) if earlier != now else ()
+    return (CellUpdate(old, add_observations(NO_OBSERVATION, earlier, -1)), CellUpdate(cell, now))
 
 
 def month_offset(month: str, count: int) -> date:

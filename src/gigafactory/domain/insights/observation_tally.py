@@ -48,10 +48,10 @@ class ObservationBatch:
             known = self._added.get(key, (update.cell, NO_OBSERVATION))[1]
             self._added[key] = (update.cell, add_observations(known, update.observation))
 
-    def writes(self, known: Mapping[str, Tally]) -> Iterator[RecordChange]:
+    def writes(self, stored: Mapping[str, Tally]) -> Iterator[RecordChange]:
         """Yield the writes that add the updates to the stored tallies."""
         for key, (cell, observation) in sorted(self._added.items()):
-            before = known.get(key)
+            before = stored.get(key)
             if before is None:
                 yield RecordChange(
                     before=None, after=Tally(key=key, cell=cell, observation=observation)

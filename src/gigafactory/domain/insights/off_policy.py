@@ -81,10 +81,10 @@ def evaluate_policies(recorded: Iterable[Episode]) -> PolicyEvaluation:
     compared = (*estimates[:2], single._replace(policy=f"best single: {single.policy}"))
     scores = zip(_robust(rows["learned"]), _robust(rows["heuristic"]), strict=True)
     differences = [one - other for one, other in scores]
-    return _concluded(compared, len(episodes), differences)
+    return _conclude(compared, len(episodes), differences)
 
 
-def _concluded(
+def _conclude(
     estimates: tuple[PolicyEstimate, ...], episodes: int, differences: Sequence[float]
 ) -> PolicyEvaluation:
     gain = _mean(differences)
@@ -168,8 +168,8 @@ def _estimate(name: str, rows: Sequence[_Row], episodes: Sequence[Episode]) -> P
         _mean([row.weight * row.reward for row in rows]),
         _weighted([(row.weight, row.reward) for row in rows]),
         _mean(_robust(rows)),
-        _typical(times, 1e3),
-        _typical(costs, 1e9),
+        _geometric_mean(times, 1e3),
+        _geometric_mean(costs, 1e9),
     )
 
 
@@ -192,7 +192,7 @@ def _weighted(values: Sequence[tuple[float, float]]) -> Interval:
     return Interval(mean, max(0.0, mean - wide), min(1.0, mean + wide))
 
 
-def _typical(values: Sequence[tuple[float, int, int]], unit: float) -> float | None:
+def _geometric_mean(values: Sequence[tuple[float, int, int]], unit: float) -> float | None:
     """Return the weighted geometric mean of values given as log thousandths; None for none."""
     total = sum(weight for weight, _, known in values if known)
     if total <= 0.0:

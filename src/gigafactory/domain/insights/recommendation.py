@@ -55,7 +55,7 @@ class Recommendation(NamedTuple):
         phrases = [words if one else f"{words} ({span})" for words, span in parts]
         ranges = f"interval {parts[0][1]}" if one else "intervals"
         return (
-            f"{', '.join(of)}: {self.choice.engine}{on} {_listed(phrases)} than the present mix"
+            f"{', '.join(of)}: {self.choice.engine}{on} {_join(phrases)} than the present mix"
             f" (n = {self.tries}, 95 % {ranges})"
         )
 
@@ -78,7 +78,7 @@ def _phrase(
     return words.format(f"{abs(change.more) * 100:.0f}", way), span
 
 
-def _listed(phrases: list[str]) -> str:
+def _join(phrases: list[str]) -> str:
     return phrases[0] if len(phrases) == 1 else f"{', '.join(phrases[:-1])} and {phrases[-1]}"
 
 
@@ -87,18 +87,20 @@ Strata = dict[tuple[str | None, str | None], Observation]
 
 
 def find_recommendations(
-    known: Iterable[tuple[Cell, Observation]], product: str | None = None
+    observations: Iterable[tuple[Cell, Observation]], product: str | None = None
 ) -> list[Recommendation]:
     """Return the best choice for each repo and profile that has a significant one, best first."""
     groups: dict[tuple[str, str | None, str | None], dict[RoutingChoice, Strata]] = {}
-    for cell, observation in known:
+    for cell, observation in observations:
         task, choice = cell.task, cell.choice
         if product is not None and task.product != product:
             continue
         of = groups.setdefault((task.product, task.repo, task.profile), {})
         for wide in (RoutingChoice(choice.engine), RoutingChoice(choice.engine, choice.factory)):
-            strata, alike = of.setdefault(wide, {}), (task.language, task.size)
-            strata[alike] = add_observations(strata.get(alike, NO_OBSERVATION), observation)
+            strata, similarity = of.setdefault(wide, {}), (task.language, task.size)
+            strata[similarity] = add_observations(
+                strata.get(similarity, NO_OBSERVATION), observation
+            )
     recommendations = [best for key, of in groups.items() if (best := _best(*key, of)) is not None]
     return sorted(
         recommendations, key=lambda r: (-r.gain, r.product, r.repo or "", r.profile or "")
@@ -110,8 +112,8 @@ def _best(
 ) -> Recommendation | None:
     whole: Strata = {}
     for choice, strata in of.items():
-        for alike, observation in strata.items() if choice.factory is None else ():
-            whole[alike] = add_observations(whole.get(alike, NO_OBSERVATION), observation)
+        for similarity, observation in strata.items() if choice.factory is None else ():
+            whole[similarity] = add_observations(whole.get(similarity, NO_OBSERVATION), observation)
     recommendations = []
     for choice, strata in of.items():
         pairs = [(one, add_observations(whole[k], one, -1)) for k, one in strata.items()]
@@ -128,7 +130,7 @@ def _best(
         recommendation = Recommendation(
             product, repo, profile, choice, tries, others, success, _ratio(time), ratio
         )
-        if _clear(recommendation):
+        if _is_clear_gain(recommendation):
             recommendations.append(recommendation)
     return min(recommendations, key=_preference, default=None)
 
@@ -139,7 +141,7 @@ def _preference(recommendation: Recommendation) -> tuple[float, bool, str, str]:
     return -recommendation.gain, factory is not None, recommendation.choice.engine, factory or ""
 
 
-def _clear(recommendation: Recommendation) -> bool:
+def _is_clear_gain(recommendation: Recommendation) -> bool:
     """Return whether it is significantly better in one metric, and worse in none."""
     better = recommendation.success.sure and recommendation.success.more > 0.0
     better = better or (recommendation.time.sure and recommendation.time.more < 0.0)

@@ -37,7 +37,7 @@ class Effect(NamedTuple):
     """The same for duration and cost."""
 
 
-def _some(*parts: str | None) -> Group:
+def _group_of(*parts: str | None) -> Group:
     known = tuple(part for part in parts if part is not None)
     return known if len(known) == len(parts) else None
 
@@ -48,18 +48,20 @@ def _agent(choice: RoutingChoice) -> tuple[str, str]:
 
 EFFECTS: tuple[Effect, ...] = (
     Effect("product", lambda t, _: (t.product,), 60.0, 10.0),
-    Effect("profile", lambda t, _: _some(t.profile), 60.0, 10.0),
-    Effect("language", lambda t, _: _some(t.language), 120.0, 20.0),
-    Effect("size", lambda t, _: _some(t.size), 120.0, 20.0),
-    Effect("repo", lambda t, _: _some(t.product, t.repo), 60.0, 10.0),
-    Effect("repo and profile", lambda t, _: _some(t.product, t.repo, t.profile), 60.0, 10.0),
+    Effect("profile", lambda t, _: _group_of(t.profile), 60.0, 10.0),
+    Effect("language", lambda t, _: _group_of(t.language), 120.0, 20.0),
+    Effect("size", lambda t, _: _group_of(t.size), 120.0, 20.0),
+    Effect("repo", lambda t, _: _group_of(t.product, t.repo), 60.0, 10.0),
+    Effect("repo and profile", lambda t, _: _group_of(t.product, t.repo, t.profile), 60.0, 10.0),
     Effect("engine", lambda _, c: (c.engine,), 20.0, 5.0),
-    Effect("model", lambda _, c: _some(c.engine, c.model), 20.0, 5.0),
-    Effect("engine for the profile", lambda t, c: _some(*_agent(c), t.profile), 80.0, 10.0),
-    Effect("engine in the repo", lambda t, c: _some(*_agent(c), t.product, t.repo), 160.0, 20.0),
-    Effect("engine for the size", lambda t, c: _some(*_agent(c), t.size), 240.0, 20.0),
-    Effect("factory", lambda _, c: _some(c.factory), 80.0, 10.0),
-    Effect("engine on the factory", lambda _, c: _some(c.factory, c.engine), 80.0, 20.0),
+    Effect("model", lambda _, c: _group_of(c.engine, c.model), 20.0, 5.0),
+    Effect("engine for the profile", lambda t, c: _group_of(*_agent(c), t.profile), 80.0, 10.0),
+    Effect(
+        "engine in the repo", lambda t, c: _group_of(*_agent(c), t.product, t.repo), 160.0, 20.0
+    ),
+    Effect("engine for the size", lambda t, c: _group_of(*_agent(c), t.size), 240.0, 20.0),
+    Effect("factory", lambda _, c: _group_of(c.factory), 80.0, 10.0),
+    Effect("engine on the factory", lambda _, c: _group_of(c.factory, c.engine), 80.0, 20.0),
 )
 """From wide to narrow: first the features of the job, then the choice."""
 OF_TASKS = 6
@@ -99,8 +101,8 @@ class Prediction(NamedTuple):
     @property
     def evidence_text(self) -> str:
         """The number of attempts per group that the prediction is based on, as text."""
-        known = [f"{e.name} {e.group[-1]} {e.part.tries}" for e in self.evidence if e.part.tries]
-        return "first tries: " + (", ".join(known) if known else "none")
+        counts = [f"{e.name} {e.group[-1]} {e.part.tries}" for e in self.evidence if e.part.tries]
+        return "first tries: " + (", ".join(counts) if counts else "none")
 
 
 class LogSums(NamedTuple):
@@ -120,9 +122,9 @@ class RoutingModel(msgspec.Struct, frozen=True):
     def predict(self, task: TaskFeatures, choice: RoutingChoice) -> Prediction:
         """Return the prediction for a job and a choice."""
         evidence = tuple(self._links(task, choice, 0, len(EFFECTS)))
-        odds, log_ms, log_nanos = _summed(self.base, evidence)
+        log_odds, log_ms, log_nanos = _summed(self.base, evidence)
         return Prediction(
-            logistic(odds), seconds_from_log_ms(log_ms), math.exp(log_nanos / 1000), evidence
+            logistic(log_odds), seconds_from_log_ms(log_ms), math.exp(log_nanos / 1000), evidence
         )
 
     def task_baseline(self, task: TaskFeatures) -> LogSums:
@@ -142,43 +144,45 @@ class RoutingModel(msgspec.Struct, frozen=True):
     def _links(
         self, task: TaskFeatures, choice: RoutingChoice, first: int, end: int
     ) -> Iterator[Evidence]:
-        for effect, known in zip(EFFECTS[first:end], self.parts[first:end], strict=True):
+        for effect, effects_of_part in zip(EFFECTS[first:end], self.parts[first:end], strict=True):
             group = effect.group(task, choice)
             if group is not None:
-                yield Evidence(effect.name, group, known.get(group, NO_EFFECT))
+                yield Evidence(effect.name, group, effects_of_part.get(group, NO_EFFECT))
 
 
 def _summed(base: GroupEffect, links: Iterable[Evidence]) -> LogSums:
-    odds, log_ms, log_nanos = base.odds, base.log_ms, base.log_nanos
+    log_odds, log_ms, log_nanos = base.odds, base.log_ms, base.log_nanos
     for link in links:
-        odds += link.part.odds
+        log_odds += link.part.odds
         log_ms += link.part.log_ms
         log_nanos += link.part.log_nanos
-    return LogSums(odds, log_ms, log_nanos)
+    return LogSums(log_odds, log_ms, log_nanos)
 
 
 _NOTHING = TaskFeatures("")
 _ANY = RoutingChoice("")
 
 
-def fit_model(known: Iterable[tuple[Cell, Observation]]) -> RoutingModel:
+def fit_model(cells: Iterable[tuple[Cell, Observation]]) -> RoutingModel:
     """Return the model fitted to these observations."""
-    *_, model = fit_in_steps(known)
+    *_, model = fit_in_steps(cells)
     assert model is not None, "fitting ends with a model"
     return model
 
 
-def fit_in_steps(known: Iterable[tuple[Cell, Observation]]) -> Iterator[RoutingModel | None]:
+def fit_in_steps(
+    cell_observations: Iterable[tuple[Cell, Observation]],
+) -> Iterator[RoutingModel | None]:
     """Yield None after each small step of the fit, and the model at the end."""
-    cells = _sorted(known)
+    cells = _sorted(cell_observations)
     observations = [observation for _, observation in cells]
     groups = [[effect.group(cell.task, cell.choice) for cell, _ in cells] for effect in EFFECTS]
-    odds = _Odds(observations)
+    success_fit = _Odds(observations)
     times = _Means([(x.tries, x.log_ms) for x in observations], PRIOR_LOG_MS)
     costs = _Means([(x.priced, x.log_nanos) for x in observations], PRIOR_LOG_NANOS)
     for _ in range(SWEEPS):
         for number, effect in enumerate(EFFECTS):
-            odds.improve(number, groups[number], effect.tries)
+            success_fit.improve(number, groups[number], effect.tries)
             times.improve(number, groups[number], effect.timed)
             costs.improve(number, groups[number], effect.timed)
             yield None
@@ -191,7 +195,7 @@ def fit_in_steps(known: Iterable[tuple[Cell, Observation]]) -> Iterator[RoutingM
         parts.append(
             {
                 group: GroupEffect(
-                    odds.found[number].get(group, 0.0),
+                    success_fit.found[number].get(group, 0.0),
                     times.found[number].get(group, 0.0),
                     costs.found[number].get(group, 0.0),
                     tries,
@@ -199,13 +203,15 @@ def fit_in_steps(known: Iterable[tuple[Cell, Observation]]) -> Iterator[RoutingM
                 for group, tries in counted.items()
             }
         )
-    base = GroupEffect(odds.base, times.base, costs.base, sum(each.tries for each in observations))
+    base = GroupEffect(
+        success_fit.base, times.base, costs.base, sum(each.tries for each in observations)
+    )
     yield RoutingModel(base, tuple(parts))
 
 
-def _sorted(known: Iterable[tuple[Cell, Observation]]) -> list[tuple[Cell, Observation]]:
+def _sorted(cells: Iterable[tuple[Cell, Observation]]) -> list[tuple[Cell, Observation]]:
     # Floating-point sums depend on their order, so it must not be the order of arrival.
-    return sorted(known, key=lambda each: msgspec.json.encode(each[0]))
+    return sorted(cells, key=lambda each: msgspec.json.encode(each[0]))
 
 
 class _Odds:
@@ -232,7 +238,7 @@ class _Odds:
             counts[1] += observation.passes
             counts[2] += observation.tries * logistic(self._sums[at])
         self.found[number] = {
-            group: _shrunken(tries, passes, expected, strength)
+            group: _shrink(tries, passes, expected, strength)
             for group, (tries, passes, expected) in seen.items()
             if tries > 0
         }
@@ -269,7 +275,7 @@ class _Means:
                 self._sums[at] += self.found[number].get(group, 0.0)
 
 
-def _shrunken(tries: float, passes: float, expected: float, strength: float) -> float:
+def _shrink(tries: float, passes: float, expected: float, strength: float) -> float:
     """Return the shrunk difference of a group's log odds from its expectation."""
     usual = expected / tries
     share = (passes + strength * usual) / (tries + strength)
@@ -280,9 +286,9 @@ def _logit(share: float) -> float:
     return math.log(share / (1.0 - share))
 
 
-def logistic(odds: float) -> float:
+def logistic(log_odds: float) -> float:
     """Return the probability for log odds."""
-    return 1.0 / (1.0 + math.exp(-odds))
+    return 1.0 / (1.0 + math.exp(-log_odds))
 
 
 def seconds_from_log_ms(log_ms: float) -> float:

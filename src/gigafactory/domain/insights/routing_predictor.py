@@ -28,7 +28,7 @@ VALUES_MAX = 256
 class TaskPredictions:
     """Predictions for jobs with equal features, computed once per engine."""
 
-    __slots__ = ("_anywhere", "_model", "_usual", "requested_model", "task", "values")
+    __slots__ = ("_anywhere", "_model", "_usual_model", "requested_model", "task", "values")
 
     def __init__(
         self, model: RoutingModel, task: TaskFeatures, requested_model: str | None
@@ -37,23 +37,23 @@ class TaskPredictions:
         self.requested_model = requested_model
         """The model that the jobs request."""
         self._model = model
-        self._usual = model.task_baseline(task)
+        self._usual_model = model.task_baseline(task)
         self.values: dict[tuple[str, str], float] = {}
         """Cached values by engine and factory."""
         self._anywhere: dict[tuple[str, str | None], LogSums] = {}
 
     def value(self, engine: str, model: str | None, factory_sums: LogSums) -> float:
         """Return the value of an engine from 0 to 1, by expected success, duration and cost."""
-        known = self._anywhere.get((engine, model))
-        if known is None:
-            known = self._model.engine_sums(self.task, RoutingChoice(engine, None, model))
-            self._anywhere[engine, model] = known
-        chance = logistic(known.odds + factory_sums.odds)
-        quick = logistic((self._usual.log_ms - known.log_ms - factory_sums.log_ms) / 1000)
-        thrifty = logistic(
-            (self._usual.log_nanos - known.log_nanos - factory_sums.log_nanos) / 1000
+        sums = self._anywhere.get((engine, model))
+        if sums is None:
+            sums = self._model.engine_sums(self.task, RoutingChoice(engine, None, model))
+            self._anywhere[engine, model] = sums
+        chance = logistic(sums.odds + factory_sums.odds)
+        quick = logistic((self._usual_model.log_ms - sums.log_ms - factory_sums.log_ms) / 1000)
+        saving = logistic(
+            (self._usual_model.log_nanos - sums.log_nanos - factory_sums.log_nanos) / 1000
         )
-        return round(SUCCESS * chance + TIME * quick + COST * thrifty, 6)
+        return round(SUCCESS * chance + TIME * quick + COST * saving, 6)
 
     def predict(self, choice: RoutingChoice) -> Prediction:
         """Return the prediction for a choice, with its evidence."""
@@ -86,8 +86,8 @@ class RoutingPredictor:
 
     def put(self, routing: RoutingRollout) -> None:
         """Update a product's rollout, unless a newer version is known."""
-        known = self._routings.get(routing.product_id)
-        if known is None or known.rev <= routing.rev:
+        current = self._routings.get(routing.product_id)
+        if current is None or current.rev <= routing.rev:
             self._routings[routing.product_id] = routing
 
     def use_model(self, model: RoutingModel, cells: Iterable[tuple[Cell, Observation]]) -> None:
@@ -112,7 +112,9 @@ class RoutingPredictor:
         routing = self._routings.get(job_class.product_id)
         if routing is None or routing.mode is RolloutMode.OFF or job_class.step is not Step.RUN:
             return None
-        return Guidance(routing, routing.side(job.job_id), self._of(job_class, job.trait))
+        return Guidance(
+            routing, routing.side(job.job_id), self._predictions_of(job_class, job.trait)
+        )
 
     def value(self, guidance: Guidance, engine: str, factory_id: str) -> float:
         """Return the value, from 0 to 1, of this engine on this factory for a job."""
@@ -121,11 +123,13 @@ class RoutingPredictor:
         if value is None:
             if len(predictions.values) >= VALUES_MAX:
                 predictions.values.clear()
-            value = predictions.value(engine, self._usual(guidance, *place), self._there(place))
+            value = predictions.value(
+                engine, self._usual_model(guidance, *place), self._place_sums(place)
+            )
             predictions.values[place] = value
         return value
 
-    def _there(self, place: tuple[str, str]) -> LogSums:
+    def _place_sums(self, place: tuple[str, str]) -> LogSums:
         there = self._places.get(place)
         if there is None:
             if len(self._places) >= self._kept_max:
@@ -135,22 +139,24 @@ class RoutingPredictor:
 
     def choice(self, guidance: Guidance, engine: str, factory_id: str) -> RoutingChoice:
         """Return the choice with the requested model, or the most used one there."""
-        return RoutingChoice(engine, factory_id, self._usual(guidance, engine, factory_id))
+        return RoutingChoice(engine, factory_id, self._usual_model(guidance, engine, factory_id))
 
-    def _usual(self, guidance: Guidance, engine: str, factory_id: str) -> str | None:
+    def _usual_model(self, guidance: Guidance, engine: str, factory_id: str) -> str | None:
         models = self._models
         here = guidance.predictions.requested_model or models.get((engine, factory_id))
         return here or models.get((engine, None))
 
-    def _of(self, job_class: JobClass, trait: JobFeatures) -> TaskPredictions:
-        known = self._predictions.get((job_class, trait))
-        if known is None:
+    def _predictions_of(self, job_class: JobClass, features: JobFeatures) -> TaskPredictions:
+        cached = self._predictions.get((job_class, features))
+        if cached is None:
             if len(self._predictions) >= self._kept_max:
                 self._predictions.clear()
             ask = job_class.ask
             language = language_of(ask.needs)
-            task = TaskFeatures(job_class.product_id, ask.repo, trait.profile, language, trait.size)
-            known = self._predictions[job_class, trait] = TaskPredictions(
-                self._model, task, trait.model
+            task = TaskFeatures(
+                job_class.product_id, ask.repo, features.profile, language, features.size
             )
-        return known
+            cached = self._predictions[job_class, features] = TaskPredictions(
+                self._model, task, features.model
+            )
+        return cached

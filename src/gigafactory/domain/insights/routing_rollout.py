@@ -122,23 +122,23 @@ def add_trials(
     routing: RoutingRollout, learned: TrialArm, usual: TrialArm, *, now: datetime
 ) -> RoutingRollout:
     """Return the rollout with more results on both sides; rolled back if a guardrail trips."""
-    known = replace(
+    updated = replace(
         routing,
         learned=routing.learned.add(learned),
         usual=routing.usual.add(usual),
         rev=routing.rev + 1,
     )
-    guardrail = judge(known.learned, known.usual).tripped if known.mode in ACTING else None
+    guardrail = judge(updated.learned, updated.usual).tripped if updated.mode in ACTING else None
     if guardrail is None:
-        return known
-    reason = f"{_HARM[guardrail]}: {_describe_harm(guardrail, known)}"
+        return updated
+    reason = f"{_HARM[guardrail]}: {_describe_harm(guardrail, updated)}"
     # Shadow mode keeps recording, so that people can see whether it improves.
     return replace(
-        known,
+        updated,
         mode=RolloutMode.SHADOW,
         share=0.0,
         explore=0.0,
-        trial=known.trial + 1,
+        trial=updated.trial + 1,
         tripped=GuardrailTrip(guardrail, routing.mode, now, reason),
     )
 
@@ -146,11 +146,11 @@ def add_trials(
 _HARM = {"success": "fewer jobs pass at once", "cost": "jobs cost more"}
 
 
-def _describe_harm(guardrail: str, known: RoutingRollout) -> str:
+def _describe_harm(guardrail: str, rollout: RoutingRollout) -> str:
     if guardrail == "success":
-        sides = [(arm.passes, arm.tries) for arm in (known.learned, known.usual)]
+        sides = [(arm.passes, arm.tries) for arm in (rollout.learned, rollout.usual)]
         (passes, tries), (usual_passes, usual_tries) = sides
         return f"{passes} of {tries} with it, {usual_passes} of {usual_tries} without"
-    more = known.learned.log_nanos / known.learned.priced
-    more -= known.usual.log_nanos / known.usual.priced
+    more = rollout.learned.log_nanos / rollout.learned.priced
+    more -= rollout.usual.log_nanos / rollout.usual.priced
     return f"{math.expm1(more / 1000) * 100:.0f} % more than without"

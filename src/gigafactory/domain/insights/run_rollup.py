@@ -110,10 +110,10 @@ def summarize_runs(
     runs: Iterable[Run], by: Sequence[GroupBy], *, since: datetime | None = None
 ) -> Insights:
     """Return the rollups of the runs granted since a time, by each of these groupings."""
-    known = [run for run in runs if run.step is Step.RUN]
+    run_steps = [run for run in runs if run.step is Step.RUN]
     # The first attempt of a job may be older than `since`.
-    first = first_try_ids(known)
-    wanted = [run for run in known if since is None or run.granted_at >= since]
+    first = first_try_ids(run_steps)
+    wanted = [run for run in run_steps if since is None or run.granted_at >= since]
     groups = {each.value: roll_up_runs(wanted, each, first) for each in by}
     return Insights(total=_rollup("all", wanted, first), by=groups)
 
@@ -137,8 +137,8 @@ def first_try_ids(runs: Iterable[Run]) -> frozenset[str]:
     for run in runs:
         if run.result is None or run.result in UNJUDGED_RESULTS:
             continue
-        known = first.get(run.job_id)
-        if known is None or run.number < known.number:
+        earliest = first.get(run.job_id)
+        if earliest is None or run.number < earliest.number:
             first[run.job_id] = run
     return frozenset(run.id for run in first.values())
 

@@ -155,11 +155,11 @@ class TallyIncrement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 def increment_for_run(before: Run | None, after: Run) -> TallyIncrement | None:
     """Return what an update of a run adds to the tallies; None when nothing."""
-    counts, known, taught = count_run(after), count_run(before), cell_updates(before, after)
-    if counts == known and not taught:
+    counts, earlier, updates = count_run(after), count_run(before), cell_updates(before, after)
+    if counts == earlier and not updates:
         return None
-    if known != NO_COUNTS:
-        counts = add_counts(counts, known, -1)
+    if earlier != NO_COUNTS:
+        counts = add_counts(counts, earlier, -1)
     return TallyIncrement(
         key=f"{after.id}.{after.rev}",
         product_id=after.product_id,
@@ -168,17 +168,17 @@ def increment_for_run(before: Run | None, after: Run) -> TallyIncrement | None:
         result=after.result,
         groups={by: group_of(after, by) for by in TALLIED},
         counts=counts,
-        updates=taught,
+        updates=updates,
         **_routed(after),
     )
 
 
 def _routed(run: Run) -> dict[str, Any]:
-    found = run.decision.get("routing")
-    if found is None:
+    routing = run.decision.get("routing")
+    if routing is None:
         return {}
     return {
-        "routing": msgspec.convert(found, RoutingRecord),
+        "routing": msgspec.convert(routing, RoutingRecord),
         "propensity": run.decision["propensity"],
     }
 
@@ -250,19 +250,21 @@ def tally_additions(increment: TallyIncrement, earlier: Sequence[Run]) -> Mappin
     A job counts once per group, with its first run there, and has one first attempt.
     """
     before = _before(increment, earlier)
-    tried = RunCounts(first_tries=1, first_passes=int(increment.result is Result.OK))
+    first_try = RunCounts(first_tries=1, first_passes=int(increment.result is Result.OK))
     counts = (
-        add_counts(increment.counts, tried)
+        add_counts(increment.counts, first_try)
         if increment.ends_run and _first(increment, before)
         else increment.counts
     )
     with_job = add_counts(counts, RunCounts(jobs=1)) if increment.ends_run else counts
     added: dict[str, RunCounts] = {}
     for by, group in ((TOTAL, ALL), *increment.groups.items()):
-        met = any(by == TOTAL or group_of(run, GroupBy(by)) == group for run in before)
+        already_counted = any(by == TOTAL or group_of(run, GroupBy(by)) == group for run in before)
         for space in (increment.product_id, ALL_PRODUCTS):
             for period in _periods(increment.groups[GroupBy.DAY]):
-                added[key_prefix(space, by, period) + group] = counts if met else with_job
+                added[key_prefix(space, by, period) + group] = (
+                    counts if already_counted else with_job
+                )
     return added
 
 
@@ -271,8 +273,10 @@ def first_try_updates(increment: TallyIncrement, earlier: Sequence[Run]) -> tupl
 
     Updates after the end of a later run are ignored, as its earlier runs are not loaded then.
     """
-    known = increment.ends_run or increment.number == 1
-    return increment.updates if known and _first(increment, _before(increment, earlier)) else ()
+    may_be_first = increment.ends_run or increment.number == 1
+    return (
+        increment.updates if may_be_first and _first(increment, _before(increment, earlier)) else ()
+    )
 
 
 def _before(increment: TallyIncrement, earlier: Sequence[Run]) -> Sequence[Run]:
@@ -293,17 +297,17 @@ def covering_periods(since: date | None, today: date) -> list[str]:
     """Return the fewest periods that cover the time from a day until today."""
     if since is None:
         return [ALL]
-    found = []
+    periods = []
     day = since
     while day <= today:
         following = (day.replace(day=1) + timedelta(days=32)).replace(day=1)
         if day.day == 1:
-            found.append(f"m{day:%Y-%m}")
+            periods.append(f"m{day:%Y-%m}")
             day = following
         else:
-            found.append(f"d{day:%Y-%m-%d}")
+            periods.append(f"d{day:%Y-%m-%d}")
             day += timedelta(days=1)
-    return found
+    return periods
 
 
 def roll_up_tallies(tallies: Iterable[Tally]) -> dict[str, RunRollup]:

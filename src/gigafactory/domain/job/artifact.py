@@ -164,8 +164,8 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     def matches(self, upload: ArtifactUpload, run_id: str | None) -> bool:
         """Whether this is the same upload of the same run (None: a person), sent again."""
-        mine = (self.run_id, self.purpose, self.name, self.sha256)
-        return mine == (run_id, upload.purpose, upload.name, upload.sha256)
+        own = (self.run_id, self.purpose, self.name, self.sha256)
+        return own == (run_id, upload.purpose, upload.name, upload.sha256)
 
     def is_replaced_by(self, upload: ArtifactUpload, run_id: str | None) -> bool:
         """Whether `upload` replaces this artifact: a run keeps only its newest diff."""

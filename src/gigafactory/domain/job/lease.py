@@ -118,7 +118,7 @@ def require_lease(job: Job, factory_id: str, epoch: int) -> Lease:
         or lease.epoch != epoch
         or epoch != job.lease_epoch
     ):
-        raise Fenced(job.id, presented=epoch, current=job.lease_epoch)
+        raise Fenced(job.id, request_epoch=epoch, current=job.lease_epoch)
     return lease
 
 
@@ -186,7 +186,7 @@ def hand_back(
     assert lease is not None, "only a leased job is handed back"
     kinds = {Result.RATE_LIMITED: event_types.RATE_LIMITED, Result.PREEMPTED: event_types.PREEMPTED}
     note = {"factoryId": lease.factory_id, "epoch": lease.epoch, "result": result, "reason": reason}
-    evicted = result is Result.PREEMPTED
+    preempted = result is Result.PREEMPTED
     if job.preemption is not None:
         note["by"] = job.preemption.by
     running = lease.step is Step.RUN
@@ -204,8 +204,8 @@ def hand_back(
         reason=reason,
         not_before=not_before,
         exclusions=exclude(job, lease.factory_id, now),
-        front=evicted or job.front,
-        preempted=job.preempted + evicted,
+        front=preempted or job.front,
+        preempted=job.preempted + preempted,
     )
 
 
@@ -225,11 +225,11 @@ def expire(
     lease = job.lease
     assert lease is not None, "only a leased job expires"
     guards = () if restarted else (LeaseExpiredGuard(job.id, lease.epoch, now),)
-    evicted = job.preemption is not None
-    lost = 0 if evicted else job.lost + 1
+    preempted = job.preemption is not None
+    lost = 0 if preempted else job.lost + 1
     # Jobs of an older program have lost leases without names.
-    known = (("",) * job.lost + job.lost_instances)[-job.lost :] if job.lost else ()
-    instances = (*known, lease.instance_id)
+    lost_instances = (("",) * job.lost + job.lost_instances)[-job.lost :] if job.lost else ()
+    instances = (*lost_instances, lease.instance_id)
     reason = "the factory restarted without this run" if restarted else "the lease ran out"
     note = {"factoryId": lease.factory_id, "epoch": lease.epoch, "reason": reason, "lost": lost}
     if job.preemption is not None:
@@ -238,14 +238,14 @@ def expire(
         "lease": None,
         "lease_epoch": job.lease_epoch + 1,
         "preemption": None,
-        "front": job.front or evicted,
-        "preempted": job.preempted + evicted,
+        "front": job.front or preempted,
+        "preempted": job.preempted + preempted,
     }
     to: Stage | None = Stage.QUEUED
     notes: list[tuple[str, dict[str, Any]]] = [(event_types.LEASE_EXPIRED, note)]
     if lease.step is Step.SHIP:
         to = None
-    elif not evicted and is_poison(instances, live_instances):
+    elif not preempted and is_poison(instances, live_instances):
         why = (
             f"{lost} leases in a row were lost without a newer checkpoint;"
             " look at the log before requeueing"
@@ -257,8 +257,8 @@ def expire(
     else:
         fields |= {
             "lost": lost,
-            "lost_instances": () if evicted else instances,
-            "result": Result.PREEMPTED if evicted else Result.LOST,
+            "lost_instances": () if preempted else instances,
+            "result": Result.PREEMPTED if preempted else Result.LOST,
             "reason": reason,
         }
     return transition(

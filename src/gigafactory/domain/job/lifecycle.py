@@ -113,10 +113,10 @@ def actions_of(job: Job) -> tuple[str, ...]:
 @cache
 def _available_actions(stage: Stage, *, composite: bool, unapproved: bool) -> tuple[str, ...]:
     table = COMPOSITE_ACTIONS if composite else ACTIONS
-    found = [action for action, stages in table.items() if stage in stages]
+    available = [action for action, stages in table.items() if stage in stages]
     if unapproved:
-        found = ["approve", *(action for action in found if action != "ship")]
-    return tuple(found)
+        available = ["approve", *(action for action in available if action != "ship")]
+    return tuple(available)
 
 
 def require_action(job: Job, action: str) -> None:
@@ -214,8 +214,8 @@ def transition(
 
 def _worked_seconds(lease: Lease, now: datetime) -> float:
     """Return the run time of a lease; shipping does not count."""
-    lasted = now - lease.granted_at if lease.step is Step.RUN else timedelta()
-    return round(lasted.total_seconds(), 3)
+    elapsed = now - lease.granted_at if lease.step is Step.RUN else timedelta()
+    return round(elapsed.total_seconds(), 3)
 
 
 def make_events(

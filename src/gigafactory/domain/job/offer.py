@@ -86,7 +86,7 @@ def withdraw(
     )
 
 
-def require_offer(job: Job, factory_id: str, presented: str) -> Offer:
+def require_offer(job: Job, factory_id: str, given_id: str) -> Offer:
     """Return the offer that a factory accepts; a lapsed one counts until it is withdrawn.
 
     Raises OfferGone.
@@ -94,10 +94,10 @@ def require_offer(job: Job, factory_id: str, presented: str) -> Offer:
     if (
         job.offer is None
         or job.offer.factory_id != factory_id
-        or offer_id(job.id, job.offer) != presented
+        or offer_id(job.id, job.offer) != given_id
     ):
         message = (
-            f"offer {presented} is gone: the job was withdrawn or went elsewhere; wait for the next"
+            f"offer {given_id} is gone: the job was withdrawn or went elsewhere; wait for the next"
         )
         raise OfferGone(message)
     return job.offer

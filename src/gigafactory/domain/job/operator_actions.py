@@ -190,8 +190,8 @@ def request_review(
     able = [name for name in named if f"user:{name}" != job.submitted_by]
     faults += _weakening_faults(job, named, wanted)
     if (named or wanted > 1) and len(able) < wanted:
-        found = f"found {wanted}, and {len(able)} of those named can approve"
-        faults.append(Fault("quorum", f"{found}; name more reviewers, besides the submitter"))
+        fault_text = f"found {wanted}, and {len(able)} of those named can approve"
+        faults.append(Fault("quorum", f"{fault_text}; name more reviewers, besides the submitter"))
     if faults:
         raise Invalid("the request for a review", faults)
     note = {"by": by, "reviewers": list(named), "quorum": wanted, "comment": comment}
@@ -210,21 +210,23 @@ def request_review(
 
 def _parse_reviewers(reviewers: tuple[str, ...], faults: list[Fault]) -> tuple[str, ...]:
     """Return the unique names without `@`; invalid ones become faults."""
-    found: dict[str, None] = {}
+    unique: dict[str, None] = {}
     for name in reviewers:
         try:
-            found[person(name)] = None
+            unique[person(name)] = None
         except ValueError as wrong:
             faults.append(Fault("reviewers", f"found {name}; expected {wrong}"))
-    return tuple(found)
+    return tuple(unique)
 
 
 def _weakening_faults(job: Job, named: tuple[str, ...], quorum: int) -> list[Fault]:
     """Return faults for a request that would weaken the review that the job already requires."""
     faults = []
-    known = job.terms.reviewers
-    if known and (others := [name for name in named if name not in known]):
-        message = f"found {', '.join(others)}; the job names {', '.join(known)}: choose among these"
+    reviewers = job.terms.reviewers
+    if reviewers and (others := [name for name in named if name not in reviewers]):
+        message = (
+            f"found {', '.join(others)}; the job names {', '.join(reviewers)}: choose among these"
+        )
         faults.append(Fault("reviewers", message))
     if quorum < job.terms.quorum:
         faults.append(

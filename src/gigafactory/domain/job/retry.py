@@ -53,8 +53,8 @@ def is_poison(lost_instances: Sequence[str], live_instances: Collection[str]) ->
     A process that is alive again was only cut off from the coordinator: that is not the job's
     doing, and counts only towards the larger limit.
     """
-    gone = [instance for instance in lost_instances if instance not in live_instances]
-    return len(gone) >= LOST_INSTANCES_MAX or len(lost_instances) >= LOST_LEASES_MAX
+    dead_instances = [instance for instance in lost_instances if instance not in live_instances]
+    return len(dead_instances) >= LOST_INSTANCES_MAX or len(lost_instances) >= LOST_LEASES_MAX
 
 
 def hand_back_delay(result: Result, retry_after: timedelta | None) -> timedelta:

@@ -87,8 +87,8 @@ _COUNTS = (
 def count_tool_call(tools: Mapping[str, int], name: str) -> dict[str, int]:
     """Return the counts with one more call; invalid or excess names count as OTHER_TOOLS."""
     plain = _TOOL.fullmatch(name) is not None
-    known = name in tools or len(tools) - (OTHER_TOOLS in tools) < TOOLS_MAX
-    counted = name if plain and known else OTHER_TOOLS
+    has_counter = name in tools or len(tools) - (OTHER_TOOLS in tools) < TOOLS_MAX
+    counted = name if plain and has_counter else OTHER_TOOLS
     return {**tools, counted: tools.get(counted, 0) + 1}
 
 

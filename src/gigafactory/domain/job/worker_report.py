@@ -52,7 +52,7 @@ def change_for(job: Job, factory_id: str, report: Report, *, now: datetime) -> J
     """
     epoch, progress = report.epoch, report.progress
     if progress.checkpoint is not None:
-        own = made_by(factory_id, progress.checkpoint, job.checkpoint)
+        own = own_checkpoint(factory_id, progress.checkpoint, job.checkpoint)
         progress = replace(progress, checkpoint=own)
     match report.stage:
         case None:
@@ -79,12 +79,12 @@ def change_for(job: Job, factory_id: str, report: Report, *, now: datetime) -> J
             raise IllegalTransition(job.id, job.stage, report.stage, "a worker cannot report this")
 
 
-def made_by(factory_id: str, given: Checkpoint, known: Checkpoint | None) -> Checkpoint:
+def own_checkpoint(factory_id: str, given: Checkpoint, current: Checkpoint | None) -> Checkpoint:
     """Return a reported checkpoint as the reporting factory's own.
 
     A ship step may carry on the session of the run before it, which stays where it was.
     """
-    if known is not None and (known.factory_id, known.engine, known.session_id) == (
+    if current is not None and (current.factory_id, current.engine, current.session_id) == (
         given.factory_id,
         given.engine,
         given.session_id,

@@ -84,7 +84,7 @@ def meets(requirement: str | Requirement, advertised: frozenset[str]) -> bool:
     versions = _by_key(advertised).get(requirement.key)
     if versions is None:
         return False
-    return not requirement.op or any(_version_matches(found, requirement) for found in versions)
+    return not requirement.op or any(_version_matches(version, requirement) for version in versions)
 
 
 def missing_requirements(
@@ -99,10 +99,10 @@ def similar_tokens(token: str, known: Collection[str], *, limit: int = 3) -> tup
     compared = _COMPARISON.fullmatch(token)
     key = (compared[1] if compared else token).partition(":")[0]
     same_key = [other for other in sorted(known) if other.partition(":")[0] == key]
-    found = difflib.get_close_matches(token, same_key, n=limit, cutoff=0.0)
-    if len(found) < limit:
-        found += difflib.get_close_matches(token, sorted(known), n=limit, cutoff=0.6)
-    return tuple(dict.fromkeys(found))[:limit]
+    similar = difflib.get_close_matches(token, same_key, n=limit, cutoff=0.0)
+    if len(similar) < limit:
+        similar += difflib.get_close_matches(token, sorted(known), n=limit, cutoff=0.6)
+    return tuple(dict.fromkeys(similar))[:limit]
 
 
 @lru_cache(maxsize=8192)
@@ -145,22 +145,22 @@ def _version(text: str) -> Version:
 @lru_cache(maxsize=4096)
 def _by_key(advertised: frozenset[str]) -> dict[str, tuple[Version, ...]]:
     """Return the versions by key; a key without a version maps to ()."""
-    found: dict[str, tuple[Version, ...]] = {}
+    versions_by_key: dict[str, tuple[Version, ...]] = {}
     for token in advertised:
         key, _, value = token.partition(":")
         # Tools print `v20.11.1` and `1.22rc1`: the leading numbers are the version.
         match = _VERSION.match(value.removeprefix("v"))
         versions = (_version(match[0]),) if match else ()
-        found[key] = found.get(key, ()) + versions
-    return found
+        versions_by_key[key] = versions_by_key.get(key, ()) + versions
+    return versions_by_key
 
 
-def _version_matches(found: Version, requirement: Requirement) -> bool:
+def _version_matches(version: Version, requirement: Requirement) -> bool:
     wanted = requirement.version
     if requirement.op == "=":
-        return _padded(found, len(wanted))[: len(wanted)] == wanted
-    width = max(len(found), len(wanted))
-    left, right = _padded(found, width), _padded(wanted, width)
+        return _padded(version, len(wanted))[: len(wanted)] == wanted
+    width = max(len(version), len(wanted))
+    left, right = _padded(version, width), _padded(wanted, width)
     match requirement.op:
         case ">=":
             return left >= right

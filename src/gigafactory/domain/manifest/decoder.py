@@ -176,17 +176,17 @@ def decode_fields(
 
     A key without a value counts as not given; keys that start with `x-` go to `extra`.
     """
-    spelled = context.decoders_of(table)
+    decoders = context.decoders_of(table)
     values: dict[str, object] = {}
     extra: dict[str, object] = {}
     for entry in node.entries:
         path = f"{field}.{entry.key}" if field else entry.key
         if entry.key.startswith("x-"):
             extra[entry.key] = to_json(entry.node)
-        elif entry.key not in spelled:
+        elif entry.key not in decoders:
             context.add_unknown_key(path, entry.line, entry.key, table)
         elif not (isinstance(entry.node, Scalar) and entry.node.kind == "null"):
-            name, reader = spelled[entry.key]
+            name, reader = decoders[entry.key]
             value = reader(entry.node, path, context)
             if value is not None:
                 values[name] = value

@@ -28,8 +28,10 @@ def format_job_file(manifest: Manifest, body: str) -> str:
     if not fields:
         # A body that begins like frontmatter must not be read as such.
         return f"---\n---\n{body}" if body.lstrip("\ufeff").startswith("---") else body
-    shown = yaml.dump(fields, Dumper=_YamlDumper, sort_keys=False, allow_unicode=True, width=1000)
-    return f"---\n{shown}---\n{body}"
+    front_matter = yaml.dump(
+        fields, Dumper=_YamlDumper, sort_keys=False, allow_unicode=True, width=1000
+    )
+    return f"---\n{front_matter}---\n{body}"
 
 
 class _YamlDumper(yaml.SafeDumper):
@@ -45,26 +47,26 @@ _FOLDED = frozenset("\x85\u2028\u2029")
 _YamlDumper.add_representer(str, _represent_text)
 
 
-def _encode(manifest: Manifest | Profile, spell: Callable[[str], str]) -> dict[str, object]:
+def _encode(manifest: Manifest | Profile, spelling: Callable[[str], str]) -> dict[str, object]:
     fields: dict[str, object] = {}
     for name in manifest.__struct_fields__:
         value = getattr(manifest, name)
         if not value and (value is None or value in ((), {})):
             continue
         if type(value) is str:
-            fields[_key(name, spell)] = value
+            fields[_key(name, spelling)] = value
         elif name != "extra":
-            fields[_key(name, spell)] = _value(value, spell)
+            fields[_key(name, spelling)] = _value(value, spelling)
     return {**fields, **manifest.extra}
 
 
 @cache
-def _key(name: str, spell: Callable[[str], str]) -> str:
+def _key(name: str, spelling: Callable[[str], str]) -> str:
     """Return the key of a field; `delay` is written as `not-before`."""
-    return spell("not-before" if name == "delay" else name.replace("_", "-"))
+    return spelling("not-before" if name == "delay" else name.replace("_", "-"))
 
 
-def _value(value: object, spell: Callable[[str], str]) -> object:
+def _value(value: object, spelling: Callable[[str], str]) -> object:
     match value:
         case str():
             return value
@@ -72,11 +74,11 @@ def _value(value: object, spell: Callable[[str], str]) -> object:
             return _time(value)
         case JobBudget() | Retry() | ReviewPolicy():
             parts = _parts(value)
-            return parts if isinstance(parts, str) else _encode_present(parts, spell)
+            return parts if isinstance(parts, str) else _encode_present(parts, spelling)
         case Child():
-            return {**_encode(value.manifest, spell), "body": value.body}
+            return {**_encode(value.manifest, spelling), "body": value.body}
         case tuple():
-            return [_value(item, spell) for item in value]
+            return [_value(item, spelling) for item in value]
         case _:
             return value
 
@@ -100,5 +102,7 @@ def _parts(value: JobBudget | Retry | ReviewPolicy) -> dict[str, object] | str:
             return value.mode
 
 
-def _encode_present(values: dict[str, object], spell: Callable[[str], str]) -> dict[str, object]:
-    return {key: _value(value, spell) for key, value in values.items() if value not in (None, ())}
+def _encode_present(values: dict[str, object], spelling: Callable[[str], str]) -> dict[str, object]:
+    return {
+        key: _value(value, spelling) for key, value in values.items() if value not in (None, ())
+    }

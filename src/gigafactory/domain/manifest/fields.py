@@ -94,23 +94,23 @@ def _not_before(written: str) -> datetime | timedelta:
 
 
 def _schedule(expression: str) -> str:
-    kept = line(expression, chars_max=200)
-    if len(kept.split()) != _CRON_FIELDS:
+    schedule = line(expression, chars_max=200)
+    if len(schedule.split()) != _CRON_FIELDS:
         raise ValueError("a cron expression of five fields, such as `30 6 * * 1-5`")
     try:
-        next(CronSim(kept, _ANY_DAY))
+        next(CronSim(schedule, _ANY_DAY))
     except StopIteration:
         raise ValueError("a cron expression that matches some time") from None
     except (CronSimError, ArithmeticError, AssertionError, TypeError, ValueError) as wrong:
         reason = f" ({str(wrong).lower()})" if isinstance(wrong, CronSimError) else ""
         raise ValueError(f"a cron expression such as `30 6 * * 1-5`{reason}") from None
-    return kept
+    return schedule
 
 
 def _environment(node: Node, what: object) -> str:
     """Show only the variable's name: its value may be a secret."""
-    shown = node.text.partition("=")[0] if isinstance(node, Scalar) else ""
-    return mismatch(Scalar(shown, "text"), what)
+    variable_name = node.text.partition("=")[0] if isinstance(node, Scalar) else ""
+    return mismatch(Scalar(variable_name, "text"), what)
 
 
 class _BudgetFields(msgspec.Struct, frozen=True):

@@ -79,8 +79,8 @@ def _decode(text: bytes | str) -> str | Fault:
             return _decode(text.decode())
         except UnicodeDecodeError as wrong:
             line = text[: wrong.start].count(b"\n") + 1
-            found = text[wrong.start]
-            return Fault("", f"found the byte 0x{found:02x}; expected a file in UTF-8", line)
+            byte = text[wrong.start]
+            return Fault("", f"found the byte 0x{byte:02x}; expected a file in UTF-8", line)
     if (at := text.find("\x00")) >= 0:
         line = text.count("\n", 0, at) + 1
         return Fault("", "found a NUL byte; expected a text file", line)

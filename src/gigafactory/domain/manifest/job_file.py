@@ -94,8 +94,8 @@ def with_title(manifest: Manifest, body: str) -> Manifest:
 
 def title_of(body: str) -> str | None:
     """Return the first heading, else the first line; None for an empty body."""
-    for found in (_headings(body), iter(body.splitlines())):
-        for line in found:
+    for lines in (_headings(body), iter(body.splitlines())):
+        for line in lines:
             words = "".join(char if char.isprintable() else " " for char in line).split()
             if words:
                 return " ".join(words)[:TITLE_CHARS_MAX].rstrip()
@@ -137,11 +137,13 @@ def _record(
         values["delay"] = values.pop("notBefore")
     manifest = msgspec.convert(values, Manifest)
     if manifest.children and manifest.kind != "composite":
-        found = "found children in a leaf; expected `kind: composite` beside them"
-        context.add_fault(_path(field, "children"), node.line_of("children"), found)
+        fault_text = "found children in a leaf; expected `kind: composite` beside them"
+        context.add_fault(_path(field, "children"), node.line_of("children"), fault_text)
     if manifest.command is not None and manifest.engine not in {None, "command"}:
-        found = f"found a command for the engine {manifest.engine!r}; expected `engine: command`"
-        context.add_fault(_path(field, "command"), node.line_of("command"), found)
+        fault_text = (
+            f"found a command for the engine {manifest.engine!r}; expected `engine: command`"
+        )
+        context.add_fault(_path(field, "command"), node.line_of("command"), fault_text)
     return manifest
 
 

@@ -66,12 +66,12 @@ def profile_reference(text: str) -> tuple[str, int | None]:
 
 def line(text: str, *, chars_max: int) -> str:
     """Return one line of text, stripped and without control characters."""
-    kept = text.strip()
-    if not kept or len(kept) > chars_max:
+    stripped = text.strip()
+    if not stripped or len(stripped) > chars_max:
         raise ValueError(f"a text of 1 to {chars_max} characters")
-    if _has_control_characters(kept):
+    if _has_control_characters(stripped):
         raise ValueError("one line of text without control characters")
-    return kept
+    return stripped
 
 
 def option_free_line(text: str, *, chars_max: int) -> str:

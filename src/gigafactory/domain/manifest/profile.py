@@ -84,11 +84,11 @@ def unknown_profile(reference: str, known: Iterable[str]) -> Invalid:
 def _profile(node: MappingNode, body: str, context: DecodeContext) -> Profile:
     values = decode_fields(node, _TABLE, "", context)
     if body and "persona" in values:
-        found = "found a persona and a body; expected one of them"
-        context.add_fault("persona", node.line_of("persona"), found)
+        fault_text = "found a persona and a body; expected one of them"
+        context.add_fault("persona", node.line_of("persona"), fault_text)
     elif len(body) > PERSONA_CHARS_MAX:
-        found = f"found {len(body)} characters; expected at most {PERSONA_CHARS_MAX}"
-        context.add_fault("persona", None, found)
+        fault_text = f"found {len(body)} characters; expected at most {PERSONA_CHARS_MAX}"
+        context.add_fault("persona", None, fault_text)
     elif body:
         values["persona"] = body
     if "name" not in values and not any(_is_given(e) for e in node.entries if e.key == "name"):

@@ -60,8 +60,8 @@ def repo_identity(repo: str) -> str:
     https and ssh lead to the same repo; http and git, which anybody on the way can change, do not.
     A bare name stays a name: only the factories know where it leads.
     """
-    scheme, found, rest = repo.partition("://")
-    if not found:
+    scheme, separator, rest = repo.partition("://")
+    if not separator:
         scheme = "ssh"
         if _LOCAL.match(repo):
             return _LOCAL_SEPARATOR.sub("/", repo).rstrip("/")

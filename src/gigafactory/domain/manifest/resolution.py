@@ -56,10 +56,10 @@ def _engine(manifest: Manifest, role: Profile) -> dict[str, object]:
 
 
 def _limits(manifest: Manifest, role: Profile) -> dict[str, object]:
-    walled = manifest.budget is not None and manifest.budget.wall is not None
+    has_wall_limit = manifest.budget is not None and manifest.budget.wall is not None
     retry = manifest.retry or Retry()
     return {
-        "timeout": manifest.timeout or (None if walled else DEFAULT_TIMEOUT),
+        "timeout": manifest.timeout or (None if has_wall_limit else DEFAULT_TIMEOUT),
         "stall": _first(manifest.stall, role.stall, DEFAULT_STALL),
         "verify_rounds": _first(manifest.verify_rounds, role.verify_rounds, 1),
         "retry": Retry(

@@ -55,12 +55,12 @@ class FreeSeats:
                 yield pool, engines, kind.required_factories, barred
 
     def _count(self, search: Search) -> int:
-        known = self._counted.get(search)
-        if known is None:
+        cached = self._counted.get(search)
+        if cached is None:
             engines = search[1]
-            known = sum(self._free(member, engines) for member in self._candidates(search))
-            self._counted[search] = known
-        return known
+            cached = sum(self._free(member, engines) for member in self._candidates(search))
+            self._counted[search] = cached
+        return cached
 
     def _free(self, member: Member, engines: Engines) -> int:
         factory_id = member.factory.id

@@ -134,24 +134,26 @@ def _assign(
 def _shape_factories(shape: Shape, fleet: FleetState) -> tuple[ShapeFactory, ...]:
     if not shape.factories:
         return ()
-    mine = (member for member in fleet.members() if member.factory.id.startswith(shape.factories))
+    members = (
+        member for member in fleet.members() if member.factory.id.startswith(shape.factories)
+    )
     promised = shape.traits.tokens
     return tuple(
         _shape_factory(member, fleet.seat_map.slots_taken(member.factory.id), promised)
-        for member in mine
+        for member in members
     )
 
 
 def _shape_factory(member: Member, jobs: int, promised: frozenset[str]) -> ShapeFactory:
     factory, state = member.factory, _state(member, jobs)
     # Before its first heartbeat its tokens are unknown.
-    lacks = () if state is FactoryState.STARTING else sorted(promised - member.pool.traits.tokens)
+    missing = () if state is FactoryState.STARTING else sorted(promised - member.pool.traits.tokens)
     return ShapeFactory(
         id=factory.id,
         state=state,
         jobs=jobs,
         enrolled_at=factory.enrolled_at,
-        lacks=tuple(lacks),
+        lacks=tuple(missing),
     )
 
 
@@ -185,14 +187,14 @@ class _ShapeFilling:
     def take(self, demand: Demand, jobs: int, engines: Engines, left: dict[str, int]) -> int:
         """Assign jobs of a class to this shape up to its maximum; return how many."""
         each = 1 if demand.is_late else self.shape.backlog
-        patient = min(jobs, (each - 1) * (demand.running + demand.served))
-        seats = -(-(jobs - patient) // each)
-        taken = min(jobs, patient + each * self._seat(seats, engines, left))
+        can_wait = min(jobs, (each - 1) * (demand.running + demand.served))
+        seats = -(-(jobs - can_wait) // each)
+        taken = min(jobs, can_wait + each * self._reserve_seats(seats, engines, left))
         self._jobs += taken
         self._late = self._late or (demand.is_late and taken > 0)
         return taken
 
-    def _seat(self, wanted: int, engines: Engines, left: dict[str, int]) -> int:
+    def _reserve_seats(self, wanted: int, engines: Engines, left: dict[str, int]) -> int:
         """Reserve seats for runs in as few new factories as possible; return how many fit."""
         given = todo = min(wanted, self._free(self._room, engines, left))
         levels = range(self._built, self._room + 1)

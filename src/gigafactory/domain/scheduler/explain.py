@@ -142,15 +142,15 @@ def _explain_waiting(
         fleet, job_class, waiting or QueuedJob.of(job, job_class), now
     )
     never = unroutable_reasons(job.ask, job.product_id, fleet) if step is Step.RUN else ()
-    gone = (
+    departed = (
         missing_capabilities(job.ask, job.product_id, fleet, now)
         if step is Step.RUN and not never
         else ()
     )
     reasons = [
         *own,
-        *(Reason("unroutable", said) for said in never),
-        *(Reason("capability", said) for said in gone),
+        *(Reason("unroutable", text) for text in never),
+        *(Reason("capability", text) for text in departed),
         *refused,
     ]
     if able and not own:
@@ -195,7 +195,7 @@ def _own_reasons(
                 yield Reason(
                     "lock", f"lock {job.lock} is held by its own previous run, which is stopping"
                 )
-    if (victim := fleet.running_jobs.making_way_for(job.id)) is not None:
+    if (victim := fleet.running_jobs.preempted_for(job.id)) is not None:
         yield Reason("preempting", _describe_preemption(victim, job))
     if job.offer is not None:
         until = f"{job.offer.expires_at:%H:%M:%S} UTC"
@@ -231,14 +231,14 @@ def _ask_factories(
         else:
             counts[why.code] = counts.get(why.code, 0) + 1
             refusals.setdefault((why.code, why.message), []).append(member.factory.id)
-    reasons = [Reason(code, f"{_names(ids)}: {said}") for (code, said), ids in refusals.items()]
+    reasons = [Reason(code, f"{_names(ids)}: {text}") for (code, text), ids in refusals.items()]
     return dict(sorted(counts.items())), reasons, able
 
 
 def _describe_turn(job: Job, able: list[str], now: datetime) -> str:
     since = job.ship.at if job.ship is not None else job.stage_since
-    risen = int((now - since).total_seconds() // AGEING_STEP_S)
-    steps = f" (aged by {risen})" if risen > 0 else ""
+    ranks_gained = int((now - since).total_seconds() // AGEING_STEP_S)
+    steps = f" (aged by {ranks_gained})" if ranks_gained > 0 else ""
     return (
         f"{_names(able)} could run it: it is {job.priority}{steps}, and waits behind jobs that are"
         " more urgent or have waited longer"

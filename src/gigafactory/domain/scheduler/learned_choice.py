@@ -63,13 +63,13 @@ def choose_learned(
     by_learned = guidance.side is RoutingSide.LEARNED
     chosen = learned if by_learned else heuristic
     explores = guidance.rollout.should_explore(chosen.candidate.job_id)
-    drawn = _spread(options, by_learned=by_learned) if explores else []
+    candidates = _spread(options, by_learned=by_learned) if explores else []
     # With a single option there is nothing to explore.
-    drawn = drawn if len(drawn) > 1 else []
-    if drawn:
-        chosen = drawn[int(hash_fraction(chosen.candidate.job_id, "choice") * len(drawn))]
-    recorded = list(dict.fromkeys([*drawn, chosen, heuristic, learned]))
-    found = [
+    candidates = candidates if len(candidates) > 1 else []
+    if candidates:
+        chosen = candidates[int(hash_fraction(chosen.candidate.job_id, "choice") * len(candidates))]
+    recorded = list(dict.fromkeys([*candidates, chosen, heuristic, learned]))
+    scored = [
         guidance.predictions.predict(predictor.choice(guidance, *option.name))
         for option in recorded
     ]
@@ -77,14 +77,14 @@ def choose_learned(
         mode=guidance.rollout.mode,
         trial=guidance.rollout.trial,
         side=guidance.side,
-        explored=bool(drawn),
-        choices=tuple(map(_expected, recorded, found)),
+        explored=bool(candidates),
+        choices=tuple(map(_expected, recorded, scored)),
         chosen=recorded.index(chosen),
         heuristic=recorded.index(heuristic),
         learned=recorded.index(learned),
-        stands_on=found[recorded.index(chosen)].evidence_text,
+        stands_on=scored[recorded.index(chosen)].evidence_text,
     )
-    return LearnedChoice(chosen.candidate, 1.0 / len(drawn) if drawn else 1.0, routed)
+    return LearnedChoice(chosen.candidate, 1.0 / len(candidates) if candidates else 1.0, routed)
 
 
 def _score(option: ChoiceOption) -> float:
@@ -101,12 +101,12 @@ def _spread(options: Sequence[ChoiceOption], *, by_learned: bool) -> list[Choice
     return sorted(choices, key=lambda option: option.name)
 
 
-def _expected(option: ChoiceOption, found: Prediction) -> ExpectedOutcome:
+def _expected(option: ChoiceOption, prediction: Prediction) -> ExpectedOutcome:
     engine, factory_id = option.name
     return ExpectedOutcome(
         engine=engine,
         factory_id=factory_id,
-        success=round(found.success, 4),
-        seconds=round(found.seconds, 1),
-        cost_usd=round(found.cost_nano_usd / NANOS_PER_USD, 4),
+        success=round(prediction.success, 4),
+        seconds=round(prediction.seconds, 1),
+        cost_usd=round(prediction.cost_nano_usd / NANOS_PER_USD, 4),
     )

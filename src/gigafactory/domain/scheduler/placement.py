@@ -160,7 +160,7 @@ class Placement:
 
     def _options(self, job: QueuedJob, guidance: Guidance, on: Member | None) -> list[ChoiceOption]:
         """Return every engine on every factory that the job could use, with both scores."""
-        found = []
+        options = []
         weight = self._weights_of(job).learned or DEFAULT_WEIGHT
         members = (
             [c.member for c in self.candidates(job, CANDIDATES_PER_POOL)] if on is None else [on]
@@ -170,8 +170,8 @@ class Placement:
             for place, choice in enumerate(free_engines(fit, member.occupancy, self.fleet)):
                 usual = self._scored(job, member, fit, choice)
                 value = self._value(guidance, choice, member.factory.id)
-                found.append(ChoiceOption(usual, place, round(usual.score + weight * value, 6)))
-        return found
+                options.append(ChoiceOption(usual, place, round(usual.score + weight * value, 6)))
+        return options
 
     def _fit(self, job: QueuedJob, member: Member) -> Fit:
         fit = self.fleet.fit(job.job_class, member.pool)
@@ -198,13 +198,13 @@ class Placement:
             return self._score_each(job, required if len(required) == 1 else frozenset())
         if job.checkpoint is not None:
             named |= {job.checkpoint}
-        found = self._score_each(job, named)
+        scored = self._score_each(job, named)
         for pool in self._open:
             fit = self.fleet.fit(job.job_class, pool)
             if not isinstance(fit, Rejection):
-                found += self._score_pool(job, pool, fit, named, depth)
-                found += self._score_each(job, pool.odd[Presence.FADING] - named)
-        return found
+                scored += self._score_pool(job, pool, fit, named, depth)
+                scored += self._score_each(job, pool.odd[Presence.FADING] - named)
+        return scored
 
     def pick(
         self, best: Candidate, mode: Literal["pull", "push"], *, offered: bool = False
@@ -271,22 +271,24 @@ class Placement:
         When one factory claims several equivalent jobs, they are computed for the first only: in
         between only that factory's occupancy changes, and it is not among the others.
         """
-        alike = mode == "pull" and not job.exclusions and job.checkpoint is None
+        is_shared = mode == "pull" and not job.exclusions and job.checkpoint is None
         guidance = self.guidance(job)
         by_learned = guidance is not None and guidance.side is RoutingSide.LEARNED
         kind = (job.job_class, job.trait, by_learned)
-        known = self._alternatives.get(kind) if alike else None
-        if known is not None:
-            return known
+        cached = self._alternatives.get(kind) if is_shared else None
+        if cached is not None:
+            return cached
         able = [c for c in self.candidates(job, RUNNERS_UP_MAX + 1) if c.member is not member]
         if by_learned:
             able = [self._rescore(c) for c in able]
         best = sorted(able)[:RUNNERS_UP_MAX]
         runners_up = tuple(RunnerUp(c.factory_id, c.choice.engine, c.score) for c in best)
-        found = Alternatives(runners_up, count_rejections(self.fleet, job, self.now, self._only))
-        if alike:
-            self._alternatives[kind] = found
-        return found
+        alternatives = Alternatives(
+            runners_up, count_rejections(self.fleet, job, self.now, self._only)
+        )
+        if is_shared:
+            self._alternatives[kind] = alternatives
+        return alternatives
 
     def _is_open(self, pool: Pool) -> bool:
         some = bool(pool.open or pool.odd[Presence.FADING])
@@ -298,10 +300,10 @@ class Placement:
         return self._fair_shares[product_id]
 
     def _scorer(self, job: QueuedJob, pool: Pool, fit: Fit) -> JobPoolScorer:
-        known = self._scorers.get((job.job_id, pool))
-        if known is None:
-            known = self._scorers[job.job_id, pool] = self._new_scorer(job, pool, fit)
-        return known
+        cached = self._scorers.get((job.job_id, pool))
+        if cached is None:
+            cached = self._scorers[job.job_id, pool] = self._new_scorer(job, pool, fit)
+        return cached
 
     def _new_scorer(self, job: QueuedJob, pool: Pool, fit: Fit) -> JobPoolScorer:
         product_id, ask = job.job_class.product_id, job.job_class.ask
@@ -356,7 +358,7 @@ class Placement:
         return not (job.exclusions and is_excluded(job, factory_id, self.now))
 
     def _score_each(self, job: QueuedJob, factory_ids: Named) -> list[Candidate]:
-        found = []
+        scored = []
         for factory_id in factory_ids:
             member = self.fleet.member(factory_id)
             if member is None or not self._may_ask(job, factory_id):
@@ -366,5 +368,5 @@ class Placement:
                 isinstance(fit, Fit)
                 and (choice := free_engine_choice(member, fit, self.fleet)) is not None
             ):
-                found.append(self._scored(job, member, fit, choice))
-        return found
+                scored.append(self._scored(job, member, fit, choice))
+        return scored

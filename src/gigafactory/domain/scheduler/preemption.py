@@ -92,7 +92,7 @@ def _without_a_seat(placement: Placement, group: ClassQueue) -> Iterator[QueuedJ
     While that job excludes some factory, the next jobs are yielded too: they may go there.
     """
     for job in group.ready.walk(PASSED_OVER_MAX):
-        if job.offer is not None or placement.fleet.running_jobs.making_way_for(job.job_id):
+        if job.offer is not None or placement.fleet.running_jobs.preempted_for(job.job_id):
             continue
         if placement.candidates(job, 1):
             return
@@ -134,12 +134,12 @@ def _free_without(
     name = choice.seats
     if name is None:
         return True
-    engine, seating = member.factory.engines[name], placement.fleet.seat_map
+    engine, seat_map = member.factory.engines[name], placement.fleet.seat_map
     if not engine.is_ready(placement.now):
         return False
     one = freed == name
-    left = seating.fleet_seats_free(name)
-    here = seating.seats_taken(member.factory.id, name) - one < engine.seats
+    left = seat_map.fleet_seats_free(name)
+    here = seat_map.seats_taken(member.factory.id, name) - one < engine.seats
     return here and (left is None or left + one > 0)
 
 

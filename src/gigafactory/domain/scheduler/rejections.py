@@ -25,12 +25,12 @@ def count_rejections(
     for pool in fleet.pools():
         fit = fleet.fit(job.job_class, pool)
         if isinstance(fit, Rejection):
-            found = {fit.code: len(pool.members)}
+            by_code = {fit.code: len(pool.members)}
         elif job.job_class.required_factories:
-            found = _count_required(fleet, job, pool, now)
+            by_code = _count_required(fleet, job, pool, now)
         else:
-            found = _count_temporary(fleet, job, pool, fit, now, only)
-        for code, count in found.items():
+            by_code = _count_temporary(fleet, job, pool, fit, now, only)
+        for code, count in by_code.items():
             counts[code] = counts.get(code, 0) + count
     return {code: counts[code] for code in sorted(counts) if counts[code]}
 
@@ -44,14 +44,14 @@ def free_engine_choice(member: Member, fit: Fit, fleet: FleetState) -> EngineCho
 
 def _count_required(fleet: FleetState, job: QueuedJob, pool: Pool, now: datetime) -> dict[str, int]:
     """Count for a job that requires one factory by name: all others lack that capability."""
-    found = {"capability": 0}
+    counts = {"capability": 0}
     for factory_id, member in pool.members.items():
         if not job.job_class.allows_factory(factory_id):
-            found["capability"] += 1
+            counts["capability"] += 1
         else:
             why = find_rejection(fleet, member, job.job_class, job, now)
-            found |= {why.code: 1} if why is not None else {}
-    return found
+            counts |= {why.code: 1} if why is not None else {}
+    return counts
 
 
 def _count_temporary(
@@ -68,15 +68,15 @@ def _count_temporary(
         if free_engine_choice(members[name], fit, fleet) is not None
     ]
     free = sum(map(len, rooms)) + len(fading)
-    found = {
+    counts = {
         "offline": len(away),
         "unhealthy": len(sick),
         "busy": len(members) - len(away) - len(sick) - free,
     }
     if job.exclusions or not (only is None or members.keys() <= only):
         names = {factory_id for ranks in rooms for _, factory_id, _ in ranks}
-        found |= _count_unasked(job, names.union(fading), now, only)
-    return found
+        counts |= _count_unasked(job, names.union(fading), now, only)
+    return counts
 
 
 def _count_unasked(

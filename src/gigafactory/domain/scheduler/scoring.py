@@ -87,7 +87,7 @@ class JobPoolScorer:
         """Return the score with each term and its weight; penalties have negative weights."""
         weights = self.weights
         capability, cost, starved, scarce = self._shared
-        known = learned or ScoreTerm(0.0, weights.learned)
+        learned_term = learned or ScoreTerm(0.0, weights.learned)
         terms = {
             "capabilityFit": ScoreTerm(capability, weights.capability_fit),
             "affinity": ScoreTerm(affinity, weights.affinity),
@@ -96,12 +96,12 @@ class JobPoolScorer:
             "health": ScoreTerm(health, weights.health),
             "starvation": ScoreTerm(starved, -weights.starvation),
             "scarcity": ScoreTerm(scarce, -weights.scarcity),
-            "learned": known,
+            "learned": learned_term,
         }
         rounded = {
             name: ScoreTerm(round(term.value, 4), term.weight) for name, term in terms.items()
         }
-        total = self.score(affinity, load, health, known.value * known.weight)
+        total = self.score(affinity, load, health, learned_term.value * learned_term.weight)
         return Score(total, rounded)
 
 
@@ -209,9 +209,9 @@ def _no_room(
 
 def describe_busy(fleet: FleetState, member: Member, fit: Fit, now: datetime) -> str:
     """Return which slots or seats of the factory or the fleet are used up."""
-    factory, seating = member.factory, fleet.seat_map
-    if seating.slots_taken(factory.id) >= factory.slots:
-        return f"every slot is taken: {seating.slots_taken(factory.id)} of {factory.slots}"
+    factory, seat_map = member.factory, fleet.seat_map
+    if seat_map.slots_taken(factory.id) >= factory.slots:
+        return f"every slot is taken: {seat_map.slots_taken(factory.id)} of {factory.slots}"
     reasons = []
     for choice in fit.engines:
         name = choice.seats or ""
@@ -220,10 +220,10 @@ def describe_busy(fleet: FleetState, member: Member, fit: Fit, now: datetime) ->
             reasons.append(f"{name} is unavailable: {engine.unavailable}")
         elif not engine.is_ready(now):
             reasons.append(f"{name} cools down until {engine.cooling_until:%Y-%m-%d %H:%M:%S} UTC")
-        elif seating.seats_taken(factory.id, name) >= engine.seats:
-            taken = seating.seats_taken(factory.id, name)
+        elif seat_map.seats_taken(factory.id, name) >= engine.seats:
+            taken = seat_map.seats_taken(factory.id, name)
             reasons.append(f"every {name} seat is busy: {taken} of {engine.seats}")
         else:
-            limit = seating.fleet_seats[name]
+            limit = seat_map.fleet_seats[name]
             reasons.append(f"every {name} seat of the fleet is busy: {limit} of {limit}")
     return "; ".join(reasons)

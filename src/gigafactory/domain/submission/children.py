@@ -28,44 +28,48 @@ def expand(files: Sequence[JobFile], *, places: Sequence[str] = ()) -> list[Expa
 
     Raises Invalid with the faults of all files.
     """
-    sprouts: list[ExpandedJob] = []
+    expanded: list[ExpandedJob] = []
     faults: list[Fault] = []
     for number, file in enumerate(files):
         place = places[number] if places else ""
-        _expand_into(ExpandedJob(file, place), file.manifest.product, sprouts, faults)
+        _expand_into(ExpandedJob(file, place), file.manifest.product, expanded, faults)
     if faults:
         raise Invalid("the plan", faults[:FAULTS_MAX])
-    return sprouts
+    return expanded
 
 
 def _expand_into(
-    sprout: ExpandedJob, product: str | None, into: list[ExpandedJob], faults: list[Fault]
+    job: ExpandedJob, product: str | None, into: list[ExpandedJob], faults: list[Fault]
 ) -> None:
     own = len(into)
-    into.append(sprout)
-    manifest = sprout.file.manifest
+    into.append(job)
+    manifest = job.file.manifest
     if manifest.kind == "composite" and manifest.schedule is not None:
         message = "found a schedule on a composite; expected it on a leaf"
-        faults.append(Fault(field_path(sprout.place, "schedule"), message))
+        faults.append(Fault(field_path(job.place, "schedule"), message))
     for number, child in enumerate(manifest.children):
-        place = field_path(sprout.place, f"children[{number}]")
+        place = field_path(job.place, f"children[{number}]")
         faults += _inherited_field_faults(child.manifest, product, place)
         # The product comes from the composite: it is no part of the child's content.
         given = replace(child.manifest, product=None)
         _expand_into(ExpandedJob(JobFile(given, child.body), place, own), product, into, faults)
-    planner = planner_for(sprout.file)
+    planner = planner_for(job.file)
     if planner is not None:
-        into.append(ExpandedJob(planner, sprout.place, own))
+        into.append(ExpandedJob(planner, job.place, own))
 
 
 def _inherited_field_faults(child: Manifest, product: str | None, place: str) -> list[Fault]:
     """Return faults for fields that a child inherits and must not set."""
     faults = []
     if child.product is not None and child.product != product:
-        found = f"found product {child.product!r} in a composite of {product or 'the default'!r}"
-        faults.append(Fault(field_path(place, "product"), f"{found}; expected no other"))
+        fault_text = (
+            f"found product {child.product!r} in a composite of {product or 'the default'!r}"
+        )
+        faults.append(Fault(field_path(place, "product"), f"{fault_text}; expected no other"))
     if child.parent is not None:
-        message = f"found parent {child.parent!r}; expected none: its place in the list says it"
+        message = (
+            f"found parent {child.parent!r}; expected none: its position in the list determines it"
+        )
         faults.append(Fault(field_path(place, "parent"), message))
     if child.schedule is not None:
         message = "found a schedule; expected none: a template never ships, nor would its composite"
@@ -119,8 +123,8 @@ def _waiting_graph(jobs: Sequence[Job], deps: Mapping[str, Sequence[str]]) -> di
     for job in jobs:
         if job.parent_id in new and job.phase is not None:
             phases.setdefault(job.parent_id, []).append(job.phase)
-    for parent_id, found in phases.items():
-        phases[parent_id] = ordered = sorted(set(found))
+    for parent_id, phase_jobs in phases.items():
+        phases[parent_id] = ordered = sorted(set(phase_jobs))
         for before, phase in pairwise(ordered):
             edges[f"p:{parent_id}/{phase}"] = [f"p:{parent_id}/{before}"]
         edges.setdefault(f"p:{parent_id}/{ordered[0]}", [])

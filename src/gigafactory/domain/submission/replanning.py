@@ -31,7 +31,7 @@ def compare_plan(drafts: Sequence[Draft], children: Sequence[Job]) -> PlanCompar
     """
     # The newest child of a name counts.
     there = {child.name: child for child in sorted(children, key=lambda child: child.id)}
-    kept: dict[str, Job] = {}
+    unchanged: dict[str, Job] = {}
     replaced: dict[str, Job] = {}
     for made in drafts:
         child = there.get(made.job.name)
@@ -45,8 +45,8 @@ def compare_plan(drafts: Sequence[Draft], children: Sequence[Job]) -> PlanCompar
         if ended_badly or (not same and child.stage in WAITING):
             replaced[made.job.id] = child
         elif same or child.stage is not Stage.SHIPPED:
-            kept[made.job.id] = child
-    return PlanComparison(kept, replaced)
+            unchanged[made.job.id] = child
+    return PlanComparison(unchanged, replaced)
 
 
 def replace_child(old: Job, new_id: str, *, by: str, now: datetime) -> JobChange:

@@ -71,7 +71,7 @@ def submit(
         rev=1,
         updated_at=now,
         deps=(*job.deps, *missing),
-        flags=_flagged(job.flags, lost=lost, missing=bool(missing)),
+        flags=_with_dep_flags(job.flags, lost=lost, missing=bool(missing)),
     )
     guards: tuple[Guard, ...] = tuple(
         RevisionGuard("job", dep.id, dep.rev) for dep in deps if dep.rev > 0
@@ -87,7 +87,7 @@ def submit(
     )
 
 
-def _flagged(flags: tuple[str, ...], *, lost: bool, missing: bool) -> tuple[str, ...]:
+def _with_dep_flags(flags: tuple[str, ...], *, lost: bool, missing: bool) -> tuple[str, ...]:
     more = (*((DEP_FAILED,) if lost else ()), *((DEP_MISSING,) if missing else ()))
     return (*(flag for flag in flags if flag not in more), *more)
 
@@ -201,22 +201,22 @@ def find_cycle(edges: Mapping[str, Sequence[str]]) -> list[str] | None:
         if root in done:
             continue
         # The path from the root, each node with its unvisited successors.
-        trail = {root: iter(edges[root])}
-        while trail:
-            node, rest = next(reversed(trail.items()))
+        path = {root: iter(edges[root])}
+        while path:
+            node, rest = next(reversed(path.items()))
             following = next((n for n in rest if n in edges and n not in done), None)
             if following is None:
-                del trail[node]
+                del path[node]
                 done.add(node)
-            elif following in trail:
-                return _rotate_cycle(list(trail), following)
+            elif following in path:
+                return _rotate_cycle(list(path), following)
             else:
-                trail[following] = iter(edges[following])
+                path[following] = iter(edges[following])
     return None
 
 
-def _rotate_cycle(trail: list[str], closing: str) -> list[str]:
-    circle = trail[trail.index(closing) :]
+def _rotate_cycle(path: list[str], closing: str) -> list[str]:
+    circle = path[path.index(closing) :]
     first = circle.index(min(circle))
     return [*circle[first:], *circle[:first], circle[first]]
 

@@ -75,12 +75,12 @@ class BudgetTerms(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         """Raise Invalid if an amount is out of range."""
         faults = []
         if self.ceiling_nano_usd is not None and not 0 < self.ceiling_nano_usd <= CEILING_MAX:
-            found = format_usd(self.ceiling_nano_usd)
+            amount = format_usd(self.ceiling_nano_usd)
             expected = f"more than 0 and at most {USD_MAX}, or null for no ceiling"
-            faults.append(Fault("ceilingUsd", f"is {found}; expected {expected}"))
+            faults.append(Fault("ceilingUsd", f"is {amount}; expected {expected}"))
         if not 0 <= self.reserve_nano_usd <= CEILING_MAX:
-            found = format_usd(self.reserve_nano_usd)
-            faults.append(Fault("reserveUsd", f"is {found}; expected 0 to {USD_MAX}"))
+            amount = format_usd(self.reserve_nano_usd)
+            faults.append(Fault("reserveUsd", f"is {amount}; expected 0 to {USD_MAX}"))
         if faults:
             raise Invalid("the budget", faults)
 

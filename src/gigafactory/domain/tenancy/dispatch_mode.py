@@ -116,9 +116,9 @@ class ShadowComparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
         """The record key: one comparison per product."""
         return self.product_id
 
-    def add_findings(self, found: ShadowFindings) -> "ShadowComparison":
+    def add_findings(self, findings: ShadowFindings) -> "ShadowComparison":
         """Return the comparison with more findings added."""
-        both = ShadowFindings(counts=self.counts, differences=self.differences).add(found)
+        both = ShadowFindings(counts=self.counts, differences=self.differences).add(findings)
         return replace(self, counts=both.counts, differences=both.differences, rev=self.rev + 1)
 
     @property
@@ -161,11 +161,11 @@ def _same(shadow: ComparedPlacement | None, real: ComparedPlacement | None) -> b
     return (shadow.factory_id, shadow.engine) == (real.factory_id, real.engine)
 
 
-def require_cut_over(product_id: str, known: ShadowComparison | None) -> None:
+def require_cut_over(product_id: str, comparison: ShadowComparison | None) -> None:
     """Raise Conflict unless the shadow comparison of the product is conclusive."""
-    if known is not None and known.is_conclusive:
+    if comparison is not None and comparison.is_conclusive:
         return
-    counts = known.counts if known is not None else OutcomeCounts()
+    counts = comparison.counts if comparison is not None else OutcomeCounts()
     raise Conflict(
         f"product {product_id} has {counts.decisions:,} comparisons at {counts.agreement:.1%}"
         f" agreement; switching to push needs {COMPARISONS_MIN} at {AGREEMENT_MIN:.0%}: keep it"

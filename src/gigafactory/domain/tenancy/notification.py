@@ -76,7 +76,7 @@ def new_notification(
     since: datetime,
     *,
     now: datetime,
-    kept: timedelta = KEPT_FOR,
+    retention: timedelta = KEPT_FOR,
 ) -> Notification:
     """Return the notification of a newly seen matter; an old matter counts as sent."""
     old = now - since > NEWS_FOR
@@ -86,7 +86,7 @@ def new_notification(
         product_id=product_id,
         state=NotificationState.SENT if old else NotificationState.DUE,
         not_before=now,
-        expires_at=now + kept,
+        expires_at=now + retention,
     )
 
 

@@ -160,9 +160,9 @@ def next_update(
             moved.append(event)
             stage = event.stage
     # The ticket of a superseded job gets the updates of its successor instead.
-    spoken = [event for event in moved if not (job.superseded_by and event.stage in _FAILING)]
-    for event in spoken:
-        if event is spoken[-1] or event.stage not in _SILENT:
+    relevant = [event for event in moved if not (job.superseded_by and event.stage in _FAILING)]
+    for event in relevant:
+        if event is relevant[-1] or event.stage not in _SILENT:
             return _update(cursor, job, event, events, runs)
     return None
 
@@ -203,12 +203,12 @@ def _update(
     assert stage is not None, "a job's events have stages"
     text = None if stage in _SILENT else _text(job, event, events, runs)
     status: TicketStatus = "done" if stage is Stage.SHIPPED else "in_progress"
-    triage = True if stage in _FAILING else False if cursor.stage in _FAILING else None
+    needs_triage = True if stage in _FAILING else False if cursor.stage in _FAILING else None
     return TicketUpdate(
         seq=event.seq,
         stage=stage,
         status=None if stage is Stage.CANCELLED else status,
-        triage=triage,
+        triage=needs_triage,
         text=text,
     )
 

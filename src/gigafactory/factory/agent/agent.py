@@ -160,8 +160,8 @@ class Agent:
         await duty()
 
     async def _renew_leases(self) -> None:
-        keeper = LeaseRenewer(self._client, self.lease_epochs, self.stop_fenced_run)
-        await run_every(self._heartbeats.renew_every_s, keeper.renew_all, name="leases")
+        renewer = LeaseRenewer(self._client, self.lease_epochs, self.stop_fenced_run)
+        await run_every(self._heartbeats.renew_every_s, renewer.renew_all, name="leases")
 
     async def _run_local_work(self) -> None:
         await self._local_work.run()
@@ -273,12 +273,12 @@ class Agent:
         self._fleet_jobs_started += 1
         self._capacity.record_start(WorkOrigin.FLEET, assignment.engine)
         stale = self._runs_of(assignment.job_id)
-        mine = RunningJob(
+        running = RunningJob(
             assignment, StopSignal(), end_reported=asyncio.Event(), cleaned_up=asyncio.Event()
         )
-        self._running[assignment.run_id] = mine
+        self._running[assignment.run_id] = running
         self._idle.clear()
-        task = asyncio.create_task(self._run_job(mine, stale), name=assignment.run_id)
+        task = asyncio.create_task(self._run_job(running, stale), name=assignment.run_id)
         self._tasks.add(task)
         task.add_done_callback(self._on_task_done)
 
@@ -291,24 +291,24 @@ class Agent:
                 exc_info=error,
             )
 
-    async def _run_job(self, mine: RunningJob, stale: Iterable[RunningJob]) -> None:
-        assignment = mine.assignment
+    async def _run_job(self, running: RunningJob, stale: Iterable[RunningJob]) -> None:
+        assignment = running.assignment
         log.info(
             "run started", job=assignment.name, run=assignment.run_id, engine=assignment.engine
         )
-        reporter = FleetReporter(self._client, self._sender, assignment, mine.end_reported)
+        reporter = FleetReporter(self._client, self._sender, assignment, running.end_reported)
         try:
             for one in stale:
                 # A run under an older lease still occupies the worktree of the job.
                 one.stop.request(StopReason.FENCED, "the job was granted again")
                 await one.cleaned_up.wait()
-            outcome = await self._executor.run(assignment, reporter, mine.stop)
+            outcome = await self._executor.run(assignment, reporter, running.stop)
             log.info("run ended", job=assignment.name, result=outcome.result, why=outcome.reason)
             self._local_work.record_outcome(assignment.engine, outcome)
         finally:
             del self._running[assignment.run_id]
-            mine.end_reported.set()
-            mine.cleaned_up.set()
+            running.end_reported.set()
+            running.cleaned_up.set()
             if not self._running:
                 self._idle.set()
             self.on_capacity_change()

@@ -52,10 +52,10 @@ class AllowedFolders(msgspec.Struct, frozen=True, kw_only=True):
         real = Path(text).resolve()
         root = next((each for each in self._real_roots() if real.is_relative_to(each)), None)
         if root is None:
-            shown = ", ".join(map(str, self.roots)) or "none"
+            root_list = ", ".join(map(str, self.roots)) or "none"
             raise Forbidden(
                 f"{text} is not below a folder that jobs may use on this machine; allowed:"
-                f" {shown}. To allow another, add it to {SETTING}, or on a laptop name your"
+                f" {root_list}. To allow another, add it to {SETTING}, or on a laptop name your"
                 " projects folder (`aq projects DIR`), and restart the factory"
             )
         if (why := self._why_forbidden(real, root)) is not None:
@@ -96,8 +96,8 @@ class AllowedFolders(msgspec.Struct, frozen=True, kw_only=True):
         if any(_is_data_folder(each) for each in here):
             return "is inside the data folder of a factory"
         # By identity: the same folder may be mounted elsewhere, or spelled in another case.
-        known = {_identity(each) for each in here} - {None}
-        inside = next((each for each in self.forbidden if _identity(each) in known), None)
+        identities = {_identity(each) for each in here} - {None}
+        inside = next((each for each in self.forbidden if _identity(each) in identities), None)
         if inside is not None:
             return f"is inside {inside}, which no job may use"
         temporary = Path(tempfile.gettempdir()).resolve()
@@ -121,10 +121,10 @@ def forbidden_folders(
 
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _is_data_folder(path: Path) -> bool:

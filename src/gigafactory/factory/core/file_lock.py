@@ -28,10 +28,10 @@ class FileLock:
         path.parent.mkdir(parents=True, exist_ok=True)
         while True:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o600)
-            if not _locked(descriptor):
+            if not _try_lock(descriptor):
                 os.close(descriptor)
                 return None
-            if _is_still(descriptor, path):
+            if _is_same_file(descriptor, path):
                 return cls(descriptor)
             # The last holder removed the file after we opened it: a lock on it protects nothing.
             os.close(descriptor)
@@ -62,7 +62,7 @@ async def acquire(path: Path, *, within_s: float) -> FileLock:
     return lock
 
 
-def _locked(descriptor: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     try:
         if sys.platform == "win32":
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
@@ -73,7 +73,7 @@ def _locked(descriptor: int) -> bool:
     return True
 
 
-def _is_still(descriptor: int, path: Path) -> bool:
+def _is_same_file(descriptor: int, path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 def last_modified(path: Path) -> float:
     """Return the newest modification time in a tree; ignore files that vanish meanwhile."""
-    newest = _changed(path)
+    newest = _modified_at(path)
     for folder, _, files in os.walk(path):
-        newest = max(newest, _changed(Path(folder)), *(_changed(Path(folder, f)) for f in files))
+        newest = max(
+            newest, _modified_at(Path(folder)), *(_modified_at(Path(folder, f)) for f in files)
+        )
     return newest
 
 
@@ -50,7 +52,7 @@ def _open_folders(path: Path) -> None:
                 inner.chmod(stat.S_IRWXU)
 
 
-def _changed(path: Path) -> float:
+def _modified_at(path: Path) -> float:
     try:
         return path.lstat().st_mtime
     except FileNotFoundError:
@@ -59,7 +61,7 @@ def _changed(path: Path) -> float:
 
 def _size(path: Path) -> int:
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return 0
-    return found.st_size if stat.S_ISREG(found.st_mode) else 0
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0

@@ -76,11 +76,11 @@ class Github:
         return compared.status in {"identical", "behind"}
 
     async def find_pull_request(self, head: str, base: str) -> PullRequest | None:
-        found = await self._pulls(head, base)
-        if not found:
+        pulls = await self._pulls(head, base)
+        if not pulls:
             return None
         # Only the response for a single pull request says whether it can be merged.
-        chosen = next((pull for pull in found if pull.state == "open"), found[0])
+        chosen = next((pull for pull in pulls if pull.state == "open"), pulls[0])
         what = f"the pull request {chosen.number}"
         answer = await self._request("GET", f"/pulls/{chosen.number}", what)
         return answers.decode(answer.content, answers.PullResponse, what).to_pull_request()
@@ -99,9 +99,9 @@ class Github:
 
     async def open(self, head: str, base: str, text: PullRequestText) -> PullRequest:
         what = f"a pull request of {head}"
-        wish = {"head": head, "base": base, "title": text.title, "body": text.body}
+        body = {"head": head, "base": base, "title": text.title, "body": text.body}
         answer = await self._request(
-            "POST", "/pulls", what, json=wish, fine=(201, answers.UNPROCESSABLE)
+            "POST", "/pulls", what, json=body, fine=(201, answers.UNPROCESSABLE)
         )
         if answer.status_code != answers.UNPROCESSABLE:
             return answers.decode(answer.content, answers.PullResponse, what).to_pull_request()
@@ -134,7 +134,7 @@ class Github:
     ) -> MergedPull | UnmergedPull:
         if style == "ff":
             return await self._fast_forward(base, commit)
-        wish = {
+        body = {
             "sha": commit,
             "merge_method": style,
             "commit_title": text.title,
@@ -142,7 +142,7 @@ class Github:
         }
         what = f"the merge of #{pull.number}"
         path = f"/pulls/{pull.number}/merge"
-        answer = await self._request("PUT", path, what, json=wish, fine=(200, *answers.UNMERGED))
+        answer = await self._request("PUT", path, what, json=body, fine=(200, *answers.UNMERGED))
         if answer.status_code in answers.UNMERGED:
             return answers.unmerged_from(answer.status_code, answer.content)
         return MergedPull(answers.decode(answer.content, answers.MergeResponse, what).sha)
@@ -185,10 +185,10 @@ class Github:
         )
         if answer.is_success:
             return MergedPull(commit)
-        said = answers.message(answer.content) or "no reason given"
+        reason = answers.message(answer.content) or "no reason given"
         return UnmergedPull(
             f"{base} cannot be fast-forwarded to it, as merge-style ff requires, or it must not be"
-            f" pushed to ({said})"
+            f" pushed to ({reason})"
         )
 
     async def _pages(self, path: str, what: str) -> AsyncIterator[bytes]:

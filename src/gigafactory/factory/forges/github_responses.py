@@ -120,12 +120,12 @@ class BranchResponse(msgspec.Struct, frozen=True):
 
     def required_checks(self) -> frozenset[RequiredCheck]:
         """Return the checks that its protection requires."""
-        found = self.protection and self.protection.required_status_checks
-        if not found:
+        checks = self.protection and self.protection.required_status_checks
+        if not checks:
             return frozenset()
-        named = frozenset(check.to_required_check() for check in found.checks)
-        known = {check.context for check in named}
-        return named | {RequiredCheck(name) for name in found.contexts if name not in known}
+        named = frozenset(check.to_required_check() for check in checks.checks)
+        contexts = {check.context for check in named}
+        return named | {RequiredCheck(name) for name in checks.contexts if name not in contexts}
 
 
 class RuleResponse(msgspec.Struct, frozen=True):

@@ -29,13 +29,13 @@ def build_text(
     written: str | None, *, title: str, body: str, secrets: Iterable[str] = ()
 ) -> PullRequestText:
     """Return title and body for people, without secrets and without markers of others."""
-    known = tuple(secrets)
-    theirs, _, rest = (written or "").lstrip("\ufeff \t\r\n").partition("\n")
-    theirs = _line(redact(theirs, known))
-    chosen = rest if theirs else body
-    headline = theirs or _line(redact(title, known)) or "Work by an agent"
+    secret_values = tuple(secrets)
+    own_title, _, rest = (written or "").lstrip("\ufeff \t\r\n").partition("\n")
+    own_title = _line(redact(own_title, secret_values))
+    chosen = rest if own_title else body
+    headline = own_title or _line(redact(title, secret_values)) or "Work by an agent"
     return PullRequestText(
-        _cut(headline, TITLE_CHARS_MAX), _cut(_text(redact(chosen, known)), BODY_CHARS_MAX)
+        _cut(headline, TITLE_CHARS_MAX), _cut(_text(redact(chosen, secret_values)), BODY_CHARS_MAX)
     )
 
 

@@ -65,12 +65,12 @@ class Forges:
         Raises Invalid for a host whose token is missing or would be sent unencrypted.
         """
         environ = environ or {}
-        found = {host.lower(): access for host, access in (hosts or {}).items()}
+        access_by_host = {host.lower(): access for host, access in (hosts or {}).items()}
         usual = next((name for name in TOKENS if environ.get(name)), None)
         if usual is not None:
-            found.setdefault(GITHUB, ForgeAccess(usual))
-        self._known = {
-            host: _resolve_access(host, access, environ) for host, access in found.items()
+            access_by_host.setdefault(GITHUB, ForgeAccess(usual))
+        self._hosts = {
+            host: _resolve_access(host, access, environ) for host, access in access_by_host.items()
         }
         self.patience = pace
         self._transport = transport
@@ -78,28 +78,32 @@ class Forges:
     @property
     def tokens(self) -> tuple[str, ...]:
         """Return the tokens, to be redacted."""
-        return tuple(known.token for known in self._known.values())
+        return tuple(host_access.token for host_access in self._hosts.values())
 
     @property
     def git_credentials(self) -> dict[str, str]:
         """Return the tokens for git over https, by URL prefix."""
-        return {f"https://{host}": known.token for host, known in self._known.items()}
+        return {f"https://{host}": host_access.token for host, host_access in self._hosts.items()}
 
     def forge_for(self, address: RemoteAddress) -> AbstractAsyncContextManager[Forge] | None:
         """Return the forge of a repo as a context manager; None for a plain remote."""
-        known = self._known_host(address)
+        host_access = self._known_host(address)
         repo = repo_slug(address.url)
-        if known is None or repo is None:
+        if host_access is None or repo is None:
             return None
-        return open_github(known.api, known.token, repo, transport=self._transport)
+        return open_github(host_access.api, host_access.token, repo, transport=self._transport)
 
     def require_product(self, address: RemoteAddress, product: str) -> None:
         """Refuse a job whose product may not use the credentials of the repo's host.
 
         Raises Forbidden, whatever the scheme: the mirror of a repo is shared by all jobs.
         """
-        known = self._known_host(address)
-        if known is not None and FLEET not in known.products and product not in known.products:
+        host_access = self._known_host(address)
+        if (
+            host_access is not None
+            and FLEET not in host_access.products
+            and product not in host_access.products
+        ):
             raise Forbidden(
                 f"this factory's credentials for {address.host} do not serve product {product!r};"
                 " add it to the products of that forge in the factory's settings, or use another"
@@ -108,7 +112,7 @@ class Forges:
 
     def _known_host(self, address: RemoteAddress) -> _Known | None:
         host = (address.host or "").lower()
-        return self._known.get(ALIASES.get(host, host))
+        return self._hosts.get(ALIASES.get(host, host))
 
 
 def repo_slug(url: str) -> str | None:

@@ -46,9 +46,9 @@ class JobBranch(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def commit(self) -> str:
         """Return the commit to judge by."""
-        found = self.remote or self.here
-        assert found is not None, "a branch exists at the remote or in the mirror"
-        return found
+        commit = self.remote or self.here
+        assert commit is not None, "a branch exists at the remote or in the mirror"
+        return commit
 
 
 class BranchVerdict(msgspec.Struct, frozen=True):
@@ -89,17 +89,17 @@ class BranchCollector:
     async def _collect_mirror(self, mirror: Mirror, now: datetime, *, dry_run: bool) -> GcReport:
         branches = await _branches(mirror)
         states = await self._states.look_up({each.job_id for each in branches}) if branches else {}
-        strange = {each.job_id for each in branches} - states.keys()
+        unknown = {each.job_id for each in branches} - states.keys()
         over = {job_id for job_id, state in states.items() if state.finished}
         if not dry_run and any(each.is_result and each.job_id in over for each in branches):
             await mirror.fetch()
             branches = await _branches(mirror)
         ended = [each for each in branches if each.job_id in over]
-        swept: list[GcItem] = []
+        items: list[GcItem] = []
         for at in range(0, len(ended), BATCH_MAX):
             some = ended[at : at + BATCH_MAX]
-            swept += await self._collect_branches(mirror, some, states, now, dry_run=dry_run)
-        return GcReport(swept=tuple(swept), notes=_unknown_note(mirror, strange))
+            items += await self._collect_branches(mirror, some, states, now, dry_run=dry_run)
+        return GcReport(swept=tuple(items), notes=_unknown_note(mirror, unknown))
 
     async def _collect_branches(
         self,

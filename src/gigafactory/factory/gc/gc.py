@@ -83,18 +83,19 @@ class GarbageCollector:
     async def collect(self, now: datetime, *, dry_run: bool = False) -> GcReport:
         """Collect once; report what cannot be removed and continue with the rest."""
         local = await self._local(now, dry_run=dry_run)
-        others = [await chore.collect(now, dry_run=dry_run) for chore in self._tasks]
+        others = [await task.collect(now, dry_run=dry_run) for task in self._tasks]
         return merge_reports([local, *others], dry_run=dry_run)
 
     async def _local(self, now: datetime, *, dry_run: bool) -> GcReport:
         data_dir, limits = self._data_dir, self._limits
-        known, notes = await self._home_states()
+        states, notes = await self._home_states()
         items = [
             await self._worktree(each, dry_run=dry_run) for each in _entries(data_dir.worktrees)
         ]
         old = now - limits.home
         items += [
-            await self._home(each, old, known, dry_run=dry_run) for each in _entries(data_dir.homes)
+            await self._home(each, old, states, dry_run=dry_run)
+            for each in _entries(data_dir.homes)
         ]
         items += await self._all_old("log", data_dir.logs, now - limits.log, dry_run=dry_run)
         old = now - limits.quarantine
@@ -134,12 +135,17 @@ class GarbageCollector:
         return removed_item("worktree", folder.name, "its job has no run here", size)
 
     async def _home(
-        self, folder: Path, before: datetime, known: Mapping[str, JobState] | None, *, dry_run: bool
+        self,
+        folder: Path,
+        before: datetime,
+        states: Mapping[str, JobState] | None,
+        *,
+        dry_run: bool,
     ) -> GcItem | None:
         job_id = parse_folder_name(folder.name)
-        if known is None or job_id is None:
+        if states is None or job_id is None:
             return None
-        state = known.get(job_id)
+        state = states.get(job_id)
         if state is None:
             return await self._unknown_home(folder, before)
         # A session is resumed from the home, so it stays until the job has ended.

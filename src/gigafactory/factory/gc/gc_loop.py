@@ -21,20 +21,20 @@ class GcLoop:
     """Collects, and logs each item once."""
 
     def __init__(self, collector: GarbageCollector) -> None:
-        self._house = collector
-        self._told: frozenset[str] = frozenset()
+        self._collector = collector
+        self._reported: frozenset[str] = frozenset()
 
     async def step(self) -> None:
         """Run one round."""
-        self._log(await self._house.collect(datetime.now(UTC)))
+        self._log(await self._collector.collect(datetime.now(UTC)))
 
     def _log(self, sweep: GcReport) -> None:
         for each in sweep.changed:
             log.info("housekeeping", did=str(each))
         left = {str(each) for each in sweep.swept if each.did == "kept"} | set(sweep.notes)
-        for line in sorted(left - self._told):
+        for line in sorted(left - self._reported):
             log.warning("housekeeping", found=line)
-        self._told = frozenset(left)
+        self._reported = frozenset(left)
         if summed := sweep.summary():
             log.info("garbage collected", did=summed)
 
@@ -42,14 +42,14 @@ class GcLoop:
 @contextlib.asynccontextmanager
 async def running_gc(collector: GarbageCollector, every_s: float) -> AsyncIterator[None]:
     """Collect every `every_s` seconds while the block lasts."""
-    keeping = asyncio.create_task(_run(GcLoop(collector), every_s))
+    task = asyncio.create_task(_run(GcLoop(collector), every_s))
     try:
         yield
     finally:
-        keeping.cancel()
-        await asyncio.wait([keeping])
+        task.cancel()
+        await asyncio.wait([task])
 
 
-async def _run(keeper: GcLoop, every_s: float) -> None:
+async def _run(loop: GcLoop, every_s: float) -> None:
     await asyncio.sleep(every_s / FIRST_PART)
-    await run_every(every_s, keeper.step, name="housekeeping")
+    await run_every(every_s, loop.step, name="housekeeping")

@@ -33,8 +33,8 @@ class MirrorIndex:
 
     def all(self) -> list[Mirror]:
         """Return the mirrors whose remotes we may contact."""
-        found = (self.mirror(folder) for folder in self.folders())
-        return [mirror for mirror in found if mirror is not None]
+        mirrors = (self.mirror(folder) for folder in self.folders())
+        return [mirror for mirror in mirrors if mirror is not None]
 
     def mirror(self, folder: Path) -> Mirror | None:
         """Return the mirror in a folder; None if its URL is unknown or no longer allowed."""

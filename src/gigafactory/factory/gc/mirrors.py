@@ -50,11 +50,11 @@ class MirrorCollector:
     async def _finish_interrupted(self) -> list[GcItem]:
         """Finish interrupted removals, and forget worktrees that were removed by hand."""
         items: list[GcItem] = []
-        for half in self._mirrors.half_removed():
+        for folder in self._mirrors.half_removed():
             try:
-                await asyncio.to_thread(remove_tree, half)
+                await asyncio.to_thread(remove_tree, folder)
             except OSError as error:
-                items.append(kept_item("mirror", half.name, f"it cannot be removed: {error}"))
+                items.append(kept_item("mirror", folder.name, f"it cannot be removed: {error}"))
         for mirror in self._mirrors.all():
             try:
                 items += [_forgotten_item(path) for path in prune_worktrees(mirror)]
@@ -116,11 +116,11 @@ class MirrorCollector:
     async def _remove(self, folder: Path, now: datetime, *, dry_run: bool) -> GcItem | None:
         size = await asyncio.to_thread(tree_size, folder)
         days = self._unused_for.days
-        swept = removed_item(
+        item = removed_item(
             "mirror", folder.name, f"not used for {days} days; it can be fetched again", size
         )
         if dry_run:
-            return swept
+            return item
         lock = FileLock.try_acquire(folder.with_suffix(".lock"))
         if lock is None:
             return None
@@ -128,12 +128,12 @@ class MirrorCollector:
             # A run may have opened it meanwhile.
             if not self._is_unused(folder, now):
                 return None
-            away = folder.with_suffix(REMOVED)
-            await asyncio.to_thread(remove_tree, away)
-            _put_aside(folder, away)
-        await asyncio.to_thread(remove_tree, away)
+            renamed = folder.with_suffix(REMOVED)
+            await asyncio.to_thread(remove_tree, renamed)
+            _put_aside(folder, renamed)
+        await asyncio.to_thread(remove_tree, renamed)
         await asyncio.to_thread(remove_tree, folder.with_suffix(".worktrees"))
-        return swept
+        return item
 
     def _is_unused(self, folder: Path, now: datetime) -> bool:
         if now - mirror_notes.last_used(folder) < self._unused_for:
@@ -162,8 +162,8 @@ def _unpruned_for(folder: Path, now: datetime) -> timedelta:
     return now - datetime.fromtimestamp(since, now.tzinfo)
 
 
-def _put_aside(folder: Path, away: Path) -> None:
-    folder.rename(away)
+def _put_aside(folder: Path, target: Path) -> None:
+    folder.rename(target)
     mirror_notes.metadata_file(folder).unlink(missing_ok=True)
 
 

@@ -103,8 +103,8 @@ def _any(sweep: GcReport, did: Action) -> bool:
     return any(each.did == did for each in sweep.swept)
 
 
-def _count_by_kind(swept: Iterable[GcItem], did: Action) -> str:
-    counts = Counter(each.kind for each in swept if each.did == did)
+def _count_by_kind(items: Iterable[GcItem], did: Action) -> str:
+    counts = Counter(each.kind for each in items if each.did == did)
     return ", ".join(_count_text(kind, count) for kind, count in counts.items())
 
 

@@ -61,21 +61,23 @@ def _discard_folder(path: Path, *, dry_run: bool) -> str | None:
         if not names and not dry_run:
             remove_tree(path)
         folder_lock(path).unlink(missing_ok=True)
-        return _some(names) if names else None
+        return _shorten_list(names) if names else None
 
 
 async def _unsaved(left: Worktree) -> str | None:
     """Return what the remote lacks of a worktree; writes nothing that others would see."""
     with tempfile.TemporaryDirectory(prefix="aq-gc-") as scratch:
-        aside = _borrowing(left.mirror, Path(scratch, "git"))
+        scratch_git = _scratch_repo(left.mirror, Path(scratch, "git"))
         own = _with_index_of(left, Path(scratch, "own"))
-        taken = await Snapshots(aside, left.path, own).take(left.commit, "Work in progress", {})
+        taken = await Snapshots(scratch_git, left.path, own).take(
+            left.commit, "Work in progress", {}
+        )
         if taken.left_out:
-            return _some([_left_out(each) for each in taken.left_out])
-        if taken.commit is None or await _is_saved(left, await aside.tree(taken.commit)):
+            return _shorten_list([_describe_skipped(each) for each in taken.left_out])
+        if taken.commit is None or await _is_saved(left, await scratch_git.tree(taken.commit)):
             return None
-        changed = await compare(aside, left.commit, taken.commit)
-        return _some([file.path for file in changed.files])
+        changed = await compare(scratch_git, left.commit, taken.commit)
+        return _shorten_list([file.path for file in changed.files])
 
 
 async def _is_saved(left: Worktree, tree: str) -> bool:
@@ -90,7 +92,7 @@ async def _is_saved(left: Worktree, tree: str) -> bool:
     return False
 
 
-def _borrowing(mirror: Mirror, folder: Path) -> Mirror:
+def _scratch_repo(mirror: Mirror, folder: Path) -> Mirror:
     """Return a temporary repo that reads the mirror's objects and writes its own."""
     init_repo(folder, core_config(bare=True))
     (folder / "objects/info/alternates").write_text(f"{mirror.folder / 'objects'}\n")
@@ -106,18 +108,18 @@ def _with_index_of(left: Worktree, folder: Path) -> Path:
 
 def _unreadable(path: Path) -> str | None:
     """Return the entries that cannot be read and may contain anything; None if there are none."""
-    troubles: list[OSError] = []
-    for _ in os.walk(path, onerror=troubles.append):
+    errors: list[OSError] = []
+    for _ in os.walk(path, onerror=errors.append):
         pass
-    names = [os.path.relpath(str(each.filename), path) for each in troubles]
-    return f"{_some(names)}, which cannot be read" if names else None
+    names = [os.path.relpath(str(each.filename), path) for each in errors]
+    return f"{_shorten_list(names)}, which cannot be read" if names else None
 
 
-def _left_out(one: SkippedPath) -> str:
+def _describe_skipped(one: SkippedPath) -> str:
     return f"{one.path} ({one.why.replace('_', ' ')})"
 
 
-def _some(names: list[str]) -> str:
+def _shorten_list(names: list[str]) -> str:
     first_names = ", ".join(names[:NAMED_MAX])
     return (
         f"{first_names} and {len(names) - NAMED_MAX} more"

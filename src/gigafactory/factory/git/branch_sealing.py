@@ -32,9 +32,9 @@ async def _seal(mirror: Mirror, job: Assignment, branch: str, commit: str) -> No
         if not await mirror.has_commit(commit):
             await mirror.fetch_branch(branch)
         tree = await mirror.tree(commit)
-        sealed = await make_commit(mirror, tree, [commit], "Taken over", trailers)
+        sealing_commit = await make_commit(mirror, tree, [commit], "Taken over", trailers)
         try:
-            await push(mirror, sealed, branch, expect=commit)
+            await push(mirror, sealing_commit, branch, expect=commit)
         except RefMoved as moved:
             # The earlier run is still active and saves its work: seal that too.
             if moved.now is None:

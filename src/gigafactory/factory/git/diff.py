@@ -72,32 +72,32 @@ async def review_diff(mirror: Mirror, base: str, commit: str, secrets: Sequence[
 
     Raises GitFailed.
     """
-    found = await compare(mirror, base, commit)
-    printed, whole = await _printed(mirror, base, commit)
+    comparison = await compare(mirror, base, commit)
+    printed, whole = await _diff_text(mirror, base, commit)
     diff = WorkDiff(
         base=base,
         commit=commit,
-        files=tuple(_nameable(file, secrets) for file in found.files[:FILES_MAX]),
-        files_changed=len(found.files),
-        lines_added=found.added,
-        lines_deleted=found.deleted,
+        files=tuple(_redact_paths(file, secrets) for file in comparison.files[:FILES_MAX]),
+        files_changed=len(comparison.files),
+        lines_added=comparison.added,
+        lines_deleted=comparison.deleted,
         text="",
     )
     text = redact(printed.decode("utf-8", "replace"), secrets)
     whole = whole and len(text) <= TEXT_BYTES_MAX
     if not whole:
         # Redaction may have made it short enough, but it still ends within a line.
-        kept = text[: text.rfind("\n") + 1]
-        short = len(kept) <= TEXT_BYTES_MAX
+        whole_lines = text[: text.rfind("\n") + 1]
+        short = len(whole_lines) <= TEXT_BYTES_MAX
         text = (
-            kept + truncation_mark(kept, diff.summary)
+            whole_lines + truncation_mark(whole_lines, diff.summary)
             if short
-            else truncate(kept, TEXT_BYTES_MAX, diff.summary)
+            else truncate(whole_lines, TEXT_BYTES_MAX, diff.summary)
         )
     return replace(diff, text=text, truncated=not whole)
 
 
-async def _printed(mirror: Mirror, base: str, commit: str) -> tuple[bytes, bool]:
+async def _diff_text(mirror: Mirror, base: str, commit: str) -> tuple[bytes, bool]:
     """Return the text of a diff, or its beginning, and whether it is complete."""
     asked = ("diff-tree", "-p", *_FLAGS, "--end-of-options", base, commit, "--")
     try:
@@ -107,7 +107,7 @@ async def _printed(mirror: Mirror, base: str, commit: str) -> tuple[bytes, bool]
     return output.stdout, True
 
 
-def _nameable(file: FileChange, secrets: Sequence[str]) -> FileChange:
+def _redact_paths(file: FileChange, secrets: Sequence[str]) -> FileChange:
     old_path = None if file.old_path is None else redact(file.old_path, secrets)
     return replace(file, path=redact(file.path, secrets), old_path=old_path)
 

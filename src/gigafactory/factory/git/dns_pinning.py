@@ -25,8 +25,8 @@ async def pin_addresses(address: RemoteAddress, *, proxied: bool) -> list[tuple[
         return []
     if address.scheme not in {"https", "http"}:
         return []
-    found = await _checked_addresses(address.host, address.port)
-    return [("http.curloptResolve", f"{address.host}:{address.port}:{','.join(found)}")]
+    addresses = await _checked_addresses(address.host, address.port)
+    return [("http.curloptResolve", f"{address.host}:{address.port}:{','.join(addresses)}")]
 
 
 async def pin_ssh(address: RemoteAddress, ssh: str, environ: Mapping[str, str]) -> str:
@@ -43,13 +43,13 @@ async def pin_ssh(address: RemoteAddress, ssh: str, environ: Mapping[str, str]) 
     host = effective.get("hostname", address.host)
     port = int(effective.get("port", address.port or _SSH_PORT))
     try:
-        found = await _checked_addresses(host, port)
+        addresses = await _checked_addresses(host, port)
     except RemoteUnavailable:
         # Ssh reports it, with its own reasons.
         return ssh
     named = host if port == _SSH_PORT else f"[{host}]:{port}"
     alias = effective.get("hostkeyalias", named)
-    return f"{ssh} {shlex.join(('-o', f'Hostname={found[0]}', '-o', f'HostKeyAlias={alias}'))}"
+    return f"{ssh} {shlex.join(('-o', f'Hostname={addresses[0]}', '-o', f'HostKeyAlias={alias}'))}"
 
 
 async def _ssh_configuration(
@@ -82,17 +82,17 @@ async def _ssh_configuration(
 
 
 async def _checked_addresses(host: str, port: int | None) -> Sequence[str]:
-    found = await _looked_up(host, port)
-    for ip in found:
+    addresses = await _look_up(host, port)
+    for ip in addresses:
         if is_forbidden_ip(ipaddress.ip_address(ip.partition("%")[0])):
             raise AddressRefused(
                 f"{host} resolves to {ip}, which is this machine or a metadata service;"
                 " name another host, or allow it by name"
             )
-    return found
+    return addresses
 
 
-async def _looked_up(host: str, port: int | None) -> list[str]:
+async def _look_up(host: str, port: int | None) -> list[str]:
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(_LOOKUP_TIMEOUT_S):

@@ -78,10 +78,12 @@ def build_environment(
     environ: Mapping[str, str], identity: Identity, *, protocols: Iterable[str], ssh: str = SSH
 ) -> dict[str, str]:
     """Return the environment of git, built from the few variables that it may inherit."""
-    kept = {name: environ[name] for name in _PASSED_ON if name in environ}
-    kept |= {ours: environ[theirs] for theirs, ours in _CERTIFICATES.items() if theirs in environ}
+    environment = {name: environ[name] for name in _PASSED_ON if name in environ}
+    environment |= {
+        ours: environ[theirs] for theirs, ours in _CERTIFICATES.items() if theirs in environ
+    }
     return {
-        **kept,
+        **environment,
         **_FIXED,
         "PATH": _absolute(environ.get("PATH", os.defpath)),
         "GIT_ALLOW_PROTOCOL": ":".join(protocols),

@@ -38,9 +38,9 @@ class GitFailed(Refused):
         super().__init__(self._sentence())
 
     def _sentence(self) -> str:
-        return self._said()
+        return self._cause()
 
-    def _said(self) -> str:
+    def _cause(self) -> str:
         if self.exit_code is None:
             return self.stderr
         return (
@@ -53,9 +53,9 @@ class GitOutputTooLong(GitFailed):
 
     code = "git_said_too_much"
 
-    def __init__(self, args: Sequence[str], bytes_max: int, begun: bytes) -> None:
+    def __init__(self, args: Sequence[str], bytes_max: int, beginning: bytes) -> None:
         """Keep the beginning, for callers that can use it."""
-        self.beginning = begun
+        self.beginning = beginning
         super().__init__(args, None, f"git {args[0]} printed more than {bytes_max} bytes")
 
 
@@ -65,7 +65,7 @@ class RemoteUnavailable(GitFailed):
     code = "git_remote_away"
 
     def _sentence(self) -> str:
-        return f"the remote cannot be reached; it is tried again later: {self._said()}"
+        return f"the remote cannot be reached; it is tried again later: {self._cause()}"
 
 
 class RemoteForbidden(GitFailed):
@@ -75,7 +75,7 @@ class RemoteForbidden(GitFailed):
 
     def _sentence(self) -> str:
         return (
-            f"the remote denies access to this factory: {self._said()}; give the factory a token"
+            f"the remote denies access to this factory: {self._cause()}; give the factory a token"
             " for this host (factory.forges) or an ssh key"
         )
 
@@ -93,8 +93,8 @@ class RepoNotFound(GitNotFound):
 
     def _sentence(self) -> str:
         return (
-            f"there is no repo that this factory can see: {self._said()}; correct the job's `repo`,"
-            " or let the factory read it"
+            f"there is no repo that this factory can see: {self._cause()};"
+            " correct the job's `repo`, or let the factory read it"
         )
 
 
@@ -139,7 +139,7 @@ class PushDenied(GitFailed):
     code = "git_push_denied"
 
     def _sentence(self) -> str:
-        why = " ".join(dict.fromkeys(_REFUSED.findall(self.stderr))) or self._said()
+        why = " ".join(dict.fromkeys(_REFUSED.findall(self.stderr))) or self._cause()
         return (
             f"the remote rejects the push: {' '.join(why.split())}; have it allow this to the"
             " factory, then requeue the job"
@@ -158,7 +158,7 @@ class DiskFull(GitFailed):
     code = "git_disk_full"
 
     def _sentence(self) -> str:
-        return f"the disk of this factory is full; free some space: {self._said()}"
+        return f"the disk of this factory is full; free some space: {self._cause()}"
 
 
 class GitTimeout(GitFailed):

@@ -70,7 +70,7 @@ class Git:
         self.identity = identity
         self.runs = 0
         self._headers = {prefix: _header(token) for prefix, token in (credentials or {}).items()}
-        self._secrets = _spellings((credentials or {}).values(), self._headers.values())
+        self._secrets = _secret_spellings((credentials or {}).values(), self._headers.values())
         environ = os.environ if environ is None else environ
         protocols = ["https", "ssh", *(["file"] if local else []), *(["http", "git"] * plain)]
         self._environment = git_environment.build_environment(
@@ -96,7 +96,11 @@ class Git:
         Raises GitFailed if it ends in none of `codes`, takes too long or prints too much.
         """
         more = [*settings, *(await self._for_remote(address) if address else ())]
-        env = self._environment | git_environment.settings_variables(more) | _located(place)
+        env = (
+            self._environment
+            | git_environment.settings_variables(more)
+            | _location_variables(place)
+        )
         if address is not None and address.scheme == "ssh":
             ssh = await pin_ssh(address, self._environment["GIT_SSH_COMMAND"], self._environment)
             env["GIT_SSH_COMMAND"] = ssh
@@ -110,13 +114,13 @@ class Git:
         except TimeoutError:
             raise GitTimeout(args, None, f"stopped after {timeout_s:g} s") from None
         finally:
-            await _uncancelled(_end(process))
+            await _complete(_end(process))
         if too_much:
             raise GitOutputTooLong(args, output_bytes_max, stdout[:output_bytes_max])
         if code not in codes:
             # A push reports the remote's refusal on stdout.
-            said = stdout.decode("utf-8", "replace") + stderr if args[0] == "push" else stderr
-            raise error_from_output(args, code, self._redacted(said))
+            message = stdout.decode("utf-8", "replace") + stderr if args[0] == "push" else stderr
+            raise error_from_output(args, code, self._redacted(message))
         return GitOutput(code, stdout)
 
     async def _started(
@@ -141,11 +145,11 @@ class Git:
         return process
 
     async def _for_remote(self, address: RemoteAddress) -> list[tuple[str, str]]:
-        found = await pin_addresses(address, proxied=self._proxied)
+        pinned = await pin_addresses(address, proxied=self._proxied)
         prefix = max((p for p in self._headers if address.is_below(p)), key=len, default=None)
         if prefix is not None:
-            found.append((f"http.{prefix}.extraHeader", self._headers[prefix]))
-        return found
+            pinned.append((f"http.{prefix}.extraHeader", self._headers[prefix]))
+        return pinned
 
     def _redacted(self, text: str) -> str:
         for secret in self._secrets:
@@ -158,20 +162,20 @@ def _header(token: str) -> str:
     return "Authorization: Basic " + base64.b64encode(pair.encode()).decode()
 
 
-def _spellings(tokens: Collection[str], headers: Collection[str]) -> tuple[str, ...]:
+def _secret_spellings(tokens: Collection[str], headers: Collection[str]) -> tuple[str, ...]:
     parts = {part for token in tokens for part in (token, token.partition(":")[2]) if part}
     return (*sorted(parts, key=len, reverse=True), *(h.rpartition(" ")[2] for h in headers))
 
 
-def _located(place: GitLocation | None) -> dict[str, str]:
+def _location_variables(place: GitLocation | None) -> dict[str, str]:
     if place is None:
         return {}
-    found = {"GIT_DIR": str(place.git_dir)}
+    variables = {"GIT_DIR": str(place.git_dir)}
     if place.work_tree is not None:
-        found["GIT_WORK_TREE"] = str(place.work_tree)
+        variables["GIT_WORK_TREE"] = str(place.work_tree)
     if place.index is not None:
-        found["GIT_INDEX_FILE"] = str(place.index)
-    return found
+        variables["GIT_INDEX_FILE"] = str(place.index)
+    return variables
 
 
 def _folder(place: GitLocation | None) -> str:
@@ -219,11 +223,11 @@ async def _started(starting: "asyncio.Task[Process]") -> Process:
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
-        await _uncancelled(_end(await starting))
+        await _complete(_end(await starting))
         raise
 
 
-async def _uncancelled(work: Coroutine[None, None, None]) -> None:
+async def _complete(work: Coroutine[None, None, None]) -> None:
     """Complete `work` even if the caller is cancelled, so that no process is left running."""
     doing = asyncio.ensure_future(work)
     try:

@@ -118,8 +118,8 @@ def _check(path: Path, repo: LocalRepo) -> None:
     entries += [repo.git_dir / "index", repo.git_dir / "HEAD"]
     if link := next((each for each in entries if each.is_symlink()), None):
         raise _refused(path, f"{link} is a link")
-    for found in _EXTENSIONS.finditer(_read(common / "config")):
-        for name, value in _VALUE.findall(found[1]):
+    for match in _EXTENSIONS.finditer(_read(common / "config")):
+        for name, value in _VALUE.findall(match[1]):
             usual = (name.lower(), value.lower()) in {
                 ("objectformat", "sha1"),
                 ("refstorage", "files"),

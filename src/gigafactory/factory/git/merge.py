@@ -96,8 +96,8 @@ async def _find_shipped(mirror: Mirror, old: str, commit: str, words: dict[str, 
     )
     for entry in output.text.split("\0"):
         name, _, message = entry.partition("\n")
-        theirs = parse_trailers(message)
-        if (theirs.get(JOB), theirs.get(RUN)) == (words[JOB], words[RUN]):
+        work_trailers = parse_trailers(message)
+        if (work_trailers.get(JOB), work_trailers.get(RUN)) == (words[JOB], words[RUN]):
             return name
     return None
 

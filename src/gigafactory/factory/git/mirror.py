@@ -184,7 +184,7 @@ class Mirror:
             # A stale branch `a` blocks a new `a/b`.
             await self.fetch()
             await self._fetch(refspecs=refspecs)
-        return await self._peeled(f"{_ORIGIN}{branch}")
+        return await self._object_of(f"{_ORIGIN}{branch}")
 
     async def resolve(self, ref: str) -> str:
         """Return the commit of a remote branch, a tag or a commit id, as of the last fetch.
@@ -195,9 +195,11 @@ class Mirror:
         candidates = [f"{_ORIGIN}{name}", f"refs/tags/{name}"]
         if is_commit(name):
             candidates.append(name)
-        for found in await self._kinds([f"{candidate}^{{commit}}" for candidate in candidates]):
-            if found is not None:
-                return found
+        for commit in await self._check_objects(
+            [f"{candidate}^{{commit}}" for candidate in candidates]
+        ):
+            if commit is not None:
+                return commit
         if not (await self.run("for-each-ref", "--count=1", _ORIGIN, "refs/tags/")).stdout:
             raise EmptyRepo(("rev-parse",), None, self.address.name)
         hint = "push it, or name another one as `base`"
@@ -207,7 +209,7 @@ class Mirror:
 
     async def has_commit(self, commit: str) -> bool:
         """Return whether this commit is here, without contacting the remote."""
-        return is_commit(commit) and await self._kinds([f"{commit}^{{commit}}"]) != [None]
+        return is_commit(commit) and await self._check_objects([f"{commit}^{{commit}}"]) != [None]
 
     async def default_branch(self) -> str:
         """Return the branch of the remote's HEAD, or else the one with a usual name.
@@ -256,7 +258,7 @@ class Mirror:
 
         Raises GitNotFound.
         """
-        return await self._peeled(commit, "tree")
+        return await self._object_of(commit, "tree")
 
     async def _fetch(self, *options: str, refspecs: Sequence[str]) -> None:
         async with _locked(self.lock):
@@ -270,13 +272,13 @@ class Mirror:
                     timeout_s=FETCH_TIMEOUT_S,
                 )
 
-    async def _peeled(self, name: str, kind: str = "commit") -> str:
-        [found] = await self._kinds([f"{name}^{{{kind}}}"])
-        if found is None:
+    async def _object_of(self, name: str, kind: str = "commit") -> str:
+        [object_id] = await self._check_objects([f"{name}^{{{kind}}}"])
+        if object_id is None:
             raise GitNotFound(("cat-file",), None, f"{self.address.name} has no {kind} {name!r}")
-        return found
+        return object_id
 
-    async def _kinds(self, names: Sequence[str]) -> list[str | None]:
+    async def _check_objects(self, names: Sequence[str]) -> list[str | None]:
         asked = "".join(f"{name}\n" for name in names).encode()
         output = await self.run("cat-file", "--batch-check=%(objectname)", stdin=asked)
         return [line if is_commit(line) else None for line in output.text.splitlines()]
@@ -293,10 +295,10 @@ class Mirror:
 
     def _remove_partial_packs(self) -> None:
         # A killed fetch leaves a partial pack, which no fetch continues.
-        for half in self.folder.glob("objects/pack/tmp_pack_*"):
+        for partial_pack in self.folder.glob("objects/pack/tmp_pack_*"):
             with contextlib.suppress(OSError):
-                if time.time() - half.stat().st_mtime > _HALF_PACK_AGE_S:
-                    half.unlink()
+                if time.time() - partial_pack.stat().st_mtime > _HALF_PACK_AGE_S:
+                    partial_pack.unlink()
 
 
 class Mirrors:
@@ -341,7 +343,7 @@ def _make(folder: Path) -> None:
     if folder.exists():
         return
     # Renamed when it is complete, so that a crash leaves no partial repo.
-    half = folder.with_suffix(".new")
-    shutil.rmtree(half, ignore_errors=True)
-    init_repo(half, core_config(bare=True))
-    half.rename(folder)
+    partial = folder.with_suffix(".new")
+    shutil.rmtree(partial, ignore_errors=True)
+    init_repo(partial, core_config(bare=True))
+    partial.rename(folder)

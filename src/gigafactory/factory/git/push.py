@@ -70,7 +70,7 @@ async def push(
     Only aq/wip/*, aq/job/* and, when a job ships, its `base` are ever pushed to. Succeeds if the
     branch is there already. Raises RefMoved, which says where it is, or another GitFailed.
     """
-    move = RefUpdate(_pushable(branch, base), _whole(commit), expect)
+    move = RefUpdate(_pushable(branch, base), _require_commit(commit), expect)
     await _update_refs(mirror, move, in_place=in_place)
 
 
@@ -80,7 +80,7 @@ async def push_atomically(mirror: Mirror, *moves: RefUpdate) -> None:
     Raises AtomicPushUnsupported, RefMoved, or another GitFailed.
     """
     for move in moves:
-        _whole(move.commit or "")
+        _require_commit(move.commit or "")
         _pushable(move.branch, None)
     await _update_refs(mirror, *moves)
 
@@ -126,15 +126,15 @@ def _pushable(branch: str, base: str | None) -> str:
     return name
 
 
-def _whole(commit: str) -> str:
+def _require_commit(commit: str) -> str:
     if not is_commit(commit):
         raise PushDenied(("push",), None, f"{commit[:80]!r} is not a commit")
     return commit
 
 
 async def _update_refs(mirror: Mirror, *moves: RefUpdate, in_place: bool = False) -> None:
-    shown = _shown_branch(mirror, moves)
-    deployed = None if in_place else shown
+    checked_out = _checked_out_update(mirror, moves)
+    deployed = None if in_place else checked_out
     if deployed is not None and deployed.commit is not None:
         await update_files(mirror, mirror.local_repo(), deployed.expect, deployed.commit)
     leases = (f"--force-with-lease=refs/heads/{each.branch}:{each.expect or ''}" for each in moves)
@@ -176,7 +176,7 @@ def _checkout(mirror: Mirror) -> LocalRepo | None:
     return repo if repo is not None and repo.work_tree is not None else None
 
 
-def _shown_branch(mirror: Mirror, moves: Sequence[RefUpdate]) -> RefUpdate | None:
+def _checked_out_update(mirror: Mirror, moves: Sequence[RefUpdate]) -> RefUpdate | None:
     """Return the update of the branch that a person's checkout shows, if there is one.
 
     Raises PushDenied for a branch that another worktree of the checkout shows.
@@ -186,8 +186,8 @@ def _shown_branch(mirror: Mirror, moves: Sequence[RefUpdate]) -> RefUpdate | Non
         return None
     for each in moves:
         if repo.is_checked_out_elsewhere(f"refs/heads/{each.branch}"):
-            said = f"{each.branch} is checked out in another worktree of {mirror.address.url}"
-            raise _denied(said)
+            problem = f"{each.branch} is checked out in another worktree of {mirror.address.url}"
+            raise _push_denied(problem)
     return next((each for each in moves if f"refs/heads/{each.branch}" == repo.branch), None)
 
 
@@ -201,18 +201,20 @@ async def update_files(mirror: Mirror, repo: LocalRepo, old: str | None, new: st
         *("update-index", "-q", "--ignore-submodules", "--refresh"), place=place, codes=(0, 1)
     )
     if await _differs(mirror, place, "diff-files", "--"):
-        raise _denied("the checkout has changes that are not committed")
+        raise _push_denied("the checkout has changes that are not committed")
     # A push that was interrupted has left the new files.
     if not await _differs(mirror, place, "diff-index", "--cached", new, "--"):
         return
     if await _differs(mirror, place, "diff-index", "--cached", old or _EMPTY_TREE, "--"):
-        raise _denied("the checkout has staged changes")
+        raise _push_denied("the checkout has staged changes")
     try:
         await mirror.run("read-tree", "-u", "-m", new, place=place)
     except GitFailed as failed:
         if type(failed) is not GitFailed:
             raise
-        raise _denied(f"the files of the checkout cannot be updated: {failed.stderr}") from failed
+        raise _push_denied(
+            f"the files of the checkout cannot be updated: {failed.stderr}"
+        ) from failed
 
 
 async def update_index(mirror: Mirror, repo: LocalRepo, commit: str) -> None:
@@ -237,5 +239,5 @@ def _location(mirror: Mirror, repo: LocalRepo) -> GitLocation:
     return GitLocation(mirror.folder, repo.work_tree, repo.git_dir / "index")
 
 
-def _denied(why: str) -> PushDenied:
+def _push_denied(why: str) -> PushDenied:
     return PushDenied(("push",), 1, f"!\t[remote rejected] {why}")

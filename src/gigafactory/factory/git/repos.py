@@ -30,11 +30,11 @@ class Repos:
         Raises Forbidden or AddressRefused for a repo that this factory does not serve, NotFound
         for an unknown name.
         """
-        found = self._resolve(repo)
-        if not any(fnmatch(text, glob) for text in {repo, found} for glob in self._served):
-            shown = ", ".join(self._served)
-            raise Forbidden(f"this factory does not serve repo {repo!r}; it serves {shown}")
-        return parse_address(found, self._allowed)
+        address = self._resolve(repo)
+        if not any(fnmatch(text, glob) for text in {repo, address} for glob in self._served):
+            known_names = ", ".join(self._served)
+            raise Forbidden(f"this factory does not serve repo {repo!r}; it serves {known_names}")
+        return parse_address(address, self._allowed)
 
     def known_address(self, url: str) -> RemoteAddress:
         """Return the address of a repo that was served before, if it is still allowed.

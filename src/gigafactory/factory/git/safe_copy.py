@@ -73,30 +73,30 @@ def copy_paths(
     """Copy these paths of the worktree into the empty folder `staging`."""
     files: list[bytes] = []
     links: list[tuple[bytes, bytes]] = []
-    gone: list[bytes] = []
+    missing: list[bytes] = []
     folders: list[bytes] = []
     left_out: list[SkippedPath] = []
     target = os.fsencode(staging)
-    with _beneath(worktree) as root:
+    with _open_root(worktree) as root:
         for path in sorted(paths):
-            found = _look(root, path, target, file_bytes_max)
-            match found:
+            entry = _copy_entry(root, path, target, file_bytes_max)
+            match entry:
                 case True:
                     files.append(path)
                 case None:
-                    gone.append(path)
+                    missing.append(path)
                 case bytes():
-                    links.append((path, found))
+                    links.append((path, entry))
                 case SkipReason():
-                    left_out.append(SkippedPath(printable_path(path), found))
+                    left_out.append(SkippedPath(printable_path(path), entry))
                 case False:
                     folders.append(path)
     # Links come last, so that no file is ever written through one.
     made = [link for link in links if _make_link(target, *link)]
-    return CopiedPaths(tuple(files), tuple(made), tuple(gone), tuple(folders), tuple(left_out))
+    return CopiedPaths(tuple(files), tuple(made), tuple(missing), tuple(folders), tuple(left_out))
 
 
-class _Beneath:
+class _FolderDescriptors:
     """Opens folders below a root one by one, and keeps the last one open for its siblings."""
 
     def __init__(self, root: int) -> None:
@@ -128,9 +128,9 @@ class _Beneath:
 
 
 @contextmanager
-def _beneath(root: Path) -> Iterator[_Beneath]:
+def _open_root(root: Path) -> Iterator[_FolderDescriptors]:
     descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    folders = _Beneath(descriptor)
+    folders = _FolderDescriptors(descriptor)
     try:
         yield folders
     finally:
@@ -138,8 +138,8 @@ def _beneath(root: Path) -> Iterator[_Beneath]:
         os.close(descriptor)
 
 
-def _look(
-    root: _Beneath, path: bytes, target: bytes, bytes_max: int
+def _copy_entry(
+    root: _FolderDescriptors, path: bytes, target: bytes, bytes_max: int
 ) -> bool | bytes | SkipReason | None:
     """Copy a path: True if copied, False for a folder, a link's target, or None if absent."""
     parent, _, name = path.rpartition(b"/")
@@ -163,19 +163,19 @@ def _look(
     except OSError as error:
         return None if error.errno in _GONE else SkipReason.UNREADABLE
     try:
-        return _copied(source, target + b"/" + path, bytes_max)
+        return _copy_file(source, target + b"/" + path, bytes_max)
     finally:
         os.close(source)
 
 
-def _copied(source: int, target: bytes, bytes_max: int) -> bool | SkipReason:
-    found = os.fstat(source)
-    if not stat.S_ISREG(found.st_mode):
+def _copy_file(source: int, target: bytes, bytes_max: int) -> bool | SkipReason:
+    status = os.fstat(source)
+    if not stat.S_ISREG(status.st_mode):
         return SkipReason.UNREADABLE
-    if found.st_size > bytes_max:
+    if status.st_size > bytes_max:
         return SkipReason.TOO_LARGE
-    _make_above(target)
-    mode = 0o755 if found.st_mode & stat.S_IXUSR else 0o644
+    _make_parents(target)
+    mode = 0o755 if status.st_mode & stat.S_IXUSR else 0o644
     copy = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         # What is appended meanwhile is cut at the limit.
@@ -189,7 +189,7 @@ def _copied(source: int, target: bytes, bytes_max: int) -> bool | SkipReason:
     return True
 
 
-def _make_above(target: bytes) -> None:
+def _make_parents(target: bytes) -> None:
     # Names need not be valid text, as pathlib requires.
     os.makedirs(os.path.dirname(target), exist_ok=True)  # noqa: PTH103, PTH120
 
@@ -197,7 +197,7 @@ def _make_above(target: bytes) -> None:
 def _make_link(target: bytes, path: bytes, leads_to: bytes) -> bool:
     link = target + b"/" + path
     with suppress(FileExistsError, NotADirectoryError):
-        _make_above(link)
+        _make_parents(link)
         os.symlink(leads_to, link)  # noqa: PTH211 - names need not be text
         return True
     return False

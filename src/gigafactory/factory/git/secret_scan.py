@@ -17,9 +17,9 @@ class SecretInWork(Refused):
     def __init__(self, paths: Iterable[str]) -> None:
         """Name the files, never the secret."""
         self.paths = tuple(paths)
-        shown = ", ".join(self.paths[:5])
+        listed = ", ".join(self.paths[:5])
         super().__init__(
-            f"the work contains a secret of this factory ({shown}); nothing was pushed: remove it"
+            f"the work contains a secret of this factory ({listed}); nothing was pushed: remove it"
             " from the work, and change the secret"
         )
 
@@ -37,8 +37,8 @@ async def refuse_secrets(mirror: Mirror, base: str, commit: str, secrets: Iterab
         *("--end-of-options", base, commit, "--"),
         output_bytes_max=LOOKED_AT_BYTES_MAX,
     )
-    if found := paths_with_secrets(output.stdout, forms):
-        raise SecretInWork(found)
+    if paths := paths_with_secrets(output.stdout, forms):
+        raise SecretInWork(paths)
 
 
 def paths_with_secrets(diff: bytes, forms: Iterable[bytes]) -> list[str]:
@@ -46,7 +46,7 @@ def paths_with_secrets(diff: bytes, forms: Iterable[bytes]) -> list[str]:
     wanted = tuple(forms)
     if not any(form in diff for form in wanted):
         return []
-    found: dict[str, None] = {}
+    paths: dict[str, None] = {}
     path = b""
     for line in diff.split(b"\n"):
         if line.startswith(b"diff --git "):
@@ -55,5 +55,5 @@ def paths_with_secrets(diff: bytes, forms: Iterable[bytes]) -> list[str]:
         else:
             new = line[1:] if line.startswith(b"+") else b""
         if any(form in new for form in wanted):
-            found[path.decode("utf-8", "replace")] = None
-    return list(found)
+            paths[path.decode("utf-8", "replace")] = None
+    return list(paths)

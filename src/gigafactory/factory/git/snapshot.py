@@ -92,15 +92,15 @@ class Snapshots:
     async def _gather(self, parent: str) -> tuple[SkippedPath, ...]:
         """Update the index to the content of the worktree."""
         (self._folder / "index.lock").unlink(missing_ok=True)
-        listing = await self._listed(parent)
+        listing = await self._list_changes(parent)
         paths = (*listing.tracked, *listing.new)
         if not paths:
             return listing.left_out
         staging = Path(tempfile.mkdtemp(prefix="staging-", dir=self._folder))
         try:
-            staged = await self._staged(paths, staging)
+            staged = await self._copy_to_staging(paths, staging)
             submodules = await self._submodules(set(listing.tracked).intersection(staged.folders))
-            await self._enter(staged, staging, set(listing.tracked) - submodules)
+            await self._add_to_index(staged, staging, set(listing.tracked) - submodules)
         finally:
             await asyncio.to_thread(shutil.rmtree, staging, ignore_errors=True)
         ours = (
@@ -108,7 +108,7 @@ class Snapshots:
         )
         return (*listing.left_out, *staged.left_out, *ours)
 
-    async def _staged(self, paths: Sequence[bytes], staging: Path) -> CopiedPaths:
+    async def _copy_to_staging(self, paths: Sequence[bytes], staging: Path) -> CopiedPaths:
         try:
             return await asyncio.to_thread(
                 copy_paths, self._path, paths, staging, file_bytes_max=self._file_bytes_max
@@ -118,7 +118,7 @@ class Snapshots:
                 raise DiskFull(("update-index",), None, str(error)) from error
             raise
 
-    async def _listed(self, parent: str) -> _Listing:
+    async def _list_changes(self, parent: str) -> _Listing:
         """Return the paths that differ from the index, or are not in it."""
         if not self._index.exists():
             await self._rebuild(parent)
@@ -145,26 +145,26 @@ class Snapshots:
         entries = [entry.partition(b"\t") for entry in listed.split(b"\0")]
         return {path for kind, _, path in entries if kind.startswith(_GITLINK) and path in paths}
 
-    async def _enter(self, staged: CopiedPaths, staging: Path, tracked: set[bytes]) -> None:
+    async def _add_to_index(self, staged: CopiedPaths, staging: Path, tracked: set[bytes]) -> None:
         present = (*staged.files, *(path for path, _ in staged.links))
-        gone = _out_of_the_way({*staged.gone, *staged.folders} & tracked, set(present))
-        if not present and not gone:
+        removed = _paths_to_remove({*staged.gone, *staged.folders} & tracked, set(present))
+        if not present and not removed:
             return
         self._tree = None
         try:
             await self._run(
                 *("update-index", "-z", "--add", "--remove", "--replace", "--stdin"),
                 inside=staging,
-                stdin=b"".join(path + b"\0" for path in (*gone, *present)),
+                stdin=b"".join(path + b"\0" for path in (*removed, *present)),
             )
         except GitFailed as error:
             if type(error) is not GitFailed:
                 raise
             # An attribute of the repo, such as a wrong encoding, makes git fail.
-            await self._enter_as_they_are(staged, staging, gone)
+            await self._add_unfiltered(staged, staging, removed)
 
-    async def _enter_as_they_are(
-        self, staged: CopiedPaths, staging: Path, gone: Sequence[bytes]
+    async def _add_unfiltered(
+        self, staged: CopiedPaths, staging: Path, removed: Sequence[bytes]
     ) -> None:
         (self._folder / "index.lock").unlink(missing_ok=True)
         with tempfile.TemporaryDirectory(prefix="staging-", dir=self._folder) as links:
@@ -181,7 +181,7 @@ class Snapshots:
                 *("hash-object", "-w", "--no-filters", "--stdin-paths"), stdin=quoted
             )
         paths = (*staged.files, *(path for path, _ in staged.links))
-        lines = [b"0 " + b"0" * 40 + b"\t" + path for path in gone]
+        lines = [b"0 " + b"0" * 40 + b"\t" + path for path in removed]
         lines += [
             mode + b" " + blob + b"\t" + path
             for mode, blob, path in zip(modes, hashed.split(), paths, strict=True)
@@ -222,13 +222,13 @@ def _read(listed: bytes) -> _Listing:
     return _Listing(tuple(sorted(tracked)), tuple(new), tuple(left_out))
 
 
-def _out_of_the_way(gone: set[bytes], present: set[bytes]) -> list[bytes]:
+def _paths_to_remove(removed: set[bytes], present: set[bytes]) -> list[bytes]:
     """Return the paths to remove by name, without those that a file or folder replaces."""
-    above = {part for path in present for part in _above(path)}
-    return sorted(path for path in gone - above if present.isdisjoint(_above(path)))
+    above = {part for path in present for part in _parents(path)}
+    return sorted(path for path in removed - above if present.isdisjoint(_parents(path)))
 
 
-def _above(path: bytes) -> list[bytes]:
+def _parents(path: bytes) -> list[bytes]:
     return [path[:place] for place, byte in enumerate(path) if byte == ord("/")]
 
 

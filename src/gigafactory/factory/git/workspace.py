@@ -184,13 +184,13 @@ class RepoWorkspace:
     async def save(self) -> str | None:
         async with self._saving:
             try:
-                return await self._keep()
+                return await self._push_checkpoint()
             except RefMoved as moved:
-                if not self._arrived(moved):
+                if not self._is_own_push(moved):
                     raise
-                return await self._keep()
+                return await self._push_checkpoint()
 
-    async def _keep(self) -> str:
+    async def _push_checkpoint(self) -> str:
         self._unsaved = True
         parent = self._saved or self.worktree.commit
         taken = await self.worktree.snapshot(parent, trailers=self._trailers())
@@ -200,14 +200,14 @@ class RepoWorkspace:
             await refuse_secrets(self.mirror, self.base, commit, self._secrets)
             self._unanswered.add(commit)
             await push(self.mirror, commit, self.branch, expect=self._saved)
-            self._saved_at(commit)
+            self._mark_saved(commit)
         return commit
 
-    def _saved_at(self, commit: str) -> None:
+    def _mark_saved(self, commit: str) -> None:
         self._saved, self._unsaved = commit, False
         self._unanswered.clear()
 
-    def _arrived(self, moved: RefMoved) -> bool:
+    def _is_own_push(self, moved: RefMoved) -> bool:
         """Return whether we moved our branch ourselves, by a push whose response was lost."""
         if moved.branch != self.branch or moved.now not in self._unanswered:
             return False
@@ -231,8 +231,8 @@ class RepoWorkspace:
             return None, 0
         if not await self.mirror.has_commit(commit):
             await self.mirror.fetch_branch(self.result_branch)
-        told = await self.mirror.run("log", "-1", "--format=%B", "--end-of-options", commit, "--")
-        epoch = parse_trailers(told.text).get(EPOCH, "0")
+        log = await self.mirror.run("log", "-1", "--format=%B", "--end-of-options", commit, "--")
+        epoch = parse_trailers(log.text).get(EPOCH, "0")
         return commit, int(epoch) if epoch.isdecimal() else 0
 
     async def publish(self, commit: str, *, before: str | None) -> None:
@@ -246,18 +246,18 @@ class RepoWorkspace:
                 await push_atomically(self.mirror, move)
                 return
             tree = await self.mirror.tree(commit)
-            sealed = await make_commit(
+            sealing_commit = await make_commit(
                 self.mirror, tree, [self._saved], "Delivered", self._trailers()
             )
-            self._unanswered.add(sealed)
+            self._unanswered.add(sealing_commit)
             try:
                 await push_atomically(
-                    self.mirror, move, RefUpdate(self.branch, sealed, self._saved)
+                    self.mirror, move, RefUpdate(self.branch, sealing_commit, self._saved)
                 )
-                self._saved = sealed
+                self._saved = sealing_commit
             except RefMoved as moved:
                 # Remember where our branch is, for the next attempt.
-                self._arrived(moved)
+                self._is_own_push(moved)
                 raise
             except AtomicPushUnsupported:
                 # Without atomic pushes the branch still only moves from the expected commit.
@@ -265,11 +265,11 @@ class RepoWorkspace:
 
     async def is_same_work(self, one: str, other: str) -> bool:
         """Return whether two commits have the same files on the same base."""
-        told = [
+        trees = [
             (await self.mirror.run("log", "-1", "--format=%T %P", "--end-of-options", each, "--"))
             for each in (one, other)
         ]
-        return told[0].text == told[1].text
+        return trees[0].text == trees[1].text
 
     async def quarantine(self, folder: Path) -> None:
         await write_patch(self.worktree, self.base, folder)

@@ -83,7 +83,7 @@ class Worktree:
             undo.callback(_clear, folder)
             record = WorktreeRecord(str(path), commit)
             worktree = cls(mirror, record, folder, lock, file_bytes_max)
-            await worktree._furnish(record)
+            await worktree._fill(record)
             undo.pop_all()
         return worktree
 
@@ -137,7 +137,7 @@ class Worktree:
         """Leave the worktree as it is, for a later run."""
         self._lock.release()
 
-    async def _furnish(self, record: WorktreeRecord) -> None:
+    async def _fill(self, record: WorktreeRecord) -> None:
         self._folder.mkdir(parents=True, mode=0o700)
         (self._folder / "record.json").write_bytes(msgspec.json.encode(record))
         await self._snapshots.check_out(record.commit)
@@ -151,7 +151,7 @@ class Worktree:
         init_repo(self.git_dir, self._agents_config())
         objects = self.mirror.folder / "objects"
         (self.git_dir / "objects/info/alternates").write_text(f"{objects}\n")
-        (self.git_dir / "packed-refs").write_bytes(_without_jobs(refs.stdout))
+        (self.git_dir / "packed-refs").write_bytes(_without_job_branches(refs.stdout))
         (self.git_dir / "info").mkdir()
         (self.git_dir / "info/exclude").write_text("/.aq/pr.md\n")
         (self.git_dir / "HEAD").write_text(f"{record.commit}\n")
@@ -283,6 +283,6 @@ def _quoted(value: str) -> str:
     return f'"{escaped}"'
 
 
-def _without_jobs(refs: bytes) -> bytes:
+def _without_job_branches(refs: bytes) -> bytes:
     lines = refs.splitlines(keepends=True)
     return b"".join(line for line in lines if b" refs/remotes/origin/aq/" not in line)

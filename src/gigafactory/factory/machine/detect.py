@@ -45,7 +45,7 @@ class DetectedMachine(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def tokens(self) -> frozenset[str]:
         """All tokens, including usable engines and repos."""
-        usable = (name for name, found in self.engines.items() if found.problem is None)
+        usable = (name for name, engine in self.engines.items() if engine.problem is None)
         return frozenset(
             (
                 *self.capabilities,
@@ -56,8 +56,8 @@ class DetectedMachine(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_tokens(self, *tokens: str) -> "DetectedMachine":
         """Return a copy with more tokens."""
-        known = (*tokens, *self.capabilities)[:CAPABILITIES_MAX]
-        return msgspec.structs.replace(self, capabilities=known)
+        capabilities = (*tokens, *self.capabilities)[:CAPABILITIES_MAX]
+        return msgspec.structs.replace(self, capabilities=capabilities)
 
 
 async def detect(
@@ -74,7 +74,7 @@ async def detect(
     cpus = health.cpus()
     probe = ProgramProbe(environ, at_once=max(4, 2 * cpus), total_s=total_s)
     arch = arch_name(platform.machine())
-    found, has, gpus, memory = await asyncio.gather(
+    tool_tokens, has, gpus, memory = await asyncio.gather(
         detect_engines(engines, probe, environ, seats),
         detect_tools(probe, environ, tools),
         detect_gpus(probe, environ, arch=arch),
@@ -85,13 +85,13 @@ async def detect(
     home = Path(environ.get("HOME") or Path.home())
     tokens = (
         *(f"os:{system}", f"arch:{arch}", f"cpus:{cpus}", *_memory(memory)),
-        *(f"{name}:{each.version}" for name, each in found.items() if each.version),
+        *(f"{name}:{each.version}" for name, each in tool_tokens.items() if each.version),
         *has,
         *gpus,
         *credentials_present(environ, home_file_check(home), credentials),
     )
-    capabilities = _valid(tokens)[:CAPABILITIES_MAX]
-    return DetectedMachine(os=system, capabilities=capabilities, repos=repos, engines=found)
+    capabilities = _valid_tokens(tokens)[:CAPABILITIES_MAX]
+    return DetectedMachine(os=system, capabilities=capabilities, repos=repos, engines=tool_tokens)
 
 
 def os_name(name: str) -> str:
@@ -111,7 +111,7 @@ def find_checkouts(base: Path) -> tuple[str, ...]:
     for folder in _folders(base, FOLDERS_MAX):
         inside = (folder,) if _is_checkout(folder) else _folders(folder, REPOS_MAX)
         names |= {repo_name(str(each)): None for each in inside if _is_checkout(each)}
-    usable = _valid(f"repo:{name}" for name in sorted(names))
+    usable = _valid_tokens(f"repo:{name}" for name in sorted(names))
     return tuple(token.removeprefix("repo:") for token in usable)[:REPOS_MAX]
 
 
@@ -120,7 +120,7 @@ def _memory(total: int | None) -> tuple[str, ...]:
     return (f"mem:{max(1, round(total / GIB))}",) if total else ()
 
 
-def _valid(tokens: Iterable[str]) -> tuple[str, ...]:
+def _valid_tokens(tokens: Iterable[str]) -> tuple[str, ...]:
     """Keep the valid tokens: one invalid token would make the coordinator refuse all."""
     valid: dict[str, None] = {}
     for token in tokens:

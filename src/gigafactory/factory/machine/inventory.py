@@ -25,13 +25,13 @@ class Inventory:
 
     async def refresh(self) -> bool:
         """Detect again; return whether something changed."""
-        found = await self._look()
-        came = sorted(found.tokens - self.detected.tokens)
-        went = sorted(self.detected.tokens - found.tokens)
-        changed = found != self.detected
+        detected = await self._look()
+        came = sorted(detected.tokens - self.detected.tokens)
+        went = sorted(self.detected.tokens - detected.tokens)
+        changed = detected != self.detected
         if changed:
             log.info("machine inventory changed", has=came, lacks=went)
-        self.detected = found
+        self.detected = detected
         return changed
 
 

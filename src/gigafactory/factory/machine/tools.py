@@ -34,23 +34,23 @@ def parse_version(text: str) -> str | None:
     `gcc (Debian 12.2.0-14) 12.3.0` is 12.3.0, `Poetry (version 1.7.1)` is 1.7.1.
     """
     for line in strip_escapes(text).splitlines():
-        found = _DOTTED.search(_ASIDE.sub(" ", line)) or _DOTTED.search(line)
-        found = found or _NUMBER.fullmatch(line)
-        if found:
-            return found[1][:VERSION_CHARS_MAX].rstrip(".")
+        match = _DOTTED.search(_ASIDE.sub(" ", line)) or _DOTTED.search(line)
+        match = match or _NUMBER.fullmatch(line)
+        if match:
+            return match[1][:VERSION_CHARS_MAX].rstrip(".")
     return None
 
 
 def parse_java_version(text: str) -> str | None:
     """Return the version of Java; the legacy `1.8.0_392` is 8.0.392."""
-    found = _JAVA.search(strip_escapes(text))
-    return found[1].replace("_", ".").removeprefix("1.") if found else None
+    match = _JAVA.search(strip_escapes(text))
+    return match[1].replace("_", ".").removeprefix("1.") if match else None
 
 
 def parse_go_version(text: str) -> str | None:
     """Return the version of Go, which follows its name directly."""
-    found = _GO.search(strip_escapes(text))
-    return found[1] if found else None
+    match = _GO.search(strip_escapes(text))
+    return match[1] if match else None
 
 
 def missing_flags(help_text: str, flags: Iterable[str]) -> tuple[str, ...]:
@@ -133,8 +133,8 @@ GPUS = {"nvidia": ("nvidia-smi", "-L"), "amd": ("rocm-smi", "--showid")}
 def which(programs: Sequence[str], environ: Mapping[str, str]) -> str | None:
     """Return the absolute path of the first program that is on PATH."""
     for program in programs:
-        if found := shutil.which(program, path=environ.get("PATH", os.defpath)):
-            return os.path.abspath(found)  # noqa: PTH100 - a link keeps its own name
+        if path := shutil.which(program, path=environ.get("PATH", os.defpath)):
+            return os.path.abspath(path)  # noqa: PTH100 - a link keeps its own name
     return None
 
 
@@ -142,8 +142,8 @@ async def detect_tools(
     probe: ProgramProbe, environ: Mapping[str, str], tools: Sequence[KnownTool] = TOOLS
 ) -> tuple[str, ...]:
     """Return `has:<name>`, and `<name>:<version>` if known, for each tool that answers."""
-    found = await asyncio.gather(*(_tokens(tool, probe, environ) for tool in tools))
-    return tuple(token for tokens in found for token in tokens)
+    token_lists = await asyncio.gather(*(_tokens(tool, probe, environ) for tool in tools))
+    return tuple(token for tokens in token_lists for token in tokens)
 
 
 async def detect_gpus(

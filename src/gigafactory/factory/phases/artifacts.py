@@ -52,15 +52,17 @@ def outcome_without_artifacts(run: ActiveRun, outcome: RunOutcome, why: str) -> 
 
 
 async def _upload_all(run: ActiveRun) -> str | None:
-    found = await asyncio.to_thread(find_artifacts, run.worktree, run.assignment.manifest.artifacts)
-    words = [f"nothing matches {glob}" for glob in found.missing]
-    words += [f"{name} is skipped: {why}" for name, why in found.skipped]
-    if len(found.names) > FILES_MAX:
+    matches = await asyncio.to_thread(
+        find_artifacts, run.worktree, run.assignment.manifest.artifacts
+    )
+    words = [f"nothing matches {glob}" for glob in matches.missing]
+    words += [f"{name} is skipped: {why}" for name, why in matches.skipped]
+    if len(matches.names) > FILES_MAX:
         words.append(
-            f"{len(found.names) - FILES_MAX} files are skipped: at most {FILES_MAX} are uploaded"
+            f"{len(matches.names) - FILES_MAX} files are skipped: at most {FILES_MAX} are uploaded"
         )
     left = BYTES_MAX
-    for name in found.names[:FILES_MAX]:
+    for name in matches.names[:FILES_MAX]:
         try:
             left -= await _upload_one(run, name, left)
         except (ArtifactRejected, Refused) as refused:

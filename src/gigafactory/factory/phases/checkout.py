@@ -131,8 +131,8 @@ async def _checkpoint_commit(run: ActiveRun, mirror: Mirror) -> str | None:
 
 async def _fork_point(mirror: Mirror, base: str, start: str) -> str:
     """Return the commit where the work left the base branch."""
-    found = await mirror.run("merge-base", base, start, codes=(0, 1))
-    return found.text.strip() or base
+    output = await mirror.run("merge-base", base, start, codes=(0, 1))
+    return output.text.strip() or base
 
 
 async def remove_checkout(run: ActiveRun, outcome: RunOutcome) -> bool:

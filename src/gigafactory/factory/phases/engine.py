@@ -111,12 +111,12 @@ async def run_turn(run: ActiveRun, prompt: str) -> RunOutcome | None:
     return run.outcome_if_stopped(ended) or _outcome_of_verdict(run, name, verdict)
 
 
-def _judge(run: ActiveRun, heard: "EngineMonitor", start: Start, exit_code: int) -> EngineVerdict:
+def _judge(run: ActiveRun, monitor: "EngineMonitor", start: Start, exit_code: int) -> EngineVerdict:
     """Return the engine's verdict; usage from files that the agent could edit is an estimate."""
     files = engine_home.read_side_files(run.home, start.side_files)
-    verdict = heard.reader.end(exit_code, files)
-    told, counted = heard.told_usage, verdict.usage
-    if not files or (told.tokens, told.cost_nano_usd) == (counted.tokens, counted.cost_nano_usd):
+    verdict = monitor.reader.end(exit_code, files)
+    usage, counted = monitor.told_usage, verdict.usage
+    if not files or (usage.tokens, usage.cost_nano_usd) == (counted.tokens, counted.cost_nano_usd):
         return verdict
     return replace(verdict, usage=replace(counted, estimated=True))
 
@@ -232,8 +232,8 @@ class EngineMonitor:
 
 def _total_usage(run: ActiveRun, usage: Usage) -> Usage:
     """Usage of this turn, priced if the engine did not, plus that of earlier turns."""
-    mine = replace(usage, engine=run.assignment.engine)
-    return add_usage(run.findings.finished_turns_usage, estimate_cost(mine, run.equipment.prices))
+    own = replace(usage, engine=run.assignment.engine)
+    return add_usage(run.findings.finished_turns_usage, estimate_cost(own, run.equipment.prices))
 
 
 def _enforce_budget(run: ActiveRun) -> None:
@@ -256,8 +256,8 @@ def _record_verdict(run: ActiveRun, verdict: EngineVerdict) -> None:
     run.session = verdict.session or run.session
     run.session_usage = verdict.session_usage
     if run.session is not None and verdict.session_usage is not None:
-        known = StoredSession(run.session, verdict.session_usage)
-        engine_home.write_files(run.home, {SESSION_FILE: msgspec.json.encode(known)})
+        stored = StoredSession(run.session, verdict.session_usage)
+        engine_home.write_files(run.home, {SESSION_FILE: msgspec.json.encode(stored)})
 
 
 class StoredSession(msgspec.Struct, frozen=True):
@@ -269,7 +269,7 @@ class StoredSession(msgspec.Struct, frozen=True):
 
 def _stored_usage(home: Path, session: str | None) -> Usage | None:
     try:
-        known = msgspec.json.decode((home / SESSION_FILE).read_bytes(), type=StoredSession)
+        stored = msgspec.json.decode((home / SESSION_FILE).read_bytes(), type=StoredSession)
     except (OSError, ValueError, RecursionError, msgspec.DecodeError):
         return None
-    return known.usage if known.session == session else None
+    return stored.usage if stored.session == session else None

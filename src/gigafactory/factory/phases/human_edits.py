@@ -46,7 +46,7 @@ async def find_human_edits(mirror: Mirror, base: str, work: Checkpoint) -> Human
 
 
 async def return_for_review(
-    run: ActiveRun, mirror: Mirror, base: str, found: HumanEdits
+    run: ActiveRun, mirror: Mirror, base: str, edits: HumanEdits
 ) -> RunOutcome:
     """Move the job to the newer commit, upload its diff, and return it for a decision.
 
@@ -54,14 +54,14 @@ async def return_for_review(
     """
     work = run.assignment.checkpoint
     assert work is not None
-    newer = msgspec.structs.replace(work, commit=found.commit)
+    newer = msgspec.structs.replace(work, commit=edits.commit)
     run.findings.checkpoint = newer
-    run.findings.edited_lines = found.lines
+    run.findings.edited_lines = edits.lines
     tip = await mirror.resolve(base)
     fork = (await mirror.run("merge-base", tip, newer.commit, codes=(0, 1))).text.strip() or tip
     await record_diff(run, await compare(mirror, fork, newer.commit))
     await upload_diff(run, mirror, fork, newer.commit)
-    counted = "" if found.lines is None else f" ({found.lines} lines)"
+    counted = "" if edits.lines is None else f" ({edits.lines} lines)"
     reason = (
         f"people continued on {newer.branch}: it is at {newer.commit[:12]}{counted}, and"
         f" {work.commit[:12]} was approved; review the newer one, then ship it"

@@ -35,8 +35,8 @@ async def check_shipped_commit(run: ActiveRun, changes: Diff) -> RunOutcome | No
     Violations that a reviewer approved may pass. Protected paths that no one was asked about need a
     review.
     """
-    strange = await record_diff(run, changes)
-    if run.assignment.result is not Result.SCOPE_VIOLATION and (no := _violation(run, strange)):
+    outside = await record_diff(run, changes)
+    if run.assignment.result is not Result.SCOPE_VIOLATION and (no := _violation(run, outside)):
         return no
     guarded = await asyncio.to_thread(_guarded, run, changes)
     if guarded and PROTECTED not in run.assignment.flags:
@@ -49,12 +49,12 @@ async def check_shipped_commit(run: ActiveRun, changes: Diff) -> RunOutcome | No
     return None
 
 
-def _violation(run: ActiveRun, strange: Sequence[str]) -> RunOutcome | None:
-    if not strange or run.assignment.manifest.scope_enforcement == "warn":
+def _violation(run: ActiveRun, outside: Sequence[str]) -> RunOutcome | None:
+    if not outside or run.assignment.manifest.scope_enforcement == "warn":
         return None
     return RunOutcome(
         result=Result.SCOPE_VIOLATION,
-        reason=f"changed paths outside of allowed-scope: {_format_paths(strange)}",
+        reason=f"changed paths outside of allowed-scope: {_format_paths(outside)}",
     )
 
 
@@ -65,7 +65,7 @@ def _format_paths(paths: Sequence[str]) -> str:
 async def record_diff(run: ActiveRun, changes: Diff) -> Sequence[str]:
     """Record the diff; return paths outside of the allowed scope."""
     # In a thread: a job may have changed very many files, and have very many globs.
-    strange, guarded = await asyncio.gather(
+    outside, guarded = await asyncio.gather(
         asyncio.to_thread(_outside, run, changes), asyncio.to_thread(_guarded, run, changes)
     )
     paths = list(changes.paths)
@@ -75,9 +75,9 @@ async def record_diff(run: ActiveRun, changes: Diff) -> Sequence[str]:
         "linesDeleted": changes.deleted,
         "files": paths[:FILES_TOLD_MAX],
         "protected": guarded[:FILES_TOLD_MAX],
-        "outOfScope": list(strange[:FILES_TOLD_MAX]),
+        "outOfScope": list(outside[:FILES_TOLD_MAX]),
     }
-    return strange
+    return outside
 
 
 def _outside(run: ActiveRun, changes: Diff) -> Sequence[str]:

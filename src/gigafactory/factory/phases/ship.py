@@ -45,15 +45,15 @@ async def _record_human_edits(
 
     Nothing is counted if the repo cannot be reached, because only the forge knows the commits then.
     """
-    found = HumanEdits(work.newer_commit or ours.commit, None)
+    edits = HumanEdits(work.newer_commit or ours.commit, None)
     try:
         mirror = await run.equipment.mirrors.open(address)
-        found = await find_human_edits(mirror, work.base, ours) or found
+        edits = await find_human_edits(mirror, work.base, ours) or edits
         if outcome is not None:
-            return await return_for_review(run, mirror, work.base, found)
+            return await return_for_review(run, mirror, work.base, edits)
     except GitFailed as trouble:
         run.log_line(f"cannot count the lines that people added: {trouble}")
         if outcome is not None:
-            run.findings.checkpoint = replace(ours, commit=found.commit)
-    run.findings.edited_lines = found.lines
+            run.findings.checkpoint = replace(ours, commit=edits.commit)
+    run.findings.edited_lines = edits.lines
     return outcome

@@ -31,8 +31,8 @@ async def ship_to_plain_remote(
     commit = work.commit
     in_place = manifest.cwd is not None
     if not in_place:
-        if (found := await find_human_edits(mirror, base, work)) is not None:
-            return await return_for_review(run, mirror, base, found)
+        if (edits := await find_human_edits(mirror, base, work)) is not None:
+            return await return_for_review(run, mirror, base, edits)
         run.findings.edited_lines = 0
     if not await mirror.has_commit(commit):
         await mirror.fetch_branch(work.branch)

@@ -62,14 +62,14 @@ class PullRequestShipping:
 
     async def ship(self) -> RunOutcome | None:
         """Ship the commit and return None, or the outcome that explains why it is not shipped."""
-        away = 0
+        failures = 0
         while True:
             try:
                 step = await self._step()
-                away = 0
+                failures = 0
             except ForgeUnavailable as trouble:
-                away += 1
-                if away >= AWAY_MAX:
+                failures += 1
+                if failures >= AWAY_MAX:
                     return _overloaded(str(trouble), trouble.retry_after_s)
                 step = Pending(str(trouble), Result.OVERLOADED, trouble.retry_after_s)
             except ForgeRefused as no:
@@ -128,8 +128,8 @@ class PullRequestShipping:
 
     async def _is_shipped(self, pull: PullRequest | None) -> bool:
         if pull is not None and pull.state == "merged" and pull.head == self._commit:
-            landed = f" as {pull.merged_as[:12]}" if pull.merged_as else ""
-            self._run.log_line(f"{pull.url} is merged into {self.base}{landed}")
+            merge_commit = f" as {pull.merged_as[:12]}" if pull.merged_as else ""
+            self._run.log_line(f"{pull.url} is merged into {self.base}{merge_commit}")
             return True
         if pull is not None and pull.state == "merged" and await self._has_newer_commits(pull):
             self._run.log_line(f"{pull.url} is merged into {self.base}, with later human commits")

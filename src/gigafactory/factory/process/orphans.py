@@ -60,15 +60,15 @@ def find_orphans(mark: str, session: int | None = None) -> list[Orphan]:
     _require_valid(mark)
     return [
         Orphan(each.pid, each.command, each.started)
-        for each in select_processes(list_processes(mark), session, spared=_own_pids())
+        for each in select_processes(list_processes(mark), session, spare_pids=_own_pids())
     ]
 
 
 def select_processes(
-    table: Iterable[Process], session: int | None, *, spared: Collection[int] = ()
+    table: Iterable[Process], session: int | None, *, spare_pids: Collection[int] = ()
 ) -> list[Process]:
     """Return the processes with the mark, those of the session, and all their descendants."""
-    others = [each for each in table if each.pid not in spared]
+    others = [each for each in table if each.pid not in spare_pids]
     orphans = {
         each.pid
         for each in others
@@ -76,9 +76,9 @@ def select_processes(
     }
     changed = True
     while changed:
-        born = {each.pid for each in others if each.parent in orphans} - orphans
-        orphans |= born
-        changed = bool(born)
+        children = {each.pid for each in others if each.parent in orphans} - orphans
+        orphans |= children
+        changed = bool(children)
     return [each for each in others if each.pid in orphans]
 
 

@@ -112,21 +112,21 @@ class _Listener(asyncio.SubprocessProtocol):
         self._awaited = 3
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        heard = self.heard[fd]
-        room = self.bytes_max - len(heard)
-        heard += data[:room]
+        buffer = self.heard[fd]
+        room = self.bytes_max - len(buffer)
+        buffer += data[:room]
         if len(data) > room:
             self.flooded = True
             self.over.set()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002
-        self._one_less()
+        self._end_one()
 
     def process_exited(self) -> None:
         self.over.set()
-        self._one_less()
+        self._end_one()
 
-    def _one_less(self) -> None:
+    def _end_one(self) -> None:
         self._awaited -= 1
         if not self._awaited:
             self.closed.set()
@@ -174,7 +174,7 @@ async def _end(transport: asyncio.SubprocessTransport, listener: _Listener) -> N
 
 
 def _answer(listener: _Listener, exit_code: int | None, limit_s: float) -> ProbeResult:
-    text = b"\n".join(bytes(heard) for heard in listener.heard.values()).decode(errors="replace")
+    text = b"\n".join(bytes(buffer) for buffer in listener.heard.values()).decode(errors="replace")
     if listener.flooded:
         problem = f"printed more than {listener.bytes_max} bytes"
         return ProbeResult(text=text, problem=problem)

@@ -95,7 +95,7 @@ async def run(
         if why != "exited":
             await running.stop(signals, limits.grace_s)
     finally:
-        await _uncancelled(running.kill(drains=why == "exited"))
+        await _complete(running.kill(drains=why == "exited"))
     return running.result(why)
 
 
@@ -106,14 +106,14 @@ class _Running:
         self._listener = listener
         self._pid = child.popen.pid
         self._loop = asyncio.get_running_loop()
-        self._began = self._heard = self._loop.time()
+        self._began = self._last_output = self._loop.time()
         self._exited = self._loop.create_future()
         self._followers: set[asyncio.Task[None]] = set()
         self._pipes: list[asyncio.ReadTransport] = []
         self._stdin: Stdin | None = None
         self._lines_cut = 0
         self._swept = KilledOrphans()
-        self._starved = False
+        self._stalled = False
         self._wall_s = 0.0
         self._reaped: tuple[int, float] | None = None
         self._unopened = [each for each in (child.stdout, child.stderr, child.stdin) if each]
@@ -154,7 +154,7 @@ class _Running:
         if limits.wall_s is not None:
             due["timeout"] = self._began + limits.wall_s
         if limits.stall_s is not None:
-            due["stalled"] = self._heard + limits.stall_s
+            due["stalled"] = self._last_output + limits.stall_s
         return due
 
     async def stop(self, signals: Sequence[str], grace_s: float) -> None:
@@ -178,7 +178,7 @@ class _Running:
         # Until it is reaped, its pid cannot become that of another session.
         self._swept = await orphans.kill_orphans(self._program.mark, session=self._pid)
         if self._program.cgroup is not None:
-            self._starved = await control_groups.kill_and_remove(self._program.cgroup)
+            self._stalled = await control_groups.kill_and_remove(self._program.cgroup)
         await self._read_rest()
         self._reap()
         if self._stdin is not None:
@@ -201,7 +201,7 @@ class _Running:
             cpu_s=cpu_s,
             lines_cut=self._lines_cut,
             orphans=self._swept,
-            out_of_memory=self._starved,
+            out_of_memory=self._stalled,
         )
 
     async def _open(self, pipe: IO[bytes]) -> asyncio.StreamReader:
@@ -217,7 +217,7 @@ class _Running:
     async def _read(self, reader: asyncio.StreamReader, *, stderr: bool) -> None:
         lines = LineSplitter()
         while data := await reader.read(READ_BYTES):
-            self._heard = self._loop.time()
+            self._last_output = self._loop.time()
             await self._pass_on(lines.feed(data), stderr=stderr)
         await self._pass_on(lines.finish(), stderr=stderr)
         self._lines_cut += lines.cut
@@ -260,11 +260,11 @@ class _Running:
         # or found must not block this.
         for _ in range(DRAINS_MAX):
             reading = {each for each in self._followers if not each.done()}
-            before = self._heard
+            before = self._last_output
             if not reading:
                 return
             await asyncio.wait(reading, timeout=DRAIN_S)
-            if self._heard == before:
+            if self._last_output == before:
                 return
 
     def _await_exit(self) -> None:
@@ -298,7 +298,7 @@ def _signal_group(group: int, sent: signal.Signals) -> None:
         os.killpg(group, sent)
 
 
-async def _uncancelled(work: Awaitable[None]) -> None:
+async def _complete(work: Awaitable[None]) -> None:
     """Complete `work` even if the caller is cancelled, once or more."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None

@@ -40,8 +40,8 @@ def list_processes(mark: str) -> list[Process]:
 def start_time(pid: int) -> str | None:
     """Return the start time of the process with this pid; None if there is none."""
     if sys.platform == "linux":
-        found = _stat(pid)
-        return found.started if found else None
+        stat = _stat(pid)
+        return stat.started if stat else None
     else:  # noqa: RET505 - a type checker knows platforms by their branches
         return next((each.started for each in _ps("") if each.pid == pid), None)
 

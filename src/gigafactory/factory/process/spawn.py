@@ -67,34 +67,41 @@ def spawn(program: Program) -> ChildProcess:
     """
     if not program.argv:
         raise CannotStart("cannot start a program: its command is empty")
-    with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
+    with contextlib.ExitStack() as child_files, contextlib.ExitStack() as parent_files:
         try:
-            child = _spawn(program, theirs, ours)
+            child = _spawn(program, child_files, parent_files)
         except (OSError, ValueError) as error:
-            raise CannotStart(f"cannot start {program.argv[0]!r}: {_why(program, error)}") from None
-        ours.pop_all()
+            raise CannotStart(
+                f"cannot start {program.argv[0]!r}: {_explain(program, error)}"
+            ) from None
+        parent_files.pop_all()
         return child
 
 
 def _spawn(
-    program: Program, theirs: contextlib.ExitStack, ours: contextlib.ExitStack
+    program: Program, child_files: contextlib.ExitStack, parent_files: contextlib.ExitStack
 ) -> ChildProcess:
-    stdout, to_stdout = _pipe(ours, theirs)
-    stderr, to_stderr = _pipe(ours, theirs)
+    stdout, to_stdout = _pipe(parent_files, child_files)
+    stderr, to_stderr = _pipe(parent_files, child_files)
     stdin: IO[bytes] | None = None
     from_stdin: int | IO[bytes] = subprocess.DEVNULL
     if program.stdin or program.stdin_open:
-        from_stdin, stdin = _pipe(theirs, ours)
-    handed = () if program.extra_input is None else (_extra_input(program.extra_input, theirs),)
+        from_stdin, stdin = _pipe(child_files, parent_files)
+    passed_files = (
+        () if program.extra_input is None else (_extra_input(program.extra_input, child_files),)
+    )
     # Called in the thread of the event loop: a sandbox dies with the thread that started it.
     popen = subprocess.Popen(
-        [str(handed[0]) if handed and word == EXTRA_INPUT else word for word in program.argv],
+        [
+            str(passed_files[0]) if passed_files and word == EXTRA_INPUT else word
+            for word in program.argv
+        ],
         cwd=program.cwd,
         env=with_mark(program.env, program.mark),
         stdin=from_stdin,
         stdout=to_stdout,
         stderr=to_stderr,
-        pass_fds=(*handed, *program.inherited_fds),
+        pass_fds=(*passed_files, *program.inherited_fds),
         start_new_session=True,
     )
     return ChildProcess(popen, stdout, stderr, stdin)
@@ -110,25 +117,25 @@ def _pipe(
     )
 
 
-def _extra_input(data: bytes, theirs: contextlib.ExitStack) -> int:
+def _extra_input(data: bytes, child_files: contextlib.ExitStack) -> int:
     # The input may contain credentials, so it stays off the disk where that is possible.
     if sys.platform == "linux":
         file: IO[bytes] = os.fdopen(os.memfd_create("handed"), "w+b")
     else:
         file = tempfile.TemporaryFile()  # noqa: SIM115 - the stack closes it
-    theirs.enter_context(file)
+    child_files.enter_context(file)
     file.write(data)
     file.seek(0)
     return file.fileno()
 
 
-def _why(program: Program, error: OSError | ValueError) -> str:
+def _explain(program: Program, error: OSError | ValueError) -> str:
     if isinstance(error, ValueError):
         return f"its command, folder or environment is invalid ({error})"
     if not program.cwd.is_dir():
         return f"its folder {str(program.cwd)!r} does not exist"
     if error.errno == errno.ENOENT:
-        return _what_is_missing(program)
+        return _explain_missing(program)
     return _REASONS.get(error.errno or 0, str(error))
 
 
@@ -140,11 +147,11 @@ _REASONS = {
 }
 
 
-def _what_is_missing(program: Program) -> str:
+def _explain_missing(program: Program) -> str:
     name = program.argv[0]
     if "/" in name:
         name = str(program.cwd / name)
-    found = shutil.which(name, path=program.env.get("PATH", os.defpath))
-    if found is None:
+    path = shutil.which(name, path=program.env.get("PATH", os.defpath))
+    if path is None:
         return "there is no such program" + ("" if "/" in name else " on its PATH")
-    return f"the interpreter that the first line of {found} names does not exist"
+    return f"the interpreter that the first line of {path} names does not exist"

@@ -58,9 +58,9 @@ class OutboxSender:
         place = self._outbox.put(job_id, epoch, fields, last=last, log=log)
         if "usage" in fields:
             # Usage is cumulative: this report replaces an undelivered one with less usage.
-            outdone = self._pending_usage.pop((job_id, epoch), None)
-            if outdone is not None:
-                self._outbox.remove(outdone)
+            replaced = self._pending_usage.pop((job_id, epoch), None)
+            if replaced is not None:
+                self._outbox.remove(replaced)
         if fields.keys() == {"usage"} and not last:
             self._pending_usage[job_id, epoch] = place
         self._has_reports.set()

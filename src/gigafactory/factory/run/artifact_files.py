@@ -141,11 +141,13 @@ def capture(
     except OSError as error:
         raise ArtifactRejected(f"it cannot be read: {error.strerror}") from None
     try:
-        found = os.fstat(source)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(source)
+        if not stat.S_ISREG(status.st_mode):
             raise ArtifactRejected("it is not a regular file")
-        if found.st_size > bytes_max:
-            raise ArtifactRejected(f"it has {found.st_size} bytes; at most {bytes_max} are allowed")
+        if status.st_size > bytes_max:
+            raise ArtifactRejected(
+                f"it has {status.st_size} bytes; at most {bytes_max} are allowed"
+            )
         return _copy(source, name, secrets, folder, bytes_max)
     except OSError as error:
         raise ArtifactRejected(f"it cannot be copied: {error.strerror}") from None
@@ -201,8 +203,10 @@ def find_artifacts(worktree: Path, globs: Sequence[str]) -> ArtifactMatches:
                 names.append(name)
             else:
                 left_out.append((name, "it is a link or not a regular file"))
-    known = [*names, *(name for name, _ in left_out)]
-    missing = [glob for glob in globs if not any(matches_any(n, (anchored[glob],)) for n in known)]
+    seen_names = [*names, *(name for name, _ in left_out)]
+    missing = [
+        glob for glob in globs if not any(matches_any(n, (anchored[glob],)) for n in seen_names)
+    ]
     return ArtifactMatches(tuple(sorted(names)), tuple(sorted(left_out)), tuple(missing))
 
 

@@ -45,10 +45,10 @@ async def recover_from_crash(
         if not begin_recovery(data_dir, run):
             _report_set_aside(data_dir, run)
             continue
-        swept = await orphans.kill_orphans(run.mark)
+        killed = await orphans.kill_orphans(run.mark)
         if groups is not None:
             await control_groups.kill_and_remove(groups.path_of(run.mark))
-        for orphan in (*swept.killed, *swept.survived):
+        for orphan in (*killed.killed, *killed.survived):
             log.warning("process left by a dead run", run=run.run_id, command=orphan.command)
         try:
             mirror = await _open_mirror(run, mirrors, repos)
@@ -72,12 +72,14 @@ def begin_recovery(data_dir: DataDir, run: RegisteredRun) -> bool:
     if run.recoveries < RECOVERIES_MAX:
         run_registry.register(data_dir, replace(run, recoveries=run.recoveries + 1))
         return True
-    aside = data_dir.quarantine_folder(run.job_id, run.epoch)
-    log.error("run set aside: its recovery killed the factory", run=run.run_id, work=str(aside))
+    quarantine = data_dir.quarantine_folder(run.job_id, run.epoch)
+    log.error(
+        "run set aside: its recovery killed the factory", run=run.run_id, work=str(quarantine)
+    )
     place = data_dir.worktree(run.job_id)
-    if place.exists() and not aside.exists():
-        aside.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        place.rename(aside)
+    if place.exists() and not quarantine.exists():
+        quarantine.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        place.rename(quarantine)
         folder_lock(place).unlink(missing_ok=True)
     run_registry.unregister(data_dir, run.run_id)
     return False
@@ -88,7 +90,7 @@ def _report_set_aside(data_dir: DataDir, run: RegisteredRun) -> None:
         f"the factory died {run.recoveries} times while it recovered this run, and has set it"
         " aside; look at its work in the factory's quarantine before requeueing the job"
     )
-    told = Report(
+    report = Report(
         job_id=run.job_id,
         epoch=run.epoch,
         stage=Stage.FAILED,
@@ -96,7 +98,7 @@ def _report_set_aside(data_dir: DataDir, run: RegisteredRun) -> None:
         reason=reason,
     )
     outbox = Outbox(data_dir.outbox)
-    outbox.put(run.job_id, run.epoch, ReportDoc.from_domain(told).fields, last=True)
+    outbox.put(run.job_id, run.epoch, ReportDoc.from_domain(report).fields, last=True)
 
 
 async def quarantine_dead_run(data_dir: DataDir, run: RegisteredRun, mirror: Mirror | None) -> None:
@@ -105,15 +107,15 @@ async def quarantine_dead_run(data_dir: DataDir, run: RegisteredRun, mirror: Mir
     Raises GitFailed, WorktreeTaken, OSError.
     """
     path = data_dir.worktree(run.job_id)
-    aside = data_dir.quarantine_folder(run.job_id, run.epoch)
+    quarantine = data_dir.quarantine_folder(run.job_id, run.epoch)
     if mirror is None:
         if path.exists():
-            await asyncio.to_thread(copy_folder, path, aside)
+            await asyncio.to_thread(copy_folder, path, quarantine)
             await asyncio.to_thread(remove_folder, path)
             folder_lock(path).unlink(missing_ok=True)
     elif (left := Worktree.open(mirror, path)) is not None:
         try:
-            await write_patch(left, left.commit, aside)
+            await write_patch(left, left.commit, quarantine)
             await left.remove()
         finally:
             left.close()

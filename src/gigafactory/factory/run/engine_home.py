@@ -55,11 +55,11 @@ def read_side_files(home: Path, globs: Iterable[str]) -> dict[str, bytes]:
     anything there.
     """
     left = iter(range(ENTRIES_MAX))
-    found: dict[str, float] = {}
+    matches: dict[str, float] = {}
     with _opened(home) as folder:
         for glob in globs:
-            found |= dict(_matching(folder, glob.split("/"), left))
-        newest = sorted(found, key=found.__getitem__)[-SIDE_FILES_MAX:]
+            matches |= dict(_matching(folder, glob.split("/"), left))
+        newest = sorted(matches, key=matches.__getitem__)[-SIDE_FILES_MAX:]
         contents = ((name, _read_file(folder, name)) for name in newest)
         return {name: data for name, data in contents if data is not None}
 
@@ -74,10 +74,10 @@ def _matching(folder: int, parts: list[str], left: Iterator[int]) -> Iterator[tu
             continue
         try:
             with _opened(name, folder) as entry:
-                found = os.fstat(entry)
-                if not rest and stat.S_ISREG(found.st_mode):
-                    yield name, found.st_mtime
-                elif rest and stat.S_ISDIR(found.st_mode):
+                status = os.fstat(entry)
+                if not rest and stat.S_ISREG(status.st_mode):
+                    yield name, status.st_mtime
+                elif rest and stat.S_ISDIR(status.st_mode):
                     for path, at in _matching(entry, rest, left):
                         yield f"{name}/{path}", at
         except OSError:

@@ -27,7 +27,7 @@ class InPlaceFolder(PlainFolder):
 
     @property
     def writable(self) -> tuple[Path, ...]:
-        return (_unmoved(self._path),)
+        return (_require_same_path(self._path),)
 
     async def quarantine(self, folder: Path) -> None:
         """Do nothing: the work stays in the folder."""
@@ -52,7 +52,7 @@ class InPlaceCheckout(RepoWorkspace):
 
     @property
     def writable(self) -> tuple[Path, ...]:
-        return (_unmoved(self.worktree.path),)
+        return (_require_same_path(self.worktree.path),)
 
     @property
     def readable(self) -> tuple[Path, ...]:
@@ -67,7 +67,7 @@ class InPlaceCheckout(RepoWorkspace):
         self.written.leave(self.worktree.path)
 
 
-def _unmoved(folder: Path) -> Path:
+def _require_same_path(folder: Path) -> Path:
     """Return a folder that was judged by its real path, if that is still its real path."""
     if folder.resolve() != folder:
         raise CannotStart(f"cannot start anything in {folder}: a link was put in its place")
@@ -146,9 +146,9 @@ async def _open_plain_folder(
     Raises Forbidden if checkouts are in it: the job could change what git runs in them.
     """
     if inside := await asyncio.to_thread(find_checkouts, folder):
-        shown = ", ".join(inside[:5])
+        listed = ", ".join(inside[:5])
         raise Forbidden(
-            f"{folder} contains checkouts ({shown}): name one of them, so that the job cannot"
+            f"{folder} contains checkouts ({listed}): name one of them, so that the job cannot"
             " change the git folders of all"
         )
     written.add(folder)

@@ -43,12 +43,12 @@ class LiveUsageReporter:
 
 def is_worth_reporting(before: Usage, usage: Usage) -> bool:
     """Return whether usage has grown by more than the minimum fraction."""
-    return _grown(before.tokens, usage.tokens) or _grown(
+    return _has_grown(before.tokens, usage.tokens) or _has_grown(
         before.cost_nano_usd or 0, usage.cost_nano_usd or 0
     )
 
 
-def _grown(before: int, now: int) -> bool:
+def _has_grown(before: int, now: int) -> bool:
     return (now - before) * MIN_GROWTH_FRACTION > before
 
 
@@ -57,7 +57,7 @@ def add_usage(before: Usage | None, more: Usage) -> Usage:
     if before is None:
         return more
     costs = [u.cost_nano_usd for u in (before, more) if u.cost_nano_usd is not None or u.nonzero]
-    known = [cost for cost in costs if cost is not None]
+    known_costs = [cost for cost in costs if cost is not None]
     return replace(
         more,
         engine=more.engine or before.engine,
@@ -67,7 +67,7 @@ def add_usage(before: Usage | None, more: Usage) -> Usage:
         tokens_cache_write=before.tokens_cache_write + more.tokens_cache_write,
         tokens_out=before.tokens_out + more.tokens_out,
         tokens_reasoning=before.tokens_reasoning + more.tokens_reasoning,
-        cost_nano_usd=sum(known) if known and len(known) == len(costs) else None,
+        cost_nano_usd=sum(known_costs) if known_costs and len(known_costs) == len(costs) else None,
         estimated=before.estimated or more.estimated,
         turns=before.turns + more.turns,
         tool_calls=before.tool_calls + more.tool_calls,

@@ -26,7 +26,7 @@ def run_ended(run: ActiveRun, outcome: RunOutcome) -> Report | None:
     """Return the report on how a run ended; after losing its lease, only what it used."""
     if run.stop.reason in {StopReason.FENCED, StopReason.CANCELLED}:
         return usage_update(run)
-    found, wait_s = run.findings, outcome.retry_after_s
+    findings, wait_s = run.findings, outcome.retry_after_s
     stage, reason = _next_stage(run, outcome)
     run.log_line(f"ended: {outcome.result}" + (f", {outcome.reason}" if outcome.reason else ""))
     return run.report(
@@ -34,11 +34,11 @@ def run_ended(run: ActiveRun, outcome: RunOutcome) -> Report | None:
         result=outcome.result,
         reason=reason,
         retry_after=None if wait_s is None else timedelta(seconds=wait_s),
-        verify=None if found.verify is None else _without_secrets(run, found.verify),
-        diff=found.diff,
-        checkpoint=found.checkpoint,
-        edited_lines=found.edited_lines,
-        usage=found.total_usage,
+        verify=None if findings.verify is None else _without_secrets(run, findings.verify),
+        diff=findings.diff,
+        checkpoint=findings.checkpoint,
+        edited_lines=findings.edited_lines,
+        usage=findings.total_usage,
         wall_sec=round(run.wall_s, 3),
         cpu_sec=round(run.cpu_s, 3),
         versions=_versions(run) if run.assignment.step is Step.SHIP else None,
@@ -82,11 +82,11 @@ _TOOLS = frozenset(tool.name for tool in TOOLS)
 _KEY = re.compile(r"(?:has:)?([^:<>=]+)")
 
 
-def tool_versions(assignment: Assignment, found: Iterable[str]) -> dict[str, str]:
+def tool_versions(assignment: Assignment, names: Iterable[str]) -> dict[str, str]:
     """Return versions of the engine and of the tools that the job requires, by name."""
     named = (match[1] for token in assignment.manifest.capabilities if (match := _KEY.match(token)))
     wanted = {ALWAYS, *(name for name in named if name in _TOOLS)}
     if assignment.engine is not None:
         wanted.add(base_engine(assignment.engine))
-    known = dict(token.split(":", 1) for token in found if ":" in token)
-    return {name: known[name] for name in sorted(wanted) if name in known}
+    versions = dict(token.split(":", 1) for token in names if ":" in token)
+    return {name: versions[name] for name in sorted(wanted) if name in versions}

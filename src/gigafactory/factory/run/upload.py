@@ -18,14 +18,14 @@ async def await_upload(run: ActiveRun, upload: Coroutine[Any, Any, T], *, within
 
     A run that was already stopped still gets the full time. Raises UploadAborted.
     """
-    handing: asyncio.Future[T] = asyncio.ensure_future(upload)
-    waits: list[asyncio.Future[Any]] = [handing]
+    task: asyncio.Future[T] = asyncio.ensure_future(upload)
+    waits: list[asyncio.Future[Any]] = [task]
     if not run.stop.event.is_set():
         waits.append(asyncio.ensure_future(run.stop.event.wait()))
     try:
         await asyncio.wait(waits, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
-        if handing.done():
-            return handing.result()
+        if task.done():
+            return task.result()
         if run.stop.event.is_set():
             raise UploadAborted("the run was stopped before the upload finished")
         raise UploadAborted(f"the coordinator did not accept it within {within_s:g} s")

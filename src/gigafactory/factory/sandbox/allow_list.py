@@ -79,8 +79,8 @@ class AllowList(msgspec.Struct, frozen=True):
     @property
     def loopback_ports(self) -> tuple[int, ...]:
         """Return the allowed ports of this machine itself."""
-        found = {each.port for each in self.entries if each.host == LOOPBACK}
-        return tuple(sorted(port for port in found if port is not None))
+        ports = {each.port for each in self.entries if each.host == LOOPBACK}
+        return tuple(sorted(port for port in ports if port is not None))
 
     def permits(self, to: Destination) -> bool:
         """Return whether a program may ask for this host."""

@@ -31,23 +31,23 @@ class Egress(msgspec.Struct, frozen=True):
         if not self.allowed.permits(to):
             raise _forbidden(to, f"{SETTING} does not name it")
         if self.upstream is not None and to.host != LOOPBACK and self.upstream.serves(to.host):
-            return await _through(self.upstream, to)
-        found = await _resolve(to)
-        good = [each for each in found if self.allowed.permits_address(each, to.port)]
+            return await _connect_upstream(self.upstream, to)
+        addresses = await _resolve(to)
+        good = [each for each in addresses if self.allowed.permits_address(each, to.port)]
         if not good:
             raise _forbidden(
                 to,
-                f"its address {found[0]} is not public, and {SETTING} does not name it",
+                f"its address {addresses[0]} is not public, and {SETTING} does not name it",
             )
-        return await _first(good[:ADDRESSES_MAX], to)
+        return await _connect_first(good[:ADDRESSES_MAX], to)
 
 
 def _forbidden(to: Destination, why: str) -> ProxyRefused:
-    said = f"the sandbox blocks {to}: {why}"
-    return ProxyRefused(said, status="403 Forbidden")
+    message = f"the sandbox blocks {to}: {why}"
+    return ProxyRefused(message, status="403 Forbidden")
 
 
-async def _through(upstream: UpstreamProxy, to: Destination) -> StreamPair:
+async def _connect_upstream(upstream: UpstreamProxy, to: Destination) -> StreamPair:
     try:
         async with asyncio.timeout(UPSTREAM_S_MAX):
             return await upstream.connect(to)
@@ -57,14 +57,14 @@ async def _through(upstream: UpstreamProxy, to: Destination) -> StreamPair:
         ) from None
 
 
-async def _first(addresses: list[str], to: Destination) -> StreamPair:
-    trouble: OSError | None = None
+async def _connect_first(addresses: list[str], to: Destination) -> StreamPair:
+    last_error: OSError | None = None
     for address in addresses:
         try:
             return await _connect(address, to.port)
         except OSError as error:
-            trouble = error
-    raise ProxyRefused(f"{to} cannot be reached: {trouble or 'it does not answer'}")
+            last_error = error
+    raise ProxyRefused(f"{to} cannot be reached: {last_error or 'it does not answer'}")
 
 
 async def _connect(address: str, port: int) -> StreamPair:

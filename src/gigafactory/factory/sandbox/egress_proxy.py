@@ -49,8 +49,8 @@ class EgressProxy:
         self._connections: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        self._ours, self._theirs = socket.socketpair()
-        self._ours.setblocking(False)  # noqa: FBT003 - its name and its one argument say it
+        self._factory_end, self._sandbox_end = socket.socketpair()
+        self._factory_end.setblocking(False)  # noqa: FBT003 - its name and its one argument say it
         self._taking = asyncio.create_task(self._accept_sockets())
         return self
 
@@ -68,12 +68,12 @@ class EgressProxy:
             task.cancel()
         if self._connections:
             await asyncio.wait(self._connections)
-        self._ours.close()
-        self._theirs.close()
+        self._factory_end.close()
+        self._sandbox_end.close()
 
     def wrap(self, program: Program) -> Program:
         """Return the program, wrapped so that it opens its way out before it starts."""
-        gate = self._theirs.fileno()
+        gate = self._sandbox_end.fileno()
         ports = ",".join(str(port) for port in (self._port, *self._forwards))
         entry = (str(_interpreter()), "-I", "-S", "-c", inspect.getsource(sandbox_entry))
         return msgspec.structs.replace(
@@ -85,15 +85,15 @@ class EgressProxy:
 
     async def _accept_sockets(self) -> None:
         """Serve the sockets that the sandbox passes out; a program that never starts has none."""
-        handed = asyncio.Event()
+        accepted = asyncio.Event()
         loop = asyncio.get_running_loop()
-        loop.add_reader(self._ours, handed.set)
+        loop.add_reader(self._factory_end, accepted.set)
         try:
-            await handed.wait()
+            await accepted.wait()
         finally:
-            loop.remove_reader(self._ours)
+            loop.remove_reader(self._factory_end)
         ports = (None, *self._forwards)
-        _, descriptors, _, _ = socket.recv_fds(self._ours, 1, len(ports))
+        _, descriptors, _, _ = socket.recv_fds(self._factory_end, 1, len(ports))
         opened = [socket.socket(fileno=each) for each in descriptors]
         for listener, port in zip(opened, ports, strict=True):
             server = await asyncio.start_server(
@@ -138,8 +138,8 @@ class EgressProxy:
 
 def with_proxy(env: Mapping[str, str], port: int) -> dict[str, str]:
     """Return the environment in which programs use the proxy, except for the loopback."""
-    proxy, spared = f"http://{LOOPBACK}:{port}", f"localhost,{LOOPBACK},::1"
-    names = {"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "ALL_PROXY": proxy, "NO_PROXY": spared}
+    proxy, no_proxy = f"http://{LOOPBACK}:{port}", f"localhost,{LOOPBACK},::1"
+    names = {"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "ALL_PROXY": proxy, "NO_PROXY": no_proxy}
     lower = {name.lower(): value for name, value in names.items()}
     # Node.js respects the other variables only with this one.
     return {**env, **names, **lower, "NODE_USE_ENV_PROXY": "1"}

@@ -134,7 +134,7 @@ def resolve_mounts(
     If a path is listed twice, the stricter access wins. Raises CannotStart for a writable path that
     does not exist.
     """
-    found: dict[Path, Mount] = {}
+    resolved: dict[Path, Mount] = {}
     links: dict[Path, Mount] = {}
     asked: list[tuple[Access, Iterable[Path]]] = [
         ("none", PRIVATE),
@@ -147,11 +147,11 @@ def resolve_mounts(
         for path in paths:
             real = path.resolve()
             if _exists(real):
-                found[real] = Mount(real, access, real.is_dir())
+                resolved[real] = Mount(real, access, real.is_dir())
                 links |= {each.path: each for each in _links(path) if access in {"read", "write"}}
             elif access == "write":
                 raise CannotStart(f"cannot start anything in {str(path)!r}: it does not exist")
-    mounts = sorted(found.values(), key=_depth)
+    mounts = sorted(resolved.values(), key=_depth)
     mounts = [each for each in mounts if _is_needed(each, mounts)]
     missing = (each for each in links.values() if access_of(each.path, mounts) == "none")
     return tuple(sorted((*mounts, *missing), key=_depth))
@@ -166,13 +166,13 @@ def access_of(path: Path, mounts: Sequence[Mount]) -> Access:
 def hidden_homes(home: Path) -> tuple[Path, ...]:
     """Return the homes of the factory's user, unless one contains the system itself."""
     try:
-        known = (home, Path(pwd.getpwuid(os.getuid()).pw_dir))
+        homes = (home, Path(pwd.getpwuid(os.getuid()).pw_dir))
     except KeyError:
-        known = (home, home)
+        homes = (home, home)
     return tuple(
         each
-        for each in dict.fromkeys(known)
-        if not any(shown.is_relative_to(each.resolve()) for shown in SYSTEM)
+        for each in dict.fromkeys(homes)
+        if not any(system_folder.is_relative_to(each.resolve()) for system_folder in SYSTEM)
     )
 
 
@@ -188,7 +188,7 @@ def _private_settings(_minute: int) -> tuple[Path, ...]:
 
 def find_private(folder: Path) -> tuple[Path, ...]:
     """Return what is in a folder and not for all users: a factory may be able to read it."""
-    found: list[Path] = []
+    private: list[Path] = []
     folders, left = [folder], ETC_ENTRIES_MAX
     while folders and left > 0:
         try:
@@ -201,10 +201,10 @@ def find_private(folder: Path) -> tuple[Path, ...]:
                 continue
             mode = entry.stat(follow_symlinks=False).st_mode
             if not mode & stat.S_IROTH:
-                found.append(Path(entry.path))
+                private.append(Path(entry.path))
             elif stat.S_ISDIR(mode):
                 folders.append(Path(entry.path))
-    return tuple(found)
+    return tuple(private)
 
 
 def program_folders(program: Program) -> tuple[Path, ...]:
@@ -214,12 +214,12 @@ def program_folders(program: Program) -> tuple[Path, ...]:
     """
     search = program.env.get("PATH", "")
     name = program.argv[0] if program.argv else ""
-    found = shutil.which(str(program.cwd / name) if "/" in name else name, path=search)
-    if found is None:
+    path = shutil.which(str(program.cwd / name) if "/" in name else name, path=search)
+    if path is None:
         raise CannotStart(f"cannot start {name!r}: there is no such program")
     on_path = [Path(folder) for folder in search.split(":") if folder.startswith("/")]
-    real = Path(found).resolve()
-    return (*on_path, Path(found).parent, real.parent, package_folder(real))
+    real = Path(path).resolve()
+    return (*on_path, Path(path).parent, real.parent, package_folder(real))
 
 
 def toolchain_folders(home: Path) -> tuple[Path, ...]:
@@ -229,7 +229,7 @@ def toolchain_folders(home: Path) -> tuple[Path, ...]:
 
 def toolchain_credentials(home: Path) -> tuple[Path, ...]:
     """Return the settings in those folders that may have a password."""
-    return tuple(found for each in TOOLCHAIN_CREDENTIALS for found in home.glob(each))
+    return tuple(path for each in TOOLCHAIN_CREDENTIALS for path in home.glob(each))
 
 
 def is_home(path: Path) -> bool:

@@ -71,8 +71,10 @@ class HttpProxyServer:
         path = (url.path or "/") + (f"?{url.query}" if url.query else "")
         # Use the host that was checked, whatever else the request claims.
         lines = [f"{method} {path} HTTP/1.1", f"Host: {_authority(to)}", "Connection: close"]
-        kept = [each for each in headers if each.partition(":")[0].lower() not in _NOT_PASSED_ON]
-        return await self._connect(to), "\r\n".join([*lines, *kept, "", ""]).encode("latin-1")
+        passed_on = [
+            each for each in headers if each.partition(":")[0].lower() not in _NOT_PASSED_ON
+        ]
+        return await self._connect(to), "\r\n".join([*lines, *passed_on, "", ""]).encode("latin-1")
 
 
 async def _head(reader: asyncio.StreamReader) -> tuple[str, list[str]]:
@@ -117,10 +119,10 @@ def _malformed(why: str) -> ProxyRefused:
 
 
 async def _answer(writer: asyncio.StreamWriter, refused: ProxyRefused) -> None:
-    said = f"{refused}\n".encode()
+    body = f"{refused}\n".encode()
     writer.write(
         f"HTTP/1.1 {refused.status}\r\nContent-Type: text/plain; charset=utf-8\r\n"
-        f"Content-Length: {len(said)}\r\nConnection: close\r\n\r\n".encode()
-        + said
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
+        + body
     )
     await writer.drain()

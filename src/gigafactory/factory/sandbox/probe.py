@@ -99,18 +99,18 @@ async def probe(
         listener = await asyncio.start_server(_hang_up, "127.0.0.1", 0)
         async with listener:
             port = listener.sockets[0].getsockname()[1]
-            heard = await _attempt(tool, folder, port, network=network, exposure=exposure)
-    return evaluate(heard, network=network)
+            lines = await _attempt(tool, folder, port, network=network, exposure=exposure)
+    return evaluate(lines, network=network)
 
 
 def find_secrets(home: Path, data: Path) -> tuple[Path, ...]:
     """Return files of this machine that no run may read: tokens, keys, the database."""
-    known = [data / name for name in DATA_FILES] + [home / name for name in HOME_FILES]
+    candidates = [data / name for name in DATA_FILES] + [home / name for name in HOME_FILES]
     for folder in (data, home, home / ".ssh", home / ".aws", home / ".gnupg"):
         with contextlib.suppress(OSError):
             entries = itertools.islice(folder.iterdir(), ENTRIES_MAX)
-            known += [entry for entry in entries if entry.is_file()]
-    return tuple(dict.fromkeys(each for each in known if _is_readable(each)))
+            candidates += [entry for entry in entries if entry.is_file()]
+    return tuple(dict.fromkeys(each for each in candidates if _is_readable(each)))
 
 
 def _is_readable(file: Path) -> bool:
@@ -128,27 +128,29 @@ def _make_folder(name: str) -> Path:
 def evaluate(heard: Iterable[str], *, network: bool) -> str | None:
     """Return the first fault that the output of the attempts shows, or None."""
     lines = list(heard)
-    said = dict(
+    answers = dict(
         line.split(" ", 1) for line in lines if line.split(" ", 1)[0] in {"inside", *FAULTS}
     )
-    if said.keys() != {"inside", *FAULTS}:
+    if answers.keys() != {"inside", *FAULTS}:
         return "a program does not start in it: " + (
             " / ".join(lines)[:500] or "it printed nothing"
         )
-    if said["inside"] != "done":
+    if answers["inside"] != "done":
         return "a program in it cannot write to its own worktree"
     checked = [name for name in FAULTS if not (network and name == "connection")]
-    fault = next((name for name in checked if said[name] == "done"), None)
+    fault = next((name for name in checked if answers[name] == "done"), None)
     if fault is None:
         return None
-    shown = next((line for line in lines if line.startswith("visible ")), "")
-    return FAULTS[fault] + (f": {shown.partition(' ')[2]}" if fault == "secret" and shown else "")
+    visible_line = next((line for line in lines if line.startswith("visible ")), "")
+    return FAULTS[fault] + (
+        f": {visible_line.partition(' ')[2]}" if fault == "secret" and visible_line else ""
+    )
 
 
 async def _attempt(
     tool: SandboxTool, folder: Path, port: int, *, network: bool, exposure: Exposure
 ) -> list[str]:
-    heard = _Output()
+    output = _Output()
     hidden = folder / "hidden"
     program = Program(
         argv=(
@@ -169,10 +171,10 @@ async def _attempt(
     )
     try:
         async with confine(tool, program, seen, egress=None if network else Egress()) as wrapped:
-            await run(wrapped, ProcessLimits(wall_s=PROBE_S, grace_s=1.0), heard, asyncio.Event())
+            await run(wrapped, ProcessLimits(wall_s=PROBE_S, grace_s=1.0), output, asyncio.Event())
     except CannotStart as cannot:
         return [str(cannot)]
-    return heard.lines
+    return output.lines
 
 
 class _Output:

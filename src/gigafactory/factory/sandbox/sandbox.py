@@ -82,18 +82,18 @@ class Sandbox:
 
         Raises SandboxUnavailable, also for a yolo job that would not be confined.
         """
-        found = stricter(self.minimum, policy)
-        if found in self.missing:
+        applied = stricter(self.minimum, policy)
+        if applied in self.missing:
             raise SandboxUnavailable(
-                f"the job asks for the sandbox {found!r}, which is not available on this machine:"
-                f" {self.missing[found]}"
+                f"the job asks for the sandbox {applied!r}, which is not available on this machine:"
+                f" {self.missing[applied]}"
             )
-        if yolo and found == "none" and self.no_yolo:
+        if yolo and applied == "none" and self.no_yolo:
             raise SandboxUnavailable(
                 f"a yolo job needs a sandbox, and this machine has none that works: {self.no_yolo};"
                 f" {YOLO_REMEDY}"
             )
-        return found
+        return applied
 
     @contextlib.asynccontextmanager
     async def confine(
@@ -132,13 +132,13 @@ class Sandbox:
 async def find_tool(path: str | None = None) -> tuple[SandboxTool | None, str]:
     """Return this machine's sandbox tool, found on PATH, or why there is none."""
     if sys.platform == "darwin":
-        found = shutil.which(EXECUTABLE)
-        return (Seatbelt(), "") if found else (None, f"{EXECUTABLE} is missing")
+        executable_path = shutil.which(EXECUTABLE)
+        return (Seatbelt(), "") if executable_path else (None, f"{EXECUTABLE} is missing")
     executable = shutil.which("bwrap", path=path) if sys.platform == "linux" else None
     if executable is None:
         return None, "bubblewrap is not installed (Debian, Ubuntu: apt-get install bubblewrap)"
-    said = await run_probe((executable, "--help"), env={}, limit_s=10.0)
-    if REQUIRED_OPTION not in said.text:
+    help_output = await run_probe((executable, "--help"), env={}, limit_s=10.0)
+    if REQUIRED_OPTION not in help_output.text:
         return None, f"{executable} does not know {REQUIRED_OPTION}: bubblewrap 0.8 or later does"
     return Bubblewrap(executable), ""
 
@@ -189,15 +189,15 @@ async def choose_sandbox(
 
 async def _faults(tool: SandboxTool, allowed: AllowList, exposure: Exposure) -> dict[Policy, str]:
     """Return what does not work, all tried at once: a job may ask for more than is demanded."""
-    shared, alone = await asyncio.gather(
+    shared, separate = await asyncio.gather(
         probe(tool, network=True, exposure=exposure), probe(tool, network=False, exposure=exposure)
     )
-    if alone is None and allowed.entries and not tool.own_network:
-        alone = (
+    if separate is None and allowed.entries and not tool.own_network:
+        separate = (
             f"on this system it has no network at all, but {SETTING} names hosts; leave it empty"
         )
-    found: dict[Policy, str | None] = {"workspace": shared, "strict": alone}
-    return {policy: fault for policy, fault in found.items() if fault is not None}
+    faults: dict[Policy, str | None] = {"workspace": shared, "strict": separate}
+    return {policy: fault for policy, fault in faults.items() if fault is not None}
 
 
 def _home() -> Path:

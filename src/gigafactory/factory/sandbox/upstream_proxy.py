@@ -36,11 +36,11 @@ class UpstreamProxy(msgspec.Struct, frozen=True, kw_only=True):
         if url.scheme != "http" or not url.hostname:
             return None
         login = f"{unquote(url.username or '')}:{unquote(url.password or '')}"
-        known = base64.b64encode(login.encode()).decode()
+        credentials = base64.b64encode(login.encode()).decode()
         return UpstreamProxy(
             host=url.hostname,
             port=port,
-            authorization=f"Basic {known}" if url.username else None,
+            authorization=f"Basic {credentials}" if url.username else None,
             no_proxy=environ.get("no_proxy") or environ.get("NO_PROXY") or "",
         )
 
@@ -69,8 +69,10 @@ class UpstreamProxy(msgspec.Struct, frozen=True, kw_only=True):
 
     def _check(self, to: Destination, answer: bytes) -> None:
         if answer.split(b" ", 2)[1:2] != [b"200"]:
-            said = answer.partition(b"\r\n")[0].decode("latin-1")[:200]
-            raise ProxyRefused(f"{to} cannot be reached: the proxy {self.host} says {said!r}")
+            status_line = answer.partition(b"\r\n")[0].decode("latin-1")[:200]
+            raise ProxyRefused(
+                f"{to} cannot be reached: the proxy {self.host} says {status_line!r}"
+            )
 
     def _request(self, to: Destination) -> bytes:
         lines = [f"CONNECT {to} HTTP/1.1", f"Host: {to}"]

@@ -70,8 +70,8 @@ def _pieces(form: bytes) -> Iterator[bytes]:
 class KnownSecretRedactor:
     """Replaces every known form in a stream, even one that is split over several chunks."""
 
-    def __init__(self, known: tuple[bytes, ...]) -> None:
-        self._forms = known
+    def __init__(self, secrets: tuple[bytes, ...]) -> None:
+        self._forms = secrets
         self._held = b""
         self._covered = -1
         """How far a secret already reaches into the held text; -1: not at all."""

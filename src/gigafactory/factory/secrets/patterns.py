@@ -106,8 +106,8 @@ class CredentialPattern:
 
     def partial_start(self, text: bytes, at: int) -> int:
         """Return where the text ends in a possible start of this pattern, else its length."""
-        found = self.partial_regex.search(text, max(at, len(text) - self.bytes_max))
-        return found.start() if found else len(text)
+        match = self.partial_regex.search(text, max(at, len(text) - self.bytes_max))
+        return match.start() if match else len(text)
 
 
 def _partial_pattern(parts: Sequence[Part], guard: bytes) -> bytes:

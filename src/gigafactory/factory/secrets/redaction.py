@@ -49,16 +49,16 @@ class Redactor:
     """Redacts a stream; the result does not depend on how it is cut into chunks."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        self._known = KnownSecretRedactor(all_encoded_forms(secrets))
-        self._alike = PatternRedactor()
+        self._exact = KnownSecretRedactor(all_encoded_forms(secrets))
+        self._patterns = PatternRedactor()
 
     def feed(self, data: bytes) -> bytes:
         """Return what is safe to pass on; hold back the rest until more is known."""
-        return self._alike.feed(self._known.feed(data))
+        return self._patterns.feed(self._exact.feed(data))
 
     def finish(self) -> bytes:
         """Return what was held back."""
-        return self._alike.feed(self._known.finish()) + self._alike.finish()
+        return self._patterns.feed(self._exact.finish()) + self._patterns.finish()
 
 
 class PatternRedactor:
@@ -89,12 +89,12 @@ class PatternRedactor:
         while self._leave():
             if until < self._at:
                 until = min(shape.partial_start(self._text, self._at) for shape in PATTERNS)
-            found = upcoming.first(self._at, until)
-            if found is None:
+            hit = upcoming.first(self._at, until)
+            if hit is None:
                 passed.append(self._text[self._at : until])
                 self._at = until
                 break
-            shape, match = found
+            shape, match = hit
             passed += [self._text[self._at : match.end(1)], MARKER]
             self._at = match.end(2)
             self._within, self._swallowed = shape, 0
@@ -152,7 +152,7 @@ class _Upcoming:
         return best
 
     def _after(self, shape: CredentialPattern, at: int) -> re.Match[bytes] | None:
-        known = self._next.get(shape)
-        if shape not in self._next or (known is not None and known.start() < at):
-            known = self._next[shape] = shape.regex.search(self._text, at)
-        return known
+        match = self._next.get(shape)
+        if shape not in self._next or (match is not None and match.start() < at):
+            match = self._next[shape] = shape.regex.search(self._text, at)
+        return match

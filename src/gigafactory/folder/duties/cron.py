@@ -17,40 +17,40 @@ from gigafactory.system.atomic_file import write_atomically
 log = structlog.get_logger()
 
 
-def run_due_schedules(desk: LockedQueue) -> None:
+def run_due_schedules(locked: LockedQueue) -> None:
     """Submit copies for all templates that are due."""
-    for record in list(desk.records.values()):
-        if _is_due(desk, record.job):
-            _tick(desk, record)
+    for record in list(locked.records.values()):
+        if _is_due(locked, record.job):
+            _tick(locked, record)
 
 
-def _is_due(desk: LockedQueue, job: Job) -> bool:
+def _is_due(locked: LockedQueue, job: Job) -> bool:
     template = job.stage is Stage.BLOCKED and job.terms.schedule is not None
-    return template and job.not_before is not None and job.not_before <= desk.now
+    return template and job.not_before is not None and job.not_before <= locked.now
 
 
-def _tick(desk: LockedQueue, record: JobRecord) -> None:
+def _tick(locked: LockedQueue, record: JobRecord) -> None:
     job = record.job
-    previous = desk.records.get(job.copy_id or "")
+    previous = locked.records.get(job.copy_id or "")
     # A process that died between the two commits has already made the copy.
-    made = desk.holder(
-        idempotency_hold(job.product_id, copy_of(job, "", desk.now).idempotency_key or "")
+    made = locked.holder(
+        idempotency_hold(job.product_id, copy_of(job, "", locked.now).idempotency_key or "")
     )
     ticked, *copied = tick(
         job,
         JobSpec(job.id, record.manifest, record.body),
         previous.job if previous else None,
-        [desk.records[dep].job for dep in job.deps if dep in desk.records],
-        copy_id=made.id if made else desk.ids.new(desk.now),
-        now=desk.now,
+        [locked.records[dep].job for dep in job.deps if dep in locked.records],
+        copy_id=made.id if made else locked.ids.new(locked.now),
+        now=locked.now,
     )
     for change in copied if made is None else ():
-        desk.commit(change, new=_file(desk, record, change.after))
-    desk.commit(ticked)
+        locked.commit(change, new=_file(locked, record, change.after))
+    locked.commit(ticked)
     log.info("ticked", job=job.name, copies=len(copied))
 
 
-def _file(desk: LockedQueue, template: JobRecord, copy: Job) -> JobRecord:
+def _file(locked: LockedQueue, template: JobRecord, copy: Job) -> JobRecord:
     """Write the copy as a file on the board: without the schedule, and with a name."""
     manifest = parse_snapshot(msgspec.json.decode(template.manifest))
     copied = replace(
@@ -62,9 +62,9 @@ def _file(desk: LockedQueue, template: JobRecord, copy: Job) -> JobRecord:
         delay=None,
         idempotency_key=copy.idempotency_key,
     )
-    key = desk.board.free_stem(copy.name)
+    key = locked.board.free_stem(copy.name)
     data = format_job_file(copied, template.body).encode()
-    path = desk.board.column("inbox") / f"{key}{SUFFIX}"
+    path = locked.board.column("inbox") / f"{key}{SUFFIX}"
     write_atomically(path, data, fsync=True)
     return JobRecord(
         key=key,

@@ -85,7 +85,7 @@ class Board(msgspec.Struct, frozen=True):
         """Return the claim file of a job, beside its file; locked while a process works on it."""
         return self.root / "building" / f".{key}.claim"
 
-    def trail(self, key: str) -> Path:
+    def ticket_cursor(self, key: str) -> Path:
         """Return the file that records which updates the ticket of a job has received."""
         return self.state / f"{key}.echo"
 
@@ -170,11 +170,11 @@ def readable_name(path: Path) -> str:
 def _age(path: Path) -> int | None:
     """Return when a file was written; None if it is hidden, empty or gone."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    usable = S_ISREG(found.st_mode) and found.st_size > 0 and not path.name.startswith(".")
-    return found.st_mtime_ns if usable else None
+    usable = S_ISREG(status.st_mode) and status.st_size > 0 and not path.name.startswith(".")
+    return status.st_mtime_ns if usable else None
 
 
 def _candidates(stem: str) -> Iterator[str]:

@@ -14,17 +14,17 @@ def remove_ended(queue: FolderQueue, older: timedelta, *, failed: bool = False) 
 
     Jobs that an unfinished job waits for stay.
     """
-    with queue.open() as desk:
-        awaited = {d for k in desk.records.values() if not k.job.finished for d in k.job.deps}
+    with queue.open() as locked:
+        awaited = {d for k in locked.records.values() if not k.job.finished for d in k.job.deps}
         old = [
             record
-            for record in desk.records.values()
+            for record in locked.records.values()
             if _has_ended(record.job, failed=failed)
             and record.job.id not in awaited
-            and desk.now - record.job.stage_since >= older
+            and locked.now - record.job.stage_since >= older
         ]
         for record in old:
-            _remove(desk.board, record)
+            _remove(locked.board, record)
     return old
 
 
@@ -48,7 +48,7 @@ def _remove(board: Board, record: JobRecord) -> None:
         file_of(board, record),
         board.claim(record.key),
         board.events(record.key),
-        board.trail(record.key),
+        board.ticket_cursor(record.key),
         board.record(record.key),
     ):
         if path is not None:

@@ -28,11 +28,11 @@ def halt(queue: FolderQueue, by: str, reason: str = "", *, stop: bool = False) -
 
     No job starts after this returns: a runner locks the folder to start one. Raises Refused.
     """
-    with queue.open() as desk:
-        made = FolderHalt(by=by, reason=reason, at=desk.now)
+    with queue.open() as locked:
+        made = FolderHalt(by=by, reason=reason, at=locked.now)
         write_atomically(queue.board.halted, msgspec.json.encode(made) + b"\n", fsync=True)
         running = [
-            record.job.id for record in desk.records.values() if record.job.lease is not None
+            record.job.id for record in locked.records.values() if record.job.lease is not None
         ]
     for job_id in running if stop else ():
         act(

@@ -33,21 +33,21 @@ REBUILT_AS = {
 log = structlog.get_logger()
 
 
-def take_in(desk: LockedQueue, rules: FolderProfiles) -> list[JobRecord]:
+def take_in(locked: LockedQueue, rules: FolderProfiles) -> list[JobRecord]:
     """Take in every new file of the inbox, dependencies first, and return the new jobs.
 
     An edit before the first run replaces the job.
     """
-    for record in list(desk.records.values()):
-        _look_at_edits(desk, record, rules)
-    owned = _owned(desk)
-    inbox = [path for path in desk.board.files("inbox") if path not in owned]
-    taken = [_take_file(desk, path, rules) for path in _dependencies_first(inbox)]
+    for record in list(locked.records.values()):
+        _handle_edit(locked, record, rules)
+    owned = _owned_files(locked)
+    inbox = [path for path in locked.board.files("inbox") if path not in owned]
+    taken = [_take_file(locked, path, rules) for path in _dependencies_first(inbox)]
     return [record for record in taken if record is not None]
 
 
-def _look_at_edits(desk: LockedQueue, record: JobRecord, rules: FolderProfiles) -> None:
-    path = file_of(desk.board, record)
+def _handle_edit(locked: LockedQueue, record: JobRecord, rules: FolderProfiles) -> None:
+    path = file_of(locked.board, record)
     try:
         if path is None or (stamp := stamp_of(path)) == record.stamp:
             return
@@ -56,43 +56,43 @@ def _look_at_edits(desk: LockedQueue, record: JobRecord, rules: FolderProfiles) 
         return
     if same:
         # It was copied, or checked out again.
-        desk.remark(record, stamp, edited=False)
+        locked.remark(record, stamp, edited=False)
     elif record.job.stage not in {Stage.QUEUED, Stage.BLOCKED} or record.job.runs > 0:
         log.warning("edited too late; the original version runs", file=path.name)
-        desk.remark(record, stamp, edited=True)
-    elif _take_file(desk, path, rules, instead_of=record) is None:
+        locked.remark(record, stamp, edited=True)
+    elif _take_file(locked, path, rules, instead_of=record) is None:
         why = "its file was edited and is no longer a valid job"
-        desk.commit(cancel(record.job, SUBMITTER, why, now=desk.now))
+        locked.commit(cancel(record.job, SUBMITTER, why, now=locked.now))
 
 
-def rebuild_lost(desk: LockedQueue, rules: FolderProfiles) -> list[JobRecord]:
+def rebuild_lost(locked: LockedQueue, rules: FolderProfiles) -> list[JobRecord]:
     """Rebuild the records of files on the board that have none.
 
     Jobs with an active run stay as they are.
     """
-    owned = _owned(desk)
-    for path in desk.board.files("building"):
-        if path not in owned and not _is_claimed(desk, path.stem):
+    owned = _owned_files(locked)
+    for path in locked.board.files("building"):
+        if path not in owned and not _is_claimed(locked, path.stem):
             # Nothing is known of its run: start again.
-            desk.board.move(path, "inbox")
+            locked.board.move(path, "inbox")
     lost = [
         (path, stage)
         for column, stage in REBUILT_AS.items()
-        for path in desk.board.files(column)
-        if path not in owned and not desk.board.errors(path.name).exists()
+        for path in locked.board.files(column)
+        if path not in owned and not locked.board.errors(path.name).exists()
     ]
-    taken = [_take_file(desk, path, rules, stage) for path, stage in lost]
+    taken = [_take_file(locked, path, rules, stage) for path, stage in lost]
     return [record for record in taken if record is not None]
 
 
-def _owned(desk: LockedQueue) -> set[Path | None]:
-    return {file_of(desk.board, record) for record in desk.records.values()}
+def _owned_files(locked: LockedQueue) -> set[Path | None]:
+    return {file_of(locked.board, record) for record in locked.records.values()}
 
 
-def _is_claimed(desk: LockedQueue, key: str) -> bool:
+def _is_claimed(locked: LockedQueue, key: str) -> bool:
     from gigafactory.folder.queue.claim import HeldClaim
 
-    held = HeldClaim.take(desk.board, key)
+    held = HeldClaim.take(locked.board, key)
     if held is None:
         return True
     held.release()
@@ -127,7 +127,7 @@ def _read(path: Path) -> Manifest:
 
 
 def _take_file(
-    desk: LockedQueue,
+    locked: LockedQueue,
     path: Path,
     rules: FolderProfiles,
     stage: Stage = Stage.QUEUED,
@@ -135,15 +135,15 @@ def _take_file(
 ) -> JobRecord | None:
     """Return the job of one file; None if it is invalid, or exists already."""
     try:
-        record = _Arrival(desk, path, rules, instead_of).job(stage)
+        record = _Arrival(locked, path, rules, instead_of).job(stage)
     except FileNotFoundError:
         return None
     except Refused as refused:
-        _refuse(desk, path, refused)
+        _refuse(locked, path, refused)
         return None
     except PermissionError as error:
         fault = Fault("", f"cannot be read: {error.strerror}; fix its permissions")
-        _refuse(desk, path, Invalid("the job file", [fault]))
+        _refuse(locked, path, Invalid("the job file", [fault]))
         return None
     except OSError:
         # The folder itself: it concerns all files.
@@ -152,16 +152,16 @@ def _take_file(
         # One file never stops the others.
         log.exception("job file failed", file=path.name)
         fault = Fault("", f"an unexpected error occurred: {type(error).__name__}: {error}")
-        _refuse(desk, path, Invalid("the job file", [fault]))
+        _refuse(locked, path, Invalid("the job file", [fault]))
         return None
-    if desk.board.find(path.name, "failed") is None:
+    if locked.board.find(path.name, "failed") is None:
         # From an earlier attempt.
-        desk.board.errors(path.name).unlink(missing_ok=True)
+        locked.board.errors(path.name).unlink(missing_ok=True)
     return record
 
 
-def _refuse(desk: LockedQueue, path: Path, refused: Refused) -> None:
-    moved = desk.board.refuse(path, refused)
+def _refuse(locked: LockedQueue, path: Path, refused: Refused) -> None:
+    moved = locked.board.refuse(path, refused)
     log.warning("not a job", file=moved.name, reason=refused.detail)
 
 
@@ -169,9 +169,9 @@ class _Arrival:
     """One file during intake; `instead_of` is its job before it was edited."""
 
     def __init__(
-        self, desk: LockedQueue, path: Path, rules: FolderProfiles, instead_of: JobRecord | None
+        self, locked: LockedQueue, path: Path, rules: FolderProfiles, instead_of: JobRecord | None
     ) -> None:
-        self._desk = desk
+        self._locked = locked
         self._path = path
         self._rules = rules
         self._before = instead_of
@@ -187,8 +187,8 @@ class _Arrival:
 
         Raises Refused.
         """
-        desk, stem = self._desk, self._path.stem
-        key = self._before.key if self._before else desk.board.free_stem(stem, own=self._path)
+        locked, stem = self._locked, self._path.stem
+        key = self._before.key if self._before else locked.board.free_stem(stem, own=self._path)
         stamp, data = stamp_of(self._path), self._path.read_bytes()
         file = parse_job_file(data, stem=stem)
         if file.manifest.idempotency_key is None and key != stem:
@@ -199,13 +199,13 @@ class _Arrival:
             self._path.unlink()
             log.info("already taken in", file=self._path.name, job=old.name)
             return None
-        change = self._submitted(made)
+        change = self._submit(made)
         if old is not None:
             self._supersede(old, change.after)
         if stage is not Stage.QUEUED:
-            change = rebuild(change, stage, now=desk.now)
+            change = rebuild(change, stage, now=locked.now)
         if self._before is not None:
-            change = edit(self._before.job, change, now=desk.now)
+            change = edit(self._before.job, change, now=locked.now)
         elif self._path.stem != key:
             self._path = self._path.rename(self._path.with_stem(key))
         record = JobRecord(
@@ -219,7 +219,7 @@ class _Arrival:
             body=made.spec.body,
             events_bytes=self._before.events_bytes if self._before else 0,
         )
-        return desk.commit(change, new=record)
+        return locked.commit(change, new=record)
 
     def _draft(self, file: JobFile) -> Draft:
         manifest = file.manifest
@@ -232,10 +232,10 @@ class _Arrival:
         made = draft(
             file,
             self._rules.profile(manifest.profile),
-            job_id=self._before.job.id if self._before else self._desk.ids.new(self._desk.now),
+            job_id=self._before.job.id if self._before else self._locked.ids.new(self._locked.now),
             product=product,
             by=SUBMITTER,
-            now=self._desk.now,
+            now=self._locked.now,
         )
         if manifest.parent is None:
             return made
@@ -248,20 +248,20 @@ class _Arrival:
     def _find_duplicate(self, job: Job) -> Job | None:
         if job.idempotency_key is None:
             return None
-        found = self._desk.holder(idempotency_hold(job.product_id, job.idempotency_key))
-        return None if found is None or found.id == job.id else found
+        holder = self._locked.holder(idempotency_hold(job.product_id, job.idempotency_key))
+        return None if holder is None or holder.id == job.id else holder
 
-    def _submitted(self, made: Draft) -> JobChange:
+    def _submit(self, made: Draft) -> JobChange:
         product = made.job.product_id
-        found = {want: self._find(product, want) for want in made.deps}
-        deps = list({job.id: job for job in found.values() if job is not None}.values())
-        missing = tuple(want for want, job in found.items() if job is None)
+        dep_jobs = {want: self._find(product, want) for want in made.deps}
+        deps = list({job.id: job for job in dep_jobs.values() if job is not None}.values())
+        missing = tuple(want for want, job in dep_jobs.items() if job is None)
         job = replace(made.job, deps=tuple(dep.id for dep in deps))
-        self._refuse_circle(job, missing)
-        return submit(job, made.spec, deps, actor=SUBMITTER, now=self._desk.now, missing=missing)
+        self._refuse_cycle(job, missing)
+        return submit(job, made.spec, deps, actor=SUBMITTER, now=self._locked.now, missing=missing)
 
-    def _refuse_circle(self, new: Job, missing: Sequence[str]) -> None:
-        jobs = {k.job.id: k.job for k in self._desk.records.values() if not k.job.finished}
+    def _refuse_cycle(self, new: Job, missing: Sequence[str]) -> None:
+        jobs = {k.job.id: k.job for k in self._locked.records.values() if not k.job.finished}
         edges = {
             job.name: [jobs[dep].name if dep in jobs else dep for dep in job.deps]
             for job in jobs.values()
@@ -273,20 +273,20 @@ class _Arrival:
             raise Cycle(circle)
 
     def _find(self, product: str, name: str) -> Job | None:
-        return find_job(self._desk, product, name)
+        return find_job(self._locked, product, name)
 
     def _supersede(self, old: Job, new: Job) -> None:
-        dependents = [k.job for k in self._desk.records.values() if old.id in k.job.deps]
+        dependents = [k.job for k in self._locked.records.values() if old.id in k.job.deps]
         waiting = [job for job in dependents if job.stage is Stage.BLOCKED]
-        for change in supersede(old, new, waiting, by=SUBMITTER, now=self._desk.now):
-            self._desk.commit(change)
+        for change in supersede(old, new, waiting, by=SUBMITTER, now=self._locked.now):
+            self._locked.commit(change)
 
 
-def find_job(desk: LockedQueue, product: str, name: str) -> Job | None:
+def find_job(locked: LockedQueue, product: str, name: str) -> Job | None:
     """Return the job that a dependency names: by id, unfinished by name, or the newest ended."""
     named = [
         k.job
-        for k in desk.records.values()
+        for k in locked.records.values()
         if k.job.product_id == product and name in {k.job.id, k.job.name}
     ]
     return max(named, key=lambda job: (not job.finished, job.id), default=None)

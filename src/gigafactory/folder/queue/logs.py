@@ -15,8 +15,8 @@ def diff_of(queue: FolderQueue, reference: str) -> WorkDiff:
 
     Raises NotFound if there is none, Invalid if its file is damaged.
     """
-    with queue.open() as desk:
-        record = desk.lookup(reference)
+    with queue.open() as locked:
+        record = locked.lookup(reference)
     try:
         return read_diff(queue.board.diff(record.key).read_bytes())
     except FileNotFoundError:
@@ -34,8 +34,8 @@ def pieces(
 
     Raises NotFound.
     """
-    with queue.open() as desk:
-        record = desk.lookup(reference)
+    with queue.open() as locked:
+        record = locked.lookup(reference)
     path = queue.board.log(record.key) if run is None else _log_of_run(queue, record.job.id, run)
     offset = max(0, path.stat().st_size - tail) if tail is not None and path.exists() else 0
     while True:
@@ -51,8 +51,8 @@ def pieces(
 
 def _log_of_run(queue: FolderQueue, job_id: str, wanted: str) -> Path:
     runs = queue.look()[job_id].runs
-    found = next((run for run in runs if wanted in {run.id, str(run.number)}), None)
-    if found is None:
-        known = ", ".join(str(run.number) for run in runs)
-        raise NotFound("run", wanted, f"there are {known}" if known else "it has not run yet")
-    return queue.board.data_dir.log_file(found.id)
+    run_found = next((run for run in runs if wanted in {run.id, str(run.number)}), None)
+    if run_found is None:
+        numbers = ", ".join(str(run.number) for run in runs)
+        raise NotFound("run", wanted, f"there are {numbers}" if numbers else "it has not run yet")
+    return queue.board.data_dir.log_file(run_found.id)

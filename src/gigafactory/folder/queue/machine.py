@@ -27,12 +27,12 @@ class LocalMachine:
 
     def has(self, detected: DetectedMachine) -> None:
         """Update the detected engines; rate limits stay."""
-        found = detected.engines
-        self.problems = {name: each.problem for name, each in found.items() if each.problem}
-        known = self._factory.engines
+        engines = detected.engines
+        self.problems = {name: each.problem for name, each in engines.items() if each.problem}
+        configured = self._factory.engines
         usable = {
-            name: _rests_as(known.get(name), each.to_engine_seats)
-            for name, each in found.items()
+            name: _with_cool_down(configured.get(name), each.to_engine_seats)
+            for name, each in engines.items()
             if not each.problem
         }
         self._factory = replace(
@@ -78,8 +78,8 @@ class LocalMachine:
 
     def state(self, name: str, *, now: datetime) -> EngineSeats | None:
         """Return the state of a rate-limited or unavailable engine; None if it is usable."""
-        known = self._factory.engines.get(name)
-        return known if known is not None and not known.is_ready(now) else None
+        seats = self._factory.engines.get(name)
+        return seats if seats is not None and not seats.is_ready(now) else None
 
     def _ready(self, name: str, now: datetime) -> bool:
         return self._factory.engines[name].is_ready(now)
@@ -100,7 +100,7 @@ class LocalMachine:
             self._factory = disable_engine(self._factory, name, outcome.reason)
 
 
-def _rests_as(before: EngineSeats | None, now: EngineSeats) -> EngineSeats:
+def _with_cool_down(before: EngineSeats | None, now: EngineSeats) -> EngineSeats:
     if before is None:
         return now
     return replace(now, cooling_until=before.cooling_until, strikes=before.strikes)

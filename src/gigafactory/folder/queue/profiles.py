@@ -33,12 +33,12 @@ class FolderProfiles:
 
     def look(self) -> None:
         """Read the profiles of the folder; a changed one is a new version."""
-        files = {path: _mark(path) for path in sorted(self._board.profiles.glob("*.md"))}
+        files = {path: _stamp(path) for path in sorted(self._board.profiles.glob("*.md"))}
         if files == self._seen:
             return
         self._own = {}
         for path in files:
-            self._learn(path)
+            self._read_file(path)
         self._seen = files
 
     def profile(self, reference: str | None) -> Profile | None:
@@ -49,16 +49,16 @@ class FolderProfiles:
         if reference is None:
             return None
         name, version = profile_reference(reference)
-        found = self._own.get(name) or self._shipped.get(name)
-        if isinstance(found, Invalid):
-            raise found
+        current = self._own.get(name) or self._shipped.get(name)
+        if isinstance(current, Invalid):
+            raise current
         if version is not None:
-            found = next((one for one in self._versions(name) if one.version == version), None)
-        if found is None:
+            current = next((one for one in self._versions(name) if one.version == version), None)
+        if current is None:
             raise unknown_profile(reference, {*self._own, *self._shipped})
-        return found
+        return current
 
-    def _learn(self, path: Path) -> None:
+    def _read_file(self, path: Path) -> None:
         try:
             written = parse_profile_file(path.read_bytes())
         except FileNotFoundError:
@@ -69,19 +69,21 @@ class FolderProfiles:
             # Its name itself may be invalid: use the file's.
             self._own.setdefault(path.stem, wrong)
             return
-        self._own[written.name] = self._saved(written)
+        self._own[written.name] = self._save_version(written)
 
-    def _saved(self, written: Profile) -> Profile:
+    def _save_version(self, written: Profile) -> Profile:
         """Return the newest version if nothing has changed, otherwise the next one."""
-        known = list(self._versions(written.name))
-        newest = known[-1] if known else None
+        versions = list(self._versions(written.name))
+        newest = versions[-1] if versions else None
         if newest is not None and newest == replace(
             written, version=newest.version, product_id=newest.product_id
         ):
             return newest
         version = newest.version + 1 if newest is not None else 1
         saved = replace(written, version=version, product_id=DEFAULT_PRODUCT)
-        write_atomically(self._place(written.name, version), msgspec.json.encode(saved), fsync=True)
+        write_atomically(
+            self._version_file(written.name, version), msgspec.json.encode(saved), fsync=True
+        )
         return saved
 
     def _versions(self, name: str) -> Iterator[Profile]:
@@ -91,14 +93,14 @@ class FolderProfiles:
         for path in sorted(self._board.versions.glob(f"{name}@*.json")):
             yield msgspec.json.decode(path.read_bytes(), type=Profile)
 
-    def _place(self, name: str, version: int) -> Path:
+    def _version_file(self, name: str, version: int) -> Path:
         self._board.versions.mkdir(exist_ok=True)
         return self._board.versions / f"{name}@{version:06}.json"
 
 
-def _mark(path: Path) -> tuple[int, int]:
+def _stamp(path: Path) -> tuple[int, int]:
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return (0, 0)
-    return (found.st_mtime_ns, found.st_size)
+    return (status.st_mtime_ns, status.st_size)

@@ -93,8 +93,8 @@ def stamp_of(path: Path) -> tuple[int, int]:
 
     Raises OSError.
     """
-    found = path.stat()
-    return (found.st_mtime_ns, found.st_size)
+    status = path.stat()
+    return (status.st_mtime_ns, status.st_size)
 
 
 def digest_of(data: bytes) -> str:
@@ -120,8 +120,8 @@ class Records:
 
     def _one(self, path: Path) -> JobRecord | None:
         try:
-            found = path.stat()
-            mark = (found.st_ino, found.st_mtime_ns, found.st_size)
+            status = path.stat()
+            mark = (status.st_ino, status.st_mtime_ns, status.st_size)
             if path.name not in self._read or self._read[path.name][0] != mark:
                 self._read[path.name] = (mark, decode(path.read_bytes()))
         except FileNotFoundError:

@@ -25,48 +25,50 @@ class JobChoice(NamedTuple):
 
 
 def choices(
-    desk: LockedQueue, machine: LocalMachine, jobs_max: int, may: May
+    locked: LockedQueue, machine: LocalMachine, jobs_max: int, may: May
 ) -> Iterator[JobChoice]:
     """Yield the jobs to start now; each is chosen after those before it have started."""
     passed: set[str] = set()
-    while (choice := _next(desk, machine, jobs_max, may, passed)) is not None:
+    while (choice := _next(locked, machine, jobs_max, may, passed)) is not None:
         passed.add(choice.record.job.id)
         yield choice
 
 
 def _next(
-    desk: LockedQueue, machine: LocalMachine, jobs_max: int, may: May, passed: set[str]
+    locked: LockedQueue, machine: LocalMachine, jobs_max: int, may: May, passed: set[str]
 ) -> JobChoice | None:
-    for record in _in_turn(desk):
+    for record in _in_turn(locked):
         job = record.job
         if job.id in passed:
             continue
         if (never := machine.why_never(job)) is not None:
             return JobChoice(record, None, never)
-        if running(desk) >= jobs_max or _is_locked(desk, job):
+        if running(locked) >= jobs_max or _is_locked(locked, job):
             continue
-        for engine in machine.engines_for(job, _busy(desk), now=desk.now):
+        for engine in machine.engines_for(job, _busy(locked), now=locked.now):
             if may(engine):
                 return JobChoice(record, engine)
     return None
 
 
 def waiting(
-    desk: LockedQueue, machine: LocalMachine, jobs_max: int
+    locked: LockedQueue, machine: LocalMachine, jobs_max: int
 ) -> Iterator[tuple[Job, str | None]]:
     """Yield the jobs that only wait for other work on this machine, with their engines."""
-    if running(desk) >= jobs_max:
+    if running(locked) >= jobs_max:
         return
-    for record in _in_turn(desk):
+    for record in _in_turn(locked):
         job = record.job
-        if machine.why_never(job) is None and not _is_locked(desk, job):
-            for engine in machine.engines_for(job, _busy(desk), now=desk.now)[:1]:
+        if machine.why_never(job) is None and not _is_locked(locked, job):
+            for engine in machine.engines_for(job, _busy(locked), now=locked.now)[:1]:
                 yield job, engine
 
 
-def _in_turn(desk: LockedQueue) -> list[JobRecord]:
+def _in_turn(locked: LockedQueue) -> list[JobRecord]:
     """Return the jobs that are ready and not running, next one first."""
-    ready = (k for k in desk.records.values() if is_ready(k.job, desk.now) and not leases_of(k.job))
+    ready = (
+        k for k in locked.records.values() if is_ready(k.job, locked.now) and not leases_of(k.job)
+    )
     return sorted(ready, key=lambda k: order(k.job))
 
 
@@ -75,17 +77,17 @@ def order(job: Job) -> tuple[int, bool, float, str]:
     return (job.priority.rank, not job.front, job.created_at.timestamp(), job.id)
 
 
-def running(desk: LockedQueue) -> int:
+def running(locked: LockedQueue) -> int:
     """Return the number of active runs of the folder's jobs, in any process."""
-    return sum(len(leases_of(record.job)) for record in desk.records.values())
+    return sum(len(leases_of(record.job)) for record in locked.records.values())
 
 
-def _busy(desk: LockedQueue) -> dict[str, int]:
-    leases = (lease for record in desk.records.values() for lease in leases_of(record.job))
+def _busy(locked: LockedQueue) -> dict[str, int]:
+    leases = (lease for record in locked.records.values() for lease in leases_of(record.job))
     return Counter(base_engine(lease.engine) for lease in leases if lease.engine is not None)
 
 
-def _is_locked(desk: LockedQueue, job: Job) -> bool:
+def _is_locked(locked: LockedQueue, job: Job) -> bool:
     if job.lock is None or job.step is not Step.RUN:
         return False
-    return desk.holder(lock_key(job.product_id, job.lock)) is not None
+    return locked.holder(lock_key(job.product_id, job.lock)) is not None

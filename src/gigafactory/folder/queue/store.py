@@ -109,8 +109,8 @@ class LockedQueue:
         job = change.after
         self._require_free(change)
         before = new or self.put(self.records[job.id])
-        known = {run.id: run for run in (*before.runs, *changed_runs) if run is not None}
-        runs = tuple(sorted(known.values(), key=lambda run: run.number))
+        runs_by_id = {run.id: run for run in (*before.runs, *changed_runs) if run is not None}
+        runs = tuple(sorted(runs_by_id.values(), key=lambda run: run.number))
         was = before.was if new else column_of(before.job)
         record = write_record(
             self.board, replace(before, job=job, runs=runs, was=was), change.events

@@ -137,13 +137,15 @@ class GroupRows:
             self._add_row("counted", after.product_id, after.stage.value, 1)
 
     def _add_leases(self, change: JobChange) -> None:
-        known = {lease.epoch for lease in rows.leases_of(change.before)}
+        earlier_epochs = {lease.epoch for lease in rows.leases_of(change.before)}
         changes = rows.lease_changes(change)
         for epoch in changes.ended:
             self._add_row("ended", change.after.id, epoch)
         for lease in changes.written:
             until = lease.expires_at + self._extension_ms
-            self._add_row("kept" if lease.epoch in known else "granted", *lease[:-1], until)
+            self._add_row(
+                "kept" if lease.epoch in earlier_epochs else "granted", *lease[:-1], until
+            )
         for lease in changes.revoked:
             self._add_row("kept", *lease[:-1], None)
 

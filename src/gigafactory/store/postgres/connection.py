@@ -94,14 +94,14 @@ class Database:
             command_timeout=ANSWER_MAX_S,
             server_settings={**defaults, **settings},
         )
-        found = None
+        search_path = None
         try:
-            found = await connection.fetchval("SHOW search_path")
+            search_path = await connection.fetchval("SHOW search_path")
         finally:
-            if found != self.schema:
+            if search_path != self.schema:
                 connection.terminate()
-        if found != self.schema:
-            raise Unavailable(f"{self._pooled} the search path is {found!r}; {DIRECT}")
+        if search_path != self.schema:
+            raise Unavailable(f"{self._pooled} the search path is {search_path!r}; {DIRECT}")
         return connection
 
     @property

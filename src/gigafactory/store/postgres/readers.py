@@ -31,10 +31,10 @@ class CoalescedReads(Generic[K, V]):
         if self._next is None:
             keys: dict[K, None] = {}
             self._next = (keys, asyncio.create_task(self._fetch_keys(keys), name="coalesced-reads"))
-        keys, found = self._next
+        keys, results = self._next
         keys[key] = None
         # A cancelled caller must not cancel the query of the others.
-        return (await asyncio.shield(found)).get(key)
+        return (await asyncio.shield(results)).get(key)
 
     async def _fetch_keys(self, keys: dict[K, None]) -> Mapping[K, V]:
         self._next = None
@@ -86,7 +86,7 @@ class PostgresReaders:
     ) -> list[asyncpg.Record]:
         finished = False
         try:
-            found = await connection.fetch(query, *values)
+            fetched = await connection.fetch(query, *values)
             finished = True
         except asyncpg.DataError as fault:
             finished = True
@@ -94,7 +94,7 @@ class PostgresReaders:
                 raise
             return []
         else:
-            return found
+            return fetched
         finally:
             if finished and not self._closed:
                 self._idle.append(connection)

@@ -57,11 +57,11 @@ class PostgresStore:
         self._finders = PostgresReaders(database, FINDERS, **FINDER_SETTINGS)
         self._feed = RecentFeed(position)
         self._writers = [Writer(database) for _ in range(LANES)]
-        self._lanes = [
+        self._group_commits = [
             GroupCommit(writer.apply, self._feed.append, footprint_of=footprint)
             for writer in self._writers
         ]
-        self._turn = itertools.cycle(self._lanes)
+        self._turn = itertools.cycle(self._group_commits)
         self._listener = Listener(database, self._on_position, self._check_history)
         self.rollbacks = 0
         self._single_jobs = CoalescedReads(self.jobs)
@@ -90,8 +90,8 @@ class PostgresStore:
             await store._close(listening)
 
     async def _close(self, listening: asyncio.Task[None]) -> None:
-        for lane in self._lanes:
-            await lane.close()
+        for group_commit in self._group_commits:
+            await group_commit.close()
         listening.cancel()
         await asyncio.wait([listening])
         for writer in self._writers:
@@ -129,16 +129,16 @@ class PostgresStore:
     async def find_jobs(self, query: JobQuery) -> Sequence[Job]:
         if query.products == ():
             return []
-        found: Sequence[Row] = ()
+        job_rows: Sequence[Row] = ()
         for statement, values in statements_for(query):
-            found = await self._finders.fetch(statement, *values)
-            if len(found) == query.limit:
+            job_rows = await self._finders.fetch(statement, *values)
+            if len(job_rows) == query.limit:
                 break
-        return _jobs(found)
+        return _jobs(job_rows)
 
     async def specs(self, job_ids: Collection[str]) -> Mapping[str, JobSpec]:
-        found = await self._fetch("specs", _storable(job_ids))
-        return {row[0]: rows.spec_from_row(rows.SpecRow(*row)) for row in found}
+        spec_rows = await self._fetch("specs", _storable(job_ids))
+        return {row[0]: rows.spec_from_row(rows.SpecRow(*row)) for row in spec_rows}
 
     async def events(
         self, job_id: str, *, after: int = 0, limit: int = PAGE_MAX
@@ -156,14 +156,14 @@ class PostgresStore:
         recent = self._feed.entries_after(after, limit)
         if recent is not None:
             return recent
-        found = _entries(await self._fetch("feed", after, limit))
-        self._feed.note(found)
-        return found
+        entries = _entries(await self._fetch("feed", after, limit))
+        self._feed.note(entries)
+        return entries
 
     async def position(self) -> int:
-        known = self._feed.position
+        cached = self._feed.position
         [(position,)] = await self._fetch("position")
-        if position < known:
+        if position < cached:
             self._lose_history(position)
         self._feed.advance(position)
         return self._feed.position
@@ -174,11 +174,11 @@ class PostgresStore:
         await self.position()
         if newest is None or newest is not self._feed.newest:
             return
-        found = await self._fetch("feed", newest.position - 1, 1)
-        known = rows.event_row(newest, newest.position)[:IDENTIFYING_COLUMNS]
-        stored = tuple(found[0])[:IDENTIFYING_COLUMNS] if found else known
+        feed_rows = await self._fetch("feed", newest.position - 1, 1)
+        expected = rows.event_row(newest, newest.position)[:IDENTIFYING_COLUMNS]
+        stored = tuple(feed_rows[0])[:IDENTIFYING_COLUMNS] if feed_rows else expected
         # A deleted job has no events left, and then the next one is found.
-        if stored[0] == newest.position and stored != known:
+        if stored[0] == newest.position and stored != expected:
             self._lose_history(await self.position())
 
     def _lose_history(self, position: int) -> None:
@@ -219,30 +219,30 @@ class PostgresStore:
     async def records_by_key(
         self, of: type[AnyRecord], keys: Collection[str]
     ) -> Mapping[str, AnyRecord]:
-        found = await self._records([(of.kind, key) for key in keys])
-        return {key: rows.record_from_doc(of, doc) for (_, key), doc in found.items()}
+        records = await self._records([(of.kind, key) for key in keys])
+        return {key: rows.record_from_doc(of, doc) for (_, key), doc in records.items()}
 
     async def records(
         self, of: type[AnyRecord], *, prefix: str = "", after: str = "", limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:
         bounds = (prefix, rows.after_prefix(prefix), after)
-        found = await self._fetch("records", of.kind, *bounds, limit)
-        return [rows.record_from_doc(of, doc) for (doc,) in found]
+        record_rows = await self._fetch("records", of.kind, *bounds, limit)
+        return [rows.record_from_doc(of, doc) for (doc,) in record_rows]
 
     async def expired_records(
         self, of: type[AnyRecord], now: datetime, *, limit: int = PAGE_MAX
     ) -> Sequence[AnyRecord]:
-        found = await self._fetch("outdated", of.kind, rows.to_millis(now), limit)
-        return [rows.record_from_doc(of, doc) for (doc,) in found]
+        record_rows = await self._fetch("outdated", of.kind, rows.to_millis(now), limit)
+        return [rows.record_from_doc(of, doc) for (doc,) in record_rows]
 
     async def last_seen(self) -> Mapping[str, datetime]:
-        found = await self._fetch("last_seen")
-        return {factory_id: rows.from_millis(at) for factory_id, at in found}
+        seen_rows = await self._fetch("last_seen")
+        return {factory_id: rows.from_millis(at) for factory_id, at in seen_rows}
 
     async def count_jobs_by_stage(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
         wanted = None if products is None else _storable(products)
-        found = _pairs(await self._fetch("counts", wanted))
-        return {stage: found.get(stage.value, 0) for stage in Stage}
+        counts = _pairs(await self._fetch("counts", wanted))
+        return {stage: counts.get(stage.value, 0) for stage in Stage}
 
     async def _fetch(self, query: str, *values: object) -> Sequence[Row]:
         return await self._readers.fetch(SQL[query], *values)
@@ -261,26 +261,26 @@ def _storable(keys: Iterable[str]) -> list[str]:
     return [key for key in keys if "\0" not in key]
 
 
-def _jobs(found: Iterable[Row]) -> list[Job]:
-    return [_job(doc, expiries) for doc, expiries in found]
+def _jobs(job_rows: Iterable[Row]) -> list[Job]:
+    return [_job(doc, expiries) for doc, expiries in job_rows]
 
 
 def _job(doc: str, expiries: str | None) -> Job:
     return rows.job_from_doc(doc, rows.parse_expiries(expiries) if expiries else {})
 
 
-def _events(found: Iterable[Row]) -> list[Event]:
-    return [rows.event_from_row(rows.EventRow(*row)) for row in found]
+def _events(event_rows: Iterable[Row]) -> list[Event]:
+    return [rows.event_from_row(rows.EventRow(*row)) for row in event_rows]
 
 
-def _entries(found: Sequence[Row]) -> list[FeedEntry]:
+def _entries(entry_rows: Sequence[Row]) -> list[FeedEntry]:
     """Return the entries of the feed; only the last row of each job contains the job."""
-    jobs = {row["job_id"]: _job(row["doc"], row["expiries"]) for row in found if row["doc"]}
+    jobs = {row["job_id"]: _job(row["doc"], row["expiries"]) for row in entry_rows if row["doc"]}
     return [
         FeedEntry(rows.event_from_row(rows.EventRow(*row[:-2])), jobs.get(row["job_id"]))
-        for row in found
+        for row in entry_rows
     ]
 
 
-def _pairs(found: Iterable[Row]) -> dict[str, Any]:
-    return {row[0]: row[1] for row in found}
+def _pairs(pair_rows: Iterable[Row]) -> dict[str, Any]:
+    return {row[0]: row[1] for row in pair_rows}

@@ -48,28 +48,28 @@ class Overlay(Generic[K, V]):
 
     def __init__(self, load: Callable[[K], V | None]) -> None:
         self._load = load
-        self._known: dict[K, V | None] = {}
+        self._values: dict[K, V | None] = {}
         self.written: dict[K, V | None] = {}
 
     def get(self, key: K) -> V | None:
         """Return the value of a key after the groups so far."""
-        known = self._known
-        if key not in known:
-            known[key] = self._load(key)
-        return known[key]
+        values = self._values
+        if key not in values:
+            values[key] = self._load(key)
+        return values[key]
 
-    def preload(self, keys: Iterable[K], found: Iterable[tuple[K, V]]) -> None:
+    def preload(self, keys: Iterable[K], values: Iterable[tuple[K, V]]) -> None:
         """Set the stored values of these keys; keys without a value do not exist."""
-        self._known.update(dict.fromkeys(keys))
-        self._known.update(found)
+        self._values.update(dict.fromkeys(keys))
+        self._values.update(values)
 
     def put(self, key: K, value: V | None) -> None:
         """Write a value, or None to delete the key."""
-        self._known[key] = self.written[key] = value
+        self._values[key] = self.written[key] = value
 
     def reset(self) -> None:
         """Forget everything, after a flush."""
-        self._known.clear()
+        self._values.clear()
         self.written.clear()
 
 
@@ -108,16 +108,16 @@ class Batch:
         cached = self._cache.holds
         keys = [key for c in changes for key in (*c.take, *c.free) if key not in cached]
         if ids:
-            found = self._fetch(SQL["revs_of_jobs"], (rows.json_list(ids),))
-            self._jobs.preload(ids, ((id_, (rev, seq)) for id_, rev, seq in found))
+            revs = self._fetch(SQL["revs_of_jobs"], (rows.json_list(ids),))
+            self._jobs.preload(ids, ((id_, (rev, seq)) for id_, rev, seq in revs))
         if keys:
             self._holds.preload(keys, self._fetch(SQL["holders"], (rows.json_list(keys),)))
         saved = (w.record for writes in groups for w in writes if isinstance(w, RecordChange))
         places = [(record.kind, record.key) for record in saved]
         places = [place for place in places if place not in self._cache.records]
         if places:
-            found = self._fetch(SQL["revs_of_records"], (rows.json_list(places),))
-            self._revs.preload(places, (((kind, key), rev) for kind, key, rev in found))
+            revs = self._fetch(SQL["revs_of_records"], (rows.json_list(places),))
+            self._revs.preload(places, (((kind, key), rev) for kind, key, rev in revs))
 
     def apply(self, writes: Sequence[Write]) -> CommitResult:
         """Check one group and return its verdict; later groups see its writes."""
@@ -249,8 +249,8 @@ class Batch:
         for lease in changes.written:
             self._leases.put((job_id, lease.epoch), lease)
         for lease in changes.revoked:
-            known = self._leases.get((job_id, lease.epoch))
-            until = known.expires_at if known else lease.expires_at
+            current = self._leases.get((job_id, lease.epoch))
+            until = current.expires_at if current else lease.expires_at
             self._leases.put((job_id, lease.epoch), lease._replace(expires_at=until))
 
     def _renew(self, write: Renewal) -> None:
@@ -301,7 +301,7 @@ class Batch:
         self._reset()
 
     def _flush_jobs(self) -> None:
-        new, same, moved, relisted = [], [], [], []
+        new, same, moved, listing_changed_jobs = [], [], [], []
         tally: Counter[tuple[str, str]] = Counter()
         for before, after in self._net_changes.values():
             stays = before is not None and before.stage is after.stage
@@ -312,7 +312,7 @@ class Batch:
             if before is None:
                 new.append(rows.job_row(after))
             elif rows.listing_changed(before, after):
-                relisted.append(rows.job_row(after))
+                listing_changed_jobs.append(rows.job_row(after))
             elif stays and rows.engine_of(before) == rows.engine_of(after):
                 same.append((after.rev, after.seq, rows.job_doc(after), after.id))
             else:
@@ -321,7 +321,7 @@ class Batch:
         self._execute_rows("insert_job", new)
         self._execute_rows("update_job", same)
         self._execute_rows("move_job", moved)
-        self._execute_rows("relist_job", relisted)
+        self._execute_rows("relist_job", listing_changed_jobs)
         self._execute_rows("count_jobs", [(*place, jobs) for place, jobs in tally.items() if jobs])
 
     def _flush_keyed(self, remove: str, write: str, written: dict[str, str | None]) -> None:
@@ -353,25 +353,25 @@ class Batch:
         self._cache = RowCache()
 
     def _load_job(self, job_id: str) -> tuple[int, int] | None:
-        known = self._cache.jobs.get(job_id)
-        if known is not None:
-            return known.rev, known.seq
-        found: tuple[int, int] | None = self._fetch(SQL["rev_of_job"], (job_id,)).fetchone()
-        return found
+        cached = self._cache.jobs.get(job_id)
+        if cached is not None:
+            return cached.rev, cached.seq
+        row: tuple[int, int] | None = self._fetch(SQL["rev_of_job"], (job_id,)).fetchone()
+        return row
 
     def _load_lease(self, key: tuple[str, int]) -> rows.LeaseRow | None:
-        found = self._fetch(SQL["lease"], key).fetchone()
-        return found and rows.LeaseRow(*found)
+        row = self._fetch(SQL["lease"], key).fetchone()
+        return row and rows.LeaseRow(*row)
 
     def _load_hold(self, key: str) -> str | None:
         if key in self._cache.holds:
             return self._cache.holds[key]
-        found: tuple[str] | None = self._fetch(SQL["owner_of_hold"], (key,)).fetchone()
-        return found and found[0]
+        row: tuple[str] | None = self._fetch(SQL["owner_of_hold"], (key,)).fetchone()
+        return row and row[0]
 
     def _load_rev(self, place: tuple[str, str]) -> int | None:
-        known = self._cache.records.get(place, UNREAD)
-        if not isinstance(known, Unread):
-            return known.rev if known is not None else None
-        found: tuple[int] | None = self._fetch(SQL["rev_of_record"], place).fetchone()
-        return found and found[0]
+        cached = self._cache.records.get(place, UNREAD)
+        if not isinstance(cached, Unread):
+            return cached.rev if cached is not None else None
+        row: tuple[int] | None = self._fetch(SQL["rev_of_record"], place).fetchone()
+        return row and row[0]

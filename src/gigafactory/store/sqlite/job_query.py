@@ -96,8 +96,8 @@ def _leads(query: JobQuery) -> dict[str, list[Arm]]:
         leads["parents"] = [(Term("parent_id = ?", each),) for each in dict.fromkeys(query.parents)]
     if query.factory_id is not None:
         leads["factory_id"] = [(_conditions(query)["factory_id"][0],)]
-    if query.text and (found := split_words(query.text)):
-        matching = " ".join(f'"{word}" *' for word in found)
+    if query.text and (words := split_words(query.text)):
+        matching = " ".join(f'"{word}" *' for word in words)
         matched = "n IN (SELECT rowid FROM search WHERE search MATCH ?)"
         leads["text"] = [(Term(matched, matching),)]
     if place := _places(query):

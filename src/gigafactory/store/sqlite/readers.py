@@ -54,12 +54,12 @@ class SqliteReaders:
             return query(self._connection())
 
     def _connection(self) -> sqlite3.Connection:
-        known: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if known is None:
-            known = self._local.connection = connect(self._path, cache_kib=READER_CACHE_KIB)
-            known.execute("PRAGMA query_only = ON")
-            self._connections.append(known)
-        return known
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = connect(self._path, cache_kib=READER_CACHE_KIB)
+            connection.execute("PRAGMA query_only = ON")
+            self._connections.append(connection)
+        return connection
 
     def close(self) -> None:
         """Finish the requested reads, and close the connections."""

@@ -73,15 +73,15 @@ class RowCache:
 
     def _apply_job(self, change: JobChange) -> None:
         """Cache the new job; a lease that it keeps has the expiry of the renewals since."""
-        job, known = change.after, self.jobs.get(change.after.id)
-        kept = set(_expiries(change.before)) & set(_expiries(job))
-        if not kept:
+        job, earlier = change.after, self.jobs.get(change.after.id)
+        unchanged = set(_expiries(change.before)) & set(_expiries(job))
+        if not unchanged:
             self.put_job(job)
-        elif known is None or job.ending or len(kept) > 1:
+        elif earlier is None or job.ending or len(unchanged) > 1:
             self.jobs.pop(job.id, None)
         else:
             assert job.lease is not None, "a kept lease that is not ending is the live one"
-            live = known.lease
+            live = earlier.lease
             assert live is not None, "the newest version has the lease that the change keeps"
             self.put_job(replace(job, lease=replace(job.lease, expires_at=live.expires_at)))
 

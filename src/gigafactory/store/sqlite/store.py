@@ -117,23 +117,23 @@ class SqliteStore:
         return BatchResult(verdicts, batch.entries)
 
     async def job(self, job_id: str) -> Job | None:
-        if (known := self._cache.jobs.get(job_id)) is not None:
+        if (cached := self._cache.jobs.get(job_id)) is not None:
             self._readers.require_open()
-            return known
-        found = self._read_inline("job", _jobs, job_id)
-        if not found:
+            return cached
+        jobs = self._read_inline("job", _jobs, job_id)
+        if not jobs:
             return None
-        self._cache.put_job(found[0])
-        return found[0]
+        self._cache.put_job(jobs[0])
+        return jobs[0]
 
     async def jobs(self, job_ids: Collection[str]) -> Mapping[str, Job]:
         self._readers.require_open()
         cache = self._cache.jobs
-        known = {job_id: cache[job_id] for job_id in job_ids if job_id in cache}
-        if len(known) == len(job_ids):
-            return known
-        others = [job_id for job_id in job_ids if job_id not in known]
-        return known | {job.id: job for job in await self._read_keys("jobs", _jobs, others)}
+        cached = {job_id: cache[job_id] for job_id in job_ids if job_id in cache}
+        if len(cached) == len(job_ids):
+            return cached
+        others = [job_id for job_id in job_ids if job_id not in cached]
+        return cached | {job.id: job for job in await self._read_keys("jobs", _jobs, others)}
 
     async def find_jobs(self, query: JobQuery) -> Sequence[Job]:
         return await self._finders.read(lambda reader: _jobs(find_rows(reader, query)))
@@ -141,11 +141,11 @@ class SqliteStore:
     async def specs(self, job_ids: Collection[str]) -> Mapping[str, JobSpec]:
         self._readers.require_open()
         cache = self._cache.specs
-        known = {job_id: cache[job_id] for job_id in job_ids if job_id in cache}
-        if len(known) == len(job_ids):
-            return known
-        others = [job_id for job_id in job_ids if job_id not in known]
-        return known | {
+        cached = {job_id: cache[job_id] for job_id in job_ids if job_id in cache}
+        if len(cached) == len(job_ids):
+            return cached
+        others = [job_id for job_id in job_ids if job_id not in cached]
+        return cached | {
             spec.job_id: spec for spec in await self._read_keys("specs", _specs, others)
         }
 
@@ -188,11 +188,11 @@ class SqliteStore:
     async def record(self, of: type[AnyRecord], key: str) -> AnyRecord | None:
         if (of.kind, key) in self._cache.records:
             self._readers.require_open()
-            known = self._cache.records[of.kind, key]
-            assert known is None or isinstance(known, of), "every record kind has one type"
-            return known
-        found = self._read_inline("record", _records(of), of.kind, key)
-        record = found[0] if found else None
+            cached = self._cache.records[of.kind, key]
+            assert cached is None or isinstance(cached, of), "every record kind has one type"
+            return cached
+        records = self._read_inline("record", _records(of), of.kind, key)
+        record = records[0] if records else None
         self._cache.put_record(of.kind, key, record)
         return record
 
@@ -200,8 +200,8 @@ class SqliteStore:
         self, of: type[AnyRecord], keys: Collection[str]
     ) -> Mapping[str, AnyRecord]:
         # Recent records are cached, and others are rarely read.
-        found = [await self.record(of, key) for key in keys]
-        return {record.key: record for record in found if record is not None}
+        records = [await self.record(of, key) for key in keys]
+        return {record.key: record for record in records if record is not None}
 
     async def records(
         self, of: type[AnyRecord], *, prefix: str = "", after: str = "", limit: int = PAGE_MAX
@@ -218,13 +218,13 @@ class SqliteStore:
         return await self._read("outdated", _records(of), of.kind, rows.to_millis(now), limit)
 
     async def last_seen(self) -> Mapping[str, datetime]:
-        found: dict[str, int] = await self._read("last_seen", dict)
-        return {factory_id: rows.from_millis(at) for factory_id, at in found.items()}
+        seen: dict[str, int] = await self._read("last_seen", dict)
+        return {factory_id: rows.from_millis(at) for factory_id, at in seen.items()}
 
     async def count_jobs_by_stage(self, products: tuple[str, ...] | None) -> Mapping[Stage, int]:
         wanted = None if products is None else rows.json_list(products)
-        found: dict[str, int] = await self._read("counts", dict, wanted)
-        return {stage: found.get(stage.value, 0) for stage in Stage}
+        counts: dict[str, int] = await self._read("counts", dict, wanted)
+        return {stage: counts.get(stage.value, 0) for stage in Stage}
 
     def _read_inline(self, query: str, read: Callable[[list[Row]], T], *values: object) -> T:
         """Run a query for few rows on the event loop: a thread would take longer."""
@@ -248,27 +248,27 @@ def _rows(reader: sqlite3.Connection, query: str, values: tuple[object, ...]) ->
     return reader.execute(SQL[query], values).fetchall()
 
 
-def _jobs(found: Iterable[Row]) -> list[Job]:
-    return [rows.job_from_doc(doc, rows.parse_expiries(expiries)) for doc, expiries in found]
+def _jobs(job_rows: Iterable[Row]) -> list[Job]:
+    return [rows.job_from_doc(doc, rows.parse_expiries(expiries)) for doc, expiries in job_rows]
 
 
-def _specs(found: list[Row]) -> list[JobSpec]:
-    return [rows.spec_from_row(rows.SpecRow(*row)) for row in found]
+def _specs(spec_rows: list[Row]) -> list[JobSpec]:
+    return [rows.spec_from_row(rows.SpecRow(*row)) for row in spec_rows]
 
 
-def _events(found: list[Row]) -> list[Event]:
-    return [rows.event_from_row(rows.EventRow(*row)) for row in found]
+def _events(event_rows: list[Row]) -> list[Event]:
+    return [rows.event_from_row(rows.EventRow(*row)) for row in event_rows]
 
 
-def _entries(found: list[Row]) -> list[FeedEntry]:
+def _entries(entry_rows: list[Row]) -> list[FeedEntry]:
     return [
         FeedEntry(
             rows.event_from_row(rows.EventRow(*row)),
             None if doc is None else rows.job_from_doc(doc, rows.parse_expiries(expiries)),
         )
-        for *row, doc, expiries in found
+        for *row, doc, expiries in entry_rows
     ]
 
 
 def _records(of: type[AnyRecord]) -> Callable[[list[Row]], list[AnyRecord]]:
-    return lambda found: [rows.record_from_doc(of, doc) for (doc,) in found]
+    return lambda record_rows: [rows.record_from_doc(of, doc) for (doc,) in record_rows]

@@ -84,15 +84,15 @@ class FleetSource:
 
     async def load(self, filter_text: str) -> DashboardSnapshot:
         pages = [msgspec.structs.replace(page, text=filter_text or None) for page in PAGES]
-        metrics, factories, items, found = await asyncio.gather(
+        metrics, factories, items, budgets = await asyncio.gather(
             self._send(fleet.metrics()),
             self._send(fleet.factories()),
             self._send(fleet.attention()),
             asyncio.gather(*(self._send(jobs.find(page)) for page in pages)),
         )
-        every = tuple(job for page in found for job in page.jobs)
+        every = tuple(job for page in budgets for job in page.jobs)
         money, why = await asyncio.gather(
-            self._budgets(every), self._wait_reasons(found[WAITING_PAGE].jobs)
+            self._budgets(every), self._wait_reasons(budgets[WAITING_PAGE].jobs)
         )
         return DashboardSnapshot(
             jobs=every,
@@ -106,8 +106,10 @@ class FleetSource:
     async def _budgets(self, visible_jobs: Iterable[JobView]) -> tuple[BudgetView, ...]:
         wanted = {self._client.product} if self._client.product else None
         if wanted is None:
-            known = await self._send(products.products())
-            wanted = {each.id for each in known.products} | {job.product_id for job in visible_jobs}
+            products_page = await self._send(products.products())
+            wanted = {each.id for each in products_page.products} | {
+                job.product_id for job in visible_jobs
+            }
         calls = [budgets.budget(each) for each in sorted(wanted)[:BUDGETS_MAX]]
         return tuple(await asyncio.gather(*map(self._send, calls)))
 
@@ -121,9 +123,9 @@ class FleetSource:
         }
         unknown = [job for job in first if (job.id, job.rev) not in fresh]
         explanations = await asyncio.gather(*(self._explanation(job.id) for job in unknown))
-        for job, found in zip(unknown, explanations, strict=True):
-            if found is not None:
-                fresh[job.id, job.rev] = (now, found.summary)
+        for job, explanation in zip(unknown, explanations, strict=True):
+            if explanation is not None:
+                fresh[job.id, job.rev] = (now, explanation.summary)
         self._explained = fresh
         return {job.id: fresh[job.id, job.rev][1] for job in first if (job.id, job.rev) in fresh}
 
@@ -201,5 +203,5 @@ def describe_result(action: str, job: JobView) -> str:
 
 
 def _distinct(items: Iterable[AttentionItemView]) -> tuple[AttentionItemView, ...]:
-    found = {(each.kind, each.subject, each.reason): each for each in items}
-    return tuple(found.values())
+    distinct = {(each.kind, each.subject, each.reason): each for each in items}
+    return tuple(distinct.values())

@@ -188,11 +188,11 @@ class JobScreen(LiveScreen):
     def _facts(self, detail: JobDetail, width: int) -> Iterator[Text]:
         job, now = detail.job, self.host.now()
         mark, colour = MARKS[job.stage]
-        tint = colour if self.host.snapshot.needs_person(job) or colour == RED else ""
+        key_colour = colour if self.host.snapshot.needs_person(job) or colour == RED else ""
         stage = job.stage.replace("_", " ")
         age = format_age(job.stage_since, now)
         where = f"{mark} {stage} · {describe_state(self.host.snapshot, job, now)} · {age}"
-        yield render_cells(width, (TextCell(where, None, f"bold {tint}".strip()),))
+        yield render_cells(width, (TextCell(where, None, f"bold {key_colour}".strip()),))
         yield render_cells(width, (TextCell(" · ".join(_job_facts(job)), None, DIM),))
         if detail.runs:
             yield render_cells(width, (TextCell(_describe_run(detail.runs[-1]), None, DIM),))
@@ -224,8 +224,8 @@ class JobScreen(LiveScreen):
         if text is None:
             return
         self._filter_text = text
-        found = self.log_view.set_filter(text)
-        self.show_message(f"{found} matching lines; Esc shows all" if text else "")
+        match_count = self.log_view.set_filter(text)
+        self.show_message(f"{match_count} matching lines; Esc shows all" if text else "")
         self._draw()
 
     def action_back(self) -> None:

@@ -45,7 +45,7 @@ def board_columns(context: ViewContext) -> dict[str, list[Row]]:
 
 
 def _jobs_by_column(context: ViewContext) -> dict[str, list[JobView]]:
-    found = {
+    columns = {
         column: [
             job
             for job in context.snapshot.jobs
@@ -53,7 +53,7 @@ def _jobs_by_column(context: ViewContext) -> dict[str, list[JobView]]:
         ]
         for column in ORDER
     }
-    return {column: jobs for column, jobs in found.items() if jobs}
+    return {column: jobs for column, jobs in columns.items() if jobs}
 
 
 def _column_rows(
@@ -63,12 +63,12 @@ def _column_rows(
     render: Callable[[JobView], list[Row]],
 ) -> list[Row]:
     # The counts do not know the filter.
-    known = (
+    shown_jobs = (
         0
         if context.filter_text
         else sum(context.snapshot.counts.get(stage, 0) for stage in BOARD[column])
     )
-    count = max(known, len(jobs))
+    count = max(shown_jobs, len(jobs))
     style = f"bold {AMBER}" if any(map(context.snapshot.needs_person, jobs)) else "bold"
     visible = jobs[: JOBS_MAX.get(column, len(jobs))]
     rows = [heading_row(context, f"{TITLES[column]} {count}", style=style)]

@@ -15,10 +15,10 @@ FULL_PERCENT, WARNING_PERCENT = 100, 80
 
 def budget_rows(context: ViewContext) -> list[Row]:
     """Return a row with a bar for each product."""
-    found = [
+    rows = [
         each for each in context.snapshot.budgets if context.matches(each.product_id, each.says)
     ]
-    return [_row(context, each) for each in found] or empty_rows(context, context.hints.no_budgets)
+    return [_row(context, each) for each in rows] or empty_rows(context, context.hints.no_budgets)
 
 
 def _row(context: ViewContext, budget: BudgetView) -> Row:

@@ -58,7 +58,7 @@ def describe_state(snapshot: DashboardSnapshot, job: JobView, now: datetime) -> 
 def job_row(context: ViewContext, job: JobView, *, indent: int = 0, key: str = "") -> Row:
     """Return a job as one row."""
     wide, needs_person = context.width >= WIDE, context.snapshot.needs_person(job)
-    mark, tint = _mark(job, needs_person=needs_person)
+    mark, state_colour = _mark(job, needs_person=needs_person)
     room = 12 if context.width < NARROW else 20
     text = context.row_text(
         TextCell("", indent),
@@ -68,7 +68,9 @@ def job_row(context: ViewContext, job: JobView, *, indent: int = 0, key: str = "
         TextCell(job.product_id, 14 if wide else 0, DIM),
         TextCell(job.priority, 8 if wide else 0, DIM),
         TextCell(
-            describe_state(context.snapshot, job, context.now), room + 10 if wide else room, tint
+            describe_state(context.snapshot, job, context.now),
+            room + 10 if wide else room,
+            state_colour,
         ),
         TextCell(format_short_age(job.stage_since, context.now), 4, DIM, right=True),
     )
@@ -78,19 +80,21 @@ def job_row(context: ViewContext, job: JobView, *, indent: int = 0, key: str = "
 def job_card(context: ViewContext, job: JobView) -> list[Row]:
     """Return a job for a narrow column: its name, and below it state and title."""
     needs_person = context.snapshot.needs_person(job)
-    mark, tint = _mark(job, needs_person=needs_person)
+    mark, state_colour = _mark(job, needs_person=needs_person)
     name = context.row_text(
         mark,
         TextCell(job.name, None, "bold" if needs_person else ""),
         TextCell(format_short_age(job.stage_since, context.now), 4, DIM, right=True),
     )
     state = TextCell(
-        f"{describe_state(context.snapshot, job, context.now)} · {job.title}", None, tint or DIM
+        f"{describe_state(context.snapshot, job, context.now)} · {job.title}",
+        None,
+        state_colour or DIM,
     )
     return [Row(name, job.id, job), Row(context.row_text(TextCell("", 1), state))]
 
 
 def _mark(job: JobView, *, needs_person: bool) -> tuple[TextCell, str]:
     mark, colour = MARKS[job.stage]
-    tint = colour if needs_person or job.stage in RUNNING or colour == RED else ""
-    return TextCell(mark, 1, DIM if colour == AMBER and not needs_person else colour), tint
+    state_colour = colour if needs_person or job.stage in RUNNING or colour == RED else ""
+    return TextCell(mark, 1, DIM if colour == AMBER and not needs_person else colour), state_colour

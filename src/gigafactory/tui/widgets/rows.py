@@ -101,9 +101,9 @@ class RowList(ScrollView, can_focus=True):
 
     def select(self, key: str) -> None:
         """Select the row with this key, if there is one."""
-        found = next((n for n in self._selectable if self._rows[n].key == key), None)
-        if found is not None:
-            self._select_index(found)
+        index = next((n for n in self._selectable if self._rows[n].key == key), None)
+        if index is not None:
+            self._select_index(index)
 
     def _select_index(self, index: int) -> None:
         self._index = index

@@ -68,11 +68,18 @@ def _short_day(day: str) -> str:
 async def _part(request: ApiRequest, session: WebSession) -> Part:
     coordinator, caller = request.coordinator, session.caller
     now = coordinator.clock.now()
-    known = {budget.product_id: budget for budget in await coordinator.budgets.all(caller)}
-    visible_ids = [p for p in {*known, *session.products} if caller.product in (None, p)]
+    budgets_by_product = {
+        budget.product_id: budget for budget in await coordinator.budgets.all(caller)
+    }
+    visible_ids = [
+        p for p in {*budgets_by_product, *session.products} if caller.product in (None, p)
+    ]
     html = render(
         "_budget.html",
-        budgets=[budget_panel(product, known.get(product), now) for product in sorted(visible_ids)],
+        budgets=[
+            budget_panel(product, budgets_by_product.get(product), now)
+            for product in sorted(visible_ids)
+        ],
         spending=await _spending(request, caller),
         can_pause=caller.role in ROLES_BY_VERB["pause"],
         can_set=caller.role in ROLES_BY_VERB["budgets"],
@@ -112,8 +119,8 @@ async def set_budget(request: ApiRequest) -> ASGIApp:
     """Set the limit of a product."""
     session, form = await read_form(request, BudgetForm)
     product, budgets = path_product(request), request.coordinator.budgets
-    known = await budgets.get(session.caller, product)
-    terms = replace(known.terms, ceiling_nano_usd=_nanos(form.ceiling), period=form.period)
+    current = await budgets.get(session.caller, product)
+    terms = replace(current.terms, ceiling_nano_usd=_nanos(form.ceiling), period=form.period)
     await budgets.put(session.caller, product, terms)
     return see_other("/budget")
 

@@ -55,8 +55,8 @@ async def _open_invitations(request: ApiRequest, caller: Caller) -> Sequence[Enr
     if caller.role not in ROLES_BY_VERB["enroll"]:
         return ()
     now = request.coordinator.clock.now()
-    known = await request.coordinator.enrolment.invitations(caller)
-    return [each for each in known if each.used_by is None and now < each.expires_at]
+    invitations = await request.coordinator.enrolment.invitations(caller)
+    return [each for each in invitations if each.used_by is None and now < each.expires_at]
 
 
 class FleetPageQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -91,9 +91,9 @@ async def insights_page(request: ApiRequest) -> ASGIApp:
     coordinator, caller = request.coordinator, session.caller
     since = coordinator.clock.now().date() - timedelta(days=query.days - 1)
     overview = await coordinator.overview.show(caller, (GroupBy.DAY, *GROUPS), since=since)
-    known = {day.group: day for day in overview.by[GroupBy.DAY]}
+    days_by_date = {day.group: day for day in overview.by[GroupBy.DAY]}
     dates = [(since + timedelta(days=n)).isoformat() for n in range(query.days)]
-    days = [known.get(date, RunRollup(group=date)) for date in dates]
+    days = [days_by_date.get(date, RunRollup(group=date)) for date in dates]
     waits = coordinator.objectives.waits(caller)
     routing = await coordinator.routing.advise(caller)
     current_modes = {each.product_id: each.mode for each in routing.rollouts}

@@ -58,9 +58,11 @@ async def _render_settings(request: ApiRequest, session: WebSession, secret: str
 
 async def _products(request: ApiRequest, session: WebSession) -> Sequence[Product]:
     """Return all products, with defaults for those that are not set up."""
-    known = {each.id: each for each in await request.coordinator.products.all(session.caller)}
-    ids = sorted({*known, *session.products})
-    return [known.get(each, Product(id=each)) for each in ids]
+    products_by_id = {
+        each.id: each for each in await request.coordinator.products.all(session.caller)
+    }
+    ids = sorted({*products_by_id, *session.products})
+    return [products_by_id.get(each, Product(id=each)) for each in ids]
 
 
 async def _tokens(request: ApiRequest, caller: Caller) -> Sequence[Token]:

@@ -77,5 +77,5 @@ def _files(lines: list[str]) -> Iterator[FileDiff]:
 
 def _new_path(line: str) -> str | None:
     """Return the new path in the first line of a file's diff; None for another line."""
-    _, found, path = line.replace(' "b/', " b/").rpartition(" b/")
-    return path.removesuffix('"') if found and line.startswith(_HEAD) else None
+    _, separator, path = line.replace(' "b/', " b/").rpartition(" b/")
+    return path.removesuffix('"') if separator and line.startswith(_HEAD) else None

@@ -69,13 +69,13 @@ async def list_factory_cards(coordinator: Coordinator, caller: Caller) -> Sequen
     caller = replace(caller, product=None)
     factories = await coordinator.factories.all(caller)
     stages = (*sorted(RUNNING), Stage.TESTING)
-    found = await coordinator.jobs.find(caller, JobQuery(stages=stages, limit=JOBS_MAX))
-    running = [job for job in found if job.lease is not None]
+    jobs = await coordinator.jobs.find(caller, JobQuery(stages=stages, limit=JOBS_MAX))
+    running = [job for job in jobs if job.lease is not None]
     machines = Counter(token for factory in factories for token in {*factory.capabilities})
     rare = {token for token, count in machines.items() if count == 1 < len(factories)}
     return [
         _card(
-            coordinator.factories.as_seen_by(caller, factory),
+            coordinator.factories.visible_part(caller, factory),
             coordinator.factories.vitals(factory.id),
             running,
             rare,

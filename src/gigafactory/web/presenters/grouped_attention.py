@@ -42,12 +42,12 @@ class AttentionGroup(NamedTuple):
 
 def group_attention(items: Sequence[AttentionItem]) -> list[AttentionGroup]:
     """Group items of one cause at the position of the first; keep the order otherwise."""
-    alike: dict[tuple[str, ...], list[AttentionItem]] = {}
+    items_by_cause: dict[tuple[str, ...], list[AttentionItem]] = {}
     for item in items:
-        alike.setdefault(_cause_key(item), []).append(item)
+        items_by_cause.setdefault(_cause_key(item), []).append(item)
     groups: list[AttentionGroup] = []
     for item in items:
-        group = alike[_cause_key(item)]
+        group = items_by_cause[_cause_key(item)]
         if item.kind in UNGROUPED_KINDS or item.product_id is None or len(group) < GROUP_MIN:
             groups.append(AttentionGroup((item,)))
         elif item is group[0]:

@@ -58,14 +58,14 @@ def read_cookie(request: ApiRequest, name: str) -> str | None:
     Another server on a name below ours may have added one, and might come first.
     """
     wanted = f"{cookie_name(request, name)}=".encode()
-    found = [
+    values = [
         part.strip()[len(wanted) :].decode("latin-1")
         for key, value in request.scope["headers"]
         if key == b"cookie"
         for part in value.split(b";")
         if part.strip().startswith(wanted)
     ]
-    return found[0] or None if len(found) == 1 else None
+    return values[0] or None if len(values) == 1 else None
 
 
 async def require_session(request: ApiRequest) -> WebSession:
@@ -83,12 +83,14 @@ async def require_session(request: ApiRequest) -> WebSession:
             "this token is for programs; sign in to get a session for the browser"
         )
     index = request.coordinator.index
-    known = {*index.queue_versions, *index.fleet.product_ids} - {FLEET}
+    product_ids = {*index.queue_versions, *index.fleet.product_ids} - {FLEET}
     # Ignore a chosen product that the caller can no longer see.
     if (wanted := read_cookie(request, PRODUCT_COOKIE)) is not None and caller.can_see(wanted):
         caller = replace(caller, product=wanted)
-        known.add(wanted)
-    return WebSession(caller, csrf_token(secret), tuple(sorted(filter(caller.can_see, known))))
+        product_ids.add(wanted)
+    return WebSession(
+        caller, csrf_token(secret), tuple(sorted(filter(caller.can_see, product_ids)))
+    )
 
 
 async def read_form(request: ApiRequest, form_type: type[Form]) -> tuple[WebSession, Form]:

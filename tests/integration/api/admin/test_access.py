@@ -104,7 +104,7 @@ async def test_user_and_factory_tokens_cannot_act_for_each_other(
 
 
 async def test_repeated_wrong_tokens_are_limited_and_audited(tmp_path: Path) -> None:
-    async with a_server(tmp_path, guesses=FailedAttempts(allowed=5)) as server:
+    async with a_server(tmp_path, failed_attempts=FailedAttempts(allowed=5)) as server:
         async with server.client("gfo_wrong", product=None) as eve:
             answers = [await eve.get("/jobs") for _ in range(8)]
         assert [answer.status_code for answer in answers] == [401] * 5 + [429] * 3
@@ -121,7 +121,7 @@ async def test_repeated_wrong_tokens_are_limited_and_audited(tmp_path: Path) -> 
 
 async def test_a_refused_guess_stores_nothing(tmp_path: Path) -> None:
     store = MemoryStore()
-    async with a_server(tmp_path, store=store, guesses=FailedAttempts(allowed=2)) as server:
+    async with a_server(tmp_path, store=store, failed_attempts=FailedAttempts(allowed=2)) as server:
         position = await store.position()
         async with server.client("gfo_wrong", product=None) as eve:
             for _ in range(5):
@@ -136,7 +136,7 @@ async def test_a_refused_guess_stores_nothing(tmp_path: Path) -> None:
 
 async def test_repeated_wrong_enrollment_secrets_are_limited(tmp_path: Path) -> None:
     async with (
-        a_server(tmp_path, guesses=FailedAttempts(allowed=2)) as server,
+        a_server(tmp_path, failed_attempts=FailedAttempts(allowed=2)) as server,
         server.client("", product=None) as eve,
     ):
         asked = {"secret": "gfe_wrong", "factoryId": "x"}

@@ -54,7 +54,9 @@ tokens: dict[str, str] = {}
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a server with a running job, a waiting job and a factory."""
     folder = tmp_path_factory.mktemp("server")
-    with a_server_in_thread(folder, prepare, guesses=FailedAttempts(allowed=10**9)) as server:
+    with a_server_in_thread(
+        folder, prepare, failed_attempts=FailedAttempts(allowed=10**9)
+    ) as server:
         tokens["admin"] = server.admin_token
         yield server.url
 

@@ -27,7 +27,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         found = socket.getaddrinfo(known[host], port, type=socket.SOCK_STREAM)
         return [str(found[0][4][0])]
 
-    monkeypatch.setattr(dns_pinning, "_looked_up", looked_up)
+    monkeypatch.setattr(dns_pinning, "_look_up", looked_up)
     return known
 
 

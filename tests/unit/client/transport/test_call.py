@@ -176,7 +176,7 @@ def test_dropped_notice_of_the_server_is_not_an_event() -> None:
 
 
 def test_received_event_resets_the_reconnect_pauses() -> None:
-    reader = SseParser(patience=(0.1, 0.2))
+    reader = SseParser(retry_delays=(0.1, 0.2))
     assert [reader.pause("broke"), reader.pause("broke")] == [0.1, 0.2]
     fed(reader, "id: 1\ndata: x\n\n")
     assert reader.pause("broke") == 0.1

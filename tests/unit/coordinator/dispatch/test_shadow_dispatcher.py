@@ -205,7 +205,7 @@ async def test_unclaimed_job_is_counted_once(yard: Yard) -> None:
 async def test_unclaimed_jobs_do_not_prevent_the_comparison_of_others(
     yard: Yard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shadow, "STANDING_MAX", 1)
+    monkeypatch.setattr(shadow, "OPEN_DECISIONS_MAX", 1)
     async with yard.open() as fleet:
         for name in ("forgotten", "forgotten-too"):
             await submitted(fleet, name)

@@ -4,7 +4,7 @@ import pytest
 
 from gigafactory.domain.errors import Forbidden, NotFound
 from gigafactory.domain.fleet.factory import Factory
-from gigafactory.domain.fleet.factory_access import as_seen_by, require_control, require_visible
+from gigafactory.domain.fleet.factory_access import require_control, require_visible, visible_part
 from gigafactory.domain.tenancy.access import Caller, Role
 from tests.support.builders import a_factory
 
@@ -49,11 +49,11 @@ def test_a_factory_controls_itself_and_no_other() -> None:
 
 
 def test_a_shared_factory_is_shown_without_the_names_of_others() -> None:
-    seen = as_seen_by(ANN, SHARED, {"notes-web"})
+    seen = visible_part(ANN, SHARED, {"notes-web"})
     assert (seen.products, seen.repos) == (("*",), ("notes-web",))
-    assert as_seen_by(ANN, BOTH, ()).products == ("notes",)
-    assert as_seen_by(ANN, BOTH, ()).repos == ()
-    assert as_seen_by(ROOT, BOTH, ()) is BOTH
-    assert as_seen_by(ANN, OWN, ()) is OWN
+    assert visible_part(ANN, BOTH, ()).products == ("notes",)
+    assert visible_part(ANN, BOTH, ()).repos == ()
+    assert visible_part(ROOT, BOTH, ()) is BOTH
+    assert visible_part(ANN, OWN, ()) is OWN
     itself = Caller(actor="factory:mac-1", factory_id="mac-1", products=("notes",))
-    assert as_seen_by(itself, BOTH, ()) is BOTH
+    assert visible_part(itself, BOTH, ()) is BOTH

@@ -6,7 +6,7 @@ import pytest
 from gigafactory.domain.errors import Fenced, IllegalTransition
 from gigafactory.domain.job.job import Job, Result, Stage, Terms
 from gigafactory.domain.job.run import Run, start_run
-from gigafactory.domain.job.worker_report import Report, change_for, made_by, run_after
+from gigafactory.domain.job.worker_report import Report, change_for, own_checkpoint, run_after
 from tests.support.builders import NOON, a_checkpoint, a_running_job, a_shipping_job, after
 
 
@@ -97,8 +97,8 @@ def test_a_checkpoint_belongs_to_the_factory_that_reports_it() -> None:
 
 def test_a_ship_step_leaves_the_session_with_the_factory_that_has_it() -> None:
     known = a_checkpoint("abc", factory_id="mac-2", session_id="s")
-    assert made_by("mac-1", a_checkpoint("def", factory_id="mac-2", session_id="s"), known) == (
-        a_checkpoint("def", factory_id="mac-2", session_id="s")
-    )
+    assert own_checkpoint(
+        "mac-1", a_checkpoint("def", factory_id="mac-2", session_id="s"), known
+    ) == (a_checkpoint("def", factory_id="mac-2", session_id="s"))
     other_session = a_checkpoint("def", factory_id="mac-2", session_id="t")
-    assert made_by("mac-1", other_session, known).factory_id == "mac-1"
+    assert own_checkpoint("mac-1", other_session, known).factory_id == "mac-1"

@@ -215,9 +215,9 @@ def test_job_that_no_longer_runs_is_not_being_preempted() -> None:
     asked, first = preempt_for(low, urgent(), actor="system:evictor", now=NOON)
     known.put(low)
     known.put(asked.after)
-    assert known.making_way_for("urgent") == asked.after
+    assert known.preempted_for("urgent") == asked.after
     known.put(hand_back(asked.after, Result.PREEMPTED, "", actor="f", now=NOON).after)
-    assert (known.making_way_for("urgent"), list(known.on_factory("linux-1"))) == (None, [])
+    assert (known.preempted_for("urgent"), list(known.on_factory("linux-1"))) == (None, [])
     known.put(first.after)
     known.put(runs("a", preemption=Preemption(by="user:ann", reason="", deadline=after(60))))
     known.put(runs("b"))

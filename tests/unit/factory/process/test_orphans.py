@@ -43,7 +43,7 @@ def test_processes_of_the_run_session_belong_to_the_run() -> None:
 
 def test_spared_processes_and_their_descendants_are_excluded() -> None:
     table = [a_process(5, 1, has_mark=True), a_process(6, 5), a_process(7, 1, 7, has_mark=True)]
-    assert pids(select_processes(table, None, spared={5})) == [7]
+    assert pids(select_processes(table, None, spare_pids={5})) == [7]
 
 
 def test_mark_matches_only_whole_values_of_its_variable() -> None:
