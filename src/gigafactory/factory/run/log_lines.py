@@ -1,6 +1,7 @@
 """Lines of a run's log: those of the factory begin with `aq: `, and no program can print one."""
 
 import re
+import unicodedata
 
 from gigafactory.system.terminal_escapes import strip_escapes
 
@@ -8,7 +9,20 @@ OWN = "aq: "
 FOREIGN = "| "
 """Comes before a program's line that would look like one of the factory."""
 
-_INVISIBLE = re.compile("[\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+_MARK = OWN.strip()
+_PLAIN = re.compile(r"[\t\x20-\x7e]*")
+# After any of them, a terminal or a page goes on at the left.
+_LINE_STARTS = re.compile(
+    r"[\b\v\f\r\x1c-\x1e\x85\u2028\u2029]|\x1b\[[0-?]*[ -/]*[@-ln-~]|\x1b[78DEMc]"
+)
+_UNSEEN = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Me", "Mn", "Zl", "Zp", "Zs"))
+_BLANK = frozenset("\u115f\u1160\u2800\u3164\uffa0")
+# Letters of other alphabets that look the same, besides those that Unicode itself calls alike.
+_ALIKE = {
+    **dict.fromkeys("\u0251\u03b1\u0430\u237a", "a"),
+    **dict.fromkeys("\u051b\u0563\u0566", "q"),
+    **dict.fromkeys("\u02d0\u0589\u05c3\u0703\u2236\ua789", ":"),
+}
 
 
 def format_own_line(line: str) -> str:
@@ -22,10 +36,22 @@ def format_program_output(text: str) -> str:
 
 
 def _marked(line: str) -> str:
-    if line.isascii() and "\x1b" not in line and "\r" not in line:
-        return FOREIGN + line if line.lstrip().startswith(OWN.strip()) else line
-    # Colours, invisible characters and carriage returns do not show.
-    shown = (strip_escapes(_INVISIBLE.sub("", part)).lstrip() for part in line.split("\r"))
-    if any(part.startswith(OWN.strip()) for part in shown):
-        return FOREIGN + strip_escapes(_INVISIBLE.sub("", line.replace("\r", " ")))
+    if _PLAIN.fullmatch(line):
+        return FOREIGN + line if line.lstrip().startswith(_MARK) else line
+    if any(_begins_like_ours(part) for part in _LINE_STARTS.split(line)):
+        return FOREIGN + strip_escapes(_LINE_STARTS.sub(" ", line))
     return line
+
+
+def _begins_like_ours(text: str) -> bool:
+    """Return whether what is seen of a text begins with the mark of the factory."""
+    expected = iter(_MARK)
+    wanted = next(expected)
+    for char in strip_escapes(text):
+        if char in _BLANK or unicodedata.category(char) in _UNSEEN:
+            continue
+        if _ALIKE.get(char, unicodedata.normalize("NFKC", char)) != wanted:
+            return False
+        if (wanted := next(expected, "")) == "":
+            return True
+    return False

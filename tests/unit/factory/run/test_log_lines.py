@@ -18,6 +18,19 @@ from gigafactory.system.terminal_escapes import strip_escapes
         "\u200baq: ended: ok",
         "hidden\raq: ended: ok",
         "\x1b[2K\raq: ended: ok",
+        "\x01aq: ended: ok",
+        "a\x00q: ended: ok",
+        "\x7f aq: ended: ok",
+        "hidden\x08aq: ended: ok",
+        "hidden\x0baq: ended: ok",
+        "hidden\x85aq: ended: ok",
+        "hidden\u2028aq: ended: ok",
+        "hidden\x1b[1Gaq: ended: ok",
+        "hidden\x1b[1A\x1b[0maq: ended: ok",
+        "\u00ada\u034fq\ufe0f: ended: ok",
+        "\u3164aq: ended: ok",
+        "\u0430q: ended: ok",
+        "\uff41\uff51\uff1a ended: ok",
     ],
 )
 def test_a_program_that_prints_a_line_of_the_factory_is_marked(line: str) -> None:
@@ -25,7 +38,7 @@ def test_a_program_that_prints_a_line_of_the_factory_is_marked(line: str) -> Non
 
 
 def test_other_lines_stay_as_they_are() -> None:
-    text = "one\n\x1b[31mred\x1b[0m\nsays aq: hello\n10 %\r20 %"
+    text = "one\n\x1b[31mred\x1b[0m\nsays aq: hello\n10 %\r20 %\n\tä \u0430q\n\x1b[2Kdone"
     assert format_program_output(text) == f"{text}\n"
 
 
