@@ -32,7 +32,7 @@ async def pin_addresses(address: RemoteAddress, *, proxied: bool) -> list[tuple[
 async def pin_ssh(address: RemoteAddress, ssh: str, environ: Mapping[str, str]) -> str:
     """Return the ssh command that connects to the address that was checked.
 
-    The host key is still looked up by name. Raises AddressRefused.
+    The host key is still looked up by name. Raises AddressRefused or RemoteUnavailable.
     """
     if address.host is None or address.trusted:
         return ssh
@@ -42,11 +42,7 @@ async def pin_ssh(address: RemoteAddress, ssh: str, environ: Mapping[str, str]) 
         return ssh
     host = effective.get("hostname", address.host)
     port = int(effective.get("port", address.port or _SSH_PORT))
-    try:
-        addresses = await _checked_addresses(host, port)
-    except RemoteUnavailable:
-        # Ssh reports it, with its own reasons.
-        return ssh
+    addresses = await _checked_addresses(host, port)
     named = host if port == _SSH_PORT else f"[{host}]:{port}"
     alias = effective.get("hostkeyalias", named)
     return f"{ssh} {shlex.join(('-o', f'Hostname={addresses[0]}', '-o', f'HostKeyAlias={alias}'))}"
