@@ -45,6 +45,11 @@ class DataDir(msgspec.Struct, frozen=True):
         return self.root / "homes"
 
     @property
+    def sessions(self) -> Path:
+        """Usage of the engine's session, one file per job, where no run can write."""
+        return self.root / "sessions"
+
+    @property
     def engine_homes(self) -> Path:
         """Files prepared by people, one folder per engine; copied into the homes of its jobs."""
         return self.root / "engine-homes"
@@ -87,6 +92,10 @@ class DataDir(msgspec.Struct, frozen=True):
         """Return the home folder of a job's engine; it is kept across runs."""
         return self.homes / folder_name(job_id)
 
+    def session_file(self, job_id: str) -> Path:
+        """Return the file with the usage of the engine's session of a job."""
+        return self.sessions / f"{folder_name(job_id)}.json"
+
     def engine_home(self, engine: str) -> Path:
         """Return the folder with the files that people prepared for an engine."""
         return self.engine_homes / folder_name(engine)
@@ -105,6 +114,7 @@ class DataDir(msgspec.Struct, frozen=True):
             self.mirrors,
             self.worktrees,
             self.homes,
+            self.sessions,
             self.outbox,
             self.logs,
             self.quarantine,

@@ -149,7 +149,12 @@ class GarbageCollector:
         if state is None:
             return await self._unknown_home(folder, before)
         # A session is resumed from the home, so it stays until the job has ended.
-        return await self._old("home", folder, before, dry_run=dry_run) if state.finished else None
+        if not state.finished:
+            return None
+        item = await self._old("home", folder, before, dry_run=dry_run)
+        if item is not None and item.did == "removed" and not dry_run:
+            self._data_dir.session_file(job_id).unlink(missing_ok=True)
+        return item
 
     async def _unknown_home(self, folder: Path, before: datetime) -> GcItem | None:
         touched = await asyncio.to_thread(last_modified, folder)

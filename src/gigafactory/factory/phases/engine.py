@@ -41,10 +41,8 @@ from gigafactory.factory.run.active_run import ActiveRun
 from gigafactory.factory.run.engine_home import find_repo_settings
 from gigafactory.factory.run.failure import outcome_of_engine_failure
 from gigafactory.factory.run.live_usage import LiveUsageReporter, add_usage
+from gigafactory.system.atomic_file import write_atomically
 from gigafactory.system.loops import run_in_background
-
-SESSION_FILE = ".aq/session.json"
-"""File in the job's home that records the usage of the engine's session."""
 
 
 async def run_engine(run: ActiveRun) -> RunOutcome | None:
@@ -54,7 +52,7 @@ async def run_engine(run: ActiveRun) -> RunOutcome | None:
     is_same_factory = checkpoint is not None and checkpoint.factory_id == run.equipment.factory_id
     if checkpoint is not None and is_same_factory and checkpoint.engine == run.assignment.engine:
         run.session = checkpoint.session_id
-        run.session_usage = _stored_usage(run.home, run.session)
+        run.session_usage = _stored_usage(_session_file(run), run.session)
     if run.session is not None:
         ended = await run_turn(run, prompts.resume_prompt(follow_ups))
         if ended is not UNKNOWN_SESSION:
@@ -257,7 +255,7 @@ def _record_verdict(run: ActiveRun, verdict: EngineVerdict) -> None:
     run.session_usage = verdict.session_usage
     if run.session is not None and verdict.session_usage is not None:
         stored = StoredSession(run.session, verdict.session_usage)
-        engine_home.write_files(run.home, {SESSION_FILE: msgspec.json.encode(stored)})
+        write_atomically(_session_file(run), msgspec.json.encode(stored), mode=0o600)
 
 
 class StoredSession(msgspec.Struct, frozen=True):
@@ -267,9 +265,14 @@ class StoredSession(msgspec.Struct, frozen=True):
     usage: Usage
 
 
-def _stored_usage(home: Path, session: str | None) -> Usage | None:
+def _session_file(run: ActiveRun) -> Path:
+    # Not in the home: the agent could lower its own cost there, or put a pipe in its place.
+    return run.equipment.data_dir.session_file(run.assignment.job_id)
+
+
+def _stored_usage(file: Path, session: str | None) -> Usage | None:
     try:
-        stored = msgspec.json.decode((home / SESSION_FILE).read_bytes(), type=StoredSession)
-    except (OSError, ValueError, RecursionError, msgspec.DecodeError):
+        stored = msgspec.json.decode(file.read_bytes(), type=StoredSession)
+    except (OSError, msgspec.DecodeError):
         return None
     return stored.usage if stored.session == session else None

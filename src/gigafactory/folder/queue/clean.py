@@ -41,6 +41,7 @@ def _remove(board: Board, record: JobRecord) -> None:
     for path in (
         *runs,
         data_dir.home(job_id),
+        data_dir.session_file(job_id),
         data_dir.worktree(job_id),
         board.log(record.key),
         board.artifacts(record.key),
