@@ -8,6 +8,7 @@ from gigafactory.coordinator.core.ports import Clock, Ids, JobQuery, Store, all_
 from gigafactory.coordinator.jobs.profiles import ProfileCatalog
 from gigafactory.domain.errors import Fault, Forbidden, Invalid, RepoNotOwned
 from gigafactory.domain.job.job import Job
+from gigafactory.domain.manifest.manifest import Manifest
 from gigafactory.domain.manifest.profile import Profile
 from gigafactory.domain.submission.children import FAULTS_MAX, ExpandedJob, field_path
 from gigafactory.domain.submission.draft import Draft, draft
@@ -62,7 +63,7 @@ class Drafter:
                     now=now,
                     parent_id=parent_id,
                 )
-                await lookups.require_owned(caller, product, source.file.manifest.repo)
+                await lookups.require_owned(caller, product, source.file.manifest)
                 made.append(each)
             except Invalid as wrong:
                 first = first or wrong
@@ -93,11 +94,17 @@ class _LookupCache:
             self._found[key] = await self._profiles.resolve(product, reference)
         return self._found[key]
 
-    async def require_owned(self, caller: Caller, product_id: str, repo: str | None) -> None:
+    async def require_owned(self, caller: Caller, product_id: str, manifest: Manifest) -> None:
         if product_id not in self._products:
             self._products[product_id] = await self._store.record(Product, product_id)
         product = self._products[product_id]
-        if product is None or not product.repos or repo is None or product.lists(repo):
+        if product is None or not product.repos:
+            return
+        repo, cwd = manifest.repo, manifest.cwd
+        if cwd is not None and not product.lists_folder(cwd):
+            message = f"{cwd!r} is not in a repo that product {product_id!r} lists by its path"
+            raise RepoNotOwned("the manifest", [Fault("cwd", message)])
+        if repo is None or product.lists(repo):
             return
         products = await all_records(self._store, Product)
         owner = next((p.id for p in products if caller.can_see(p.id) and p.lists(repo)), None)

@@ -35,7 +35,7 @@ class Product(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     id: str
     repos: tuple[str, ...] = ()
-    """The repos it owns, by name or address; when empty, its jobs may name any repo."""
+    """The repos it owns, by name or address; when empty, its jobs may use any repo and folder."""
     share: float = 1.0
     """Its weight in the fair share of seat time."""
     weights: Weights = Weights()
@@ -61,6 +61,13 @@ class Product(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def lists(self, repo: str) -> bool:
         """Return whether a repo is listed as its own, by the whole of its name or address."""
         return repo_identity(repo) in map(repo_identity, self.repos)
+
+    def lists_folder(self, path: str) -> bool:
+        """Return whether an absolute path is in a repo that is listed by its path."""
+        inside = f"{repo_identity(path)}/"
+        return any(
+            inside.startswith(f"{repo_identity(repo)}/") for repo in self.repos if "/" in repo
+        )
 
 
 class ProfileVersion(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
