@@ -42,6 +42,9 @@ def detect_projects(environ: Mapping[str, str], here: Path) -> Path:
     folder = _around_checkout(home, here.resolve())
     if folder is not None:
         return folder
+    if home == Path(home.anchor):
+        # `/src` and `/dev` are folders of the system.
+        return home / USUAL[0]
     usual = (home / name for name in USUAL)
     return next((each for each in usual if each.is_dir()), home / USUAL[0])
 

@@ -7,7 +7,11 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from gigafactory.config.settings import FactorySettings
-from gigafactory.factory.core.allowed_folders import AllowedFolders, forbidden_folders
+from gigafactory.factory.core.allowed_folders import (
+    AllowedFolders,
+    forbidden_folders,
+    program_folders,
+)
 from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.core.written_folders import WrittenFolders
 from gigafactory.factory.forges.registry import ForgeAccess, Forges
@@ -33,6 +37,7 @@ def build_git(settings: FactorySettings, data_dir: DataDir, environ: Mapping[str
     in_place = AllowedFolders(
         roots=settings.roots,
         forbidden=forbidden_folders((data,), environ, Path.home()),
+        programs=program_folders(environ),
         written=WrittenFolders(data),
     )
     base = () if settings.repos is None else (settings.repos,)

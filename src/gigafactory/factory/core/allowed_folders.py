@@ -6,6 +6,7 @@ that another run can write, no dot-folder and no toolchain.
 
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from gigafactory.domain.errors import Forbidden
+from gigafactory.factory.core.search_path import absolute_search_path
 from gigafactory.factory.core.written_folders import WrittenFolders
 
 SETTING = "`factory.roots` in aq.toml"
@@ -41,6 +43,8 @@ class AllowedFolders(msgspec.Struct, frozen=True, kw_only=True):
     roots: tuple[Path, ...] = ()
     forbidden: tuple[Path, ...] = ()
     """Data folders and toolchains."""
+    programs: tuple[Path, ...] = ()
+    """Folders with programs that the factory itself starts: no job works above them in place."""
     written: WrittenFolders | None = None
     """Folders that jobs could write: no repo in them is trusted."""
 
@@ -62,13 +66,41 @@ class AllowedFolders(msgspec.Struct, frozen=True, kw_only=True):
             raise Forbidden(f"{text} {why}: use another folder")
         return real
 
+    def resolve_in_place(self, text: str) -> Path:
+        """Return the real path of a folder that a job names to work in it, if it may do so.
+
+        Raises Forbidden.
+        """
+        real = self.resolve(text)
+        git_folder = next((each for each in self._up_to_root(real) if is_git_folder(each)), None)
+        if git_folder is not None:
+            raise Forbidden(
+                f"{text} is inside the git folder {git_folder}, whose hooks and settings git would"
+                " use: name a checkout, or name the repo as `repo`"
+            )
+        self.require_no_programs(real)
+        return real
+
+    def require_no_programs(self, folder: Path) -> None:
+        """Refuse a folder in which a job could change a program that the factory starts itself.
+
+        Raises Forbidden.
+        """
+        inside = (each.resolve() for each in self.programs if each.is_dir())
+        found = next((each for each in inside if each.is_relative_to(folder)), None)
+        if found is not None:
+            raise Forbidden(
+                f"{folder} contains {found}, from which this factory starts programs: start the"
+                " factory without it on its PATH, or use `repo` instead of `cwd`"
+            )
+
     def resolve_repo(self, text: str) -> Path:
         """Return the real path of a repo that a job names, if no job can have made it.
 
         Raises Forbidden.
         """
         real = self.resolve(text)
-        outer = next((each for each in self._within_root(real) if (each / ".git").exists()), None)
+        outer = next((each for each in self._up_to_root(real)[1:] if is_repo(each)), None)
         if outer is not None:
             raise Forbidden(
                 f"{text} is inside the checkout {outer}, into which jobs may have put it: name the"
@@ -82,10 +114,11 @@ class AllowedFolders(msgspec.Struct, frozen=True, kw_only=True):
             )
         return real
 
-    def _within_root(self, real: Path) -> Iterator[Path]:
-        """Yield the folders above a path, up to the highest root."""
+    def _up_to_root(self, real: Path) -> list[Path]:
+        """Return a path below a root and the folders above it, up to the highest root."""
         roots = tuple(self._real_roots())
-        return (each for each in real.parents if any(each.is_relative_to(root) for root in roots))
+        here = (real, *real.parents)
+        return [each for each in here if any(each.is_relative_to(root) for root in roots)]
 
     def _real_roots(self) -> Iterator[Path]:
         # A root that does not exist yet may be created, also as a link.
@@ -113,10 +146,31 @@ def forbidden_folders(
 ) -> tuple[Path, ...]:
     """Return the folders that no job may use: data folders, toolchains, folders on PATH."""
     named = (environ.get(name, "") for name in TOOLCHAIN_VARIABLES)
-    on_path = environ.get("PATH", "").split(os.pathsep)
-    absolute = (Path(each) for each in (*named, *on_path) if Path(each).is_absolute())
+    absolute = (Path(each) for each in named if Path(each).is_absolute())
     toolchains = (home / name for name in TOOLCHAINS)
-    return tuple(dict.fromkeys((*data_folders, *toolchains, *absolute)))
+    return tuple(dict.fromkeys((*data_folders, *toolchains, *absolute, *_on_path(environ))))
+
+
+def program_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """Return the folders from which the factory starts programs outside of the sandbox."""
+    own = (Path(sys.prefix), Path(__file__).parents[2])
+    return tuple(dict.fromkeys((*_on_path(environ), *own)))
+
+
+def is_repo(path: Path) -> bool:
+    """Return whether a folder is a checkout, or a git folder itself."""
+    return os.path.lexists(path / ".git") or is_git_folder(path)
+
+
+def is_git_folder(path: Path) -> bool:
+    """Return whether git would take a folder for a bare repo."""
+    parts = (path / "objects", path / "refs")
+    return os.path.lexists(path / "HEAD") and all(each.is_dir() for each in parts)
+
+
+def _on_path(environ: Mapping[str, str]) -> list[Path]:
+    path = absolute_search_path(environ.get("PATH", os.defpath))
+    return [Path(each) for each in path.split(os.pathsep) if each]
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 import msgspec
+
+from gigafactory.factory.core.search_path import absolute_search_path
 
 SSH = (
     "ssh -o BatchMode=yes -o ConnectTimeout=20 -o PermitLocalCommand=no"
@@ -85,7 +86,7 @@ def build_environment(
     return {
         **environment,
         **_FIXED,
-        "PATH": _absolute(environ.get("PATH", os.defpath)),
+        "PATH": absolute_search_path(environ.get("PATH", os.defpath)),
         "GIT_ALLOW_PROTOCOL": ":".join(protocols),
         "GIT_SSH_COMMAND": ssh,
         "GIT_AUTHOR_NAME": identity.name,
@@ -103,8 +104,3 @@ def settings_variables(more: Iterable[tuple[str, str]] = ()) -> dict[str, str]:
         variables[f"GIT_CONFIG_KEY_{number}"] = key
         variables[f"GIT_CONFIG_VALUE_{number}"] = value
     return variables
-
-
-def _absolute(path: str) -> str:
-    # A relative entry would let a worktree bring its own `ssh`.
-    return os.pathsep.join(part for part in path.split(os.pathsep) if Path(part).is_absolute())

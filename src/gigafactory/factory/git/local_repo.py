@@ -10,7 +10,7 @@ import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -20,21 +20,14 @@ from gigafactory.factory.git.errors import RepoNotFound
 
 _FILE_BYTES_MAX = 1024 * 1024
 _WORKTREES_MAX = 1000
+_REFS_MAX = 200_000
 _HEAD = re.compile(r"(?:ref: (refs/heads/\S+)|[0-9a-f]{40,64})\s*")
 _GITFILE = "gitdir: "
 _EXTENSIONS = re.compile(r"^\s*\[\s*extensions\s*\]([^\[]*)", re.MULTILINE | re.IGNORECASE)
 _VALUE = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[^\S\n]*(?:=[^\S\n]*([^\s;#]*))?")
 _HARMLESS = frozenset({"noop", "preciousobjects", "relativeworktrees", "worktreeconfig"})
 _LINKED = ("objects", "refs", "packed-refs", "shallow", "logs")
-_PLAIN_ENTRIES = (
-    *_LINKED,
-    "objects/info",
-    "objects/pack",
-    "refs/heads",
-    "refs/tags",
-    "logs/refs",
-    "logs/HEAD",
-)
+_PLAIN_ENTRIES = (*_LINKED, "objects/info", "objects/pack")
 _VIEW_SETTINGS = (
     ("core.repositoryFormatVersion", "0"),
     ("core.bare", "true"),
@@ -96,6 +89,15 @@ def find_repo(path: Path) -> LocalRepo:
     return repo
 
 
+def files_lock(repo: LocalRepo) -> Path:
+    """Return the lock of a checkout's files: held by a run that works in place, or by a ship.
+
+    A ship would follow links that a run puts in the place of folders meanwhile. Factories with
+    other data folders see the lock too.
+    """
+    return repo.git_dir / "aq-files.lock"
+
+
 @contextlib.contextmanager
 def open_view(repo: LocalRepo) -> Iterator[Path]:
     """Yield a view of a repo, in a folder of ours; it is removed when the block ends."""
@@ -116,7 +118,8 @@ def _check(path: Path, repo: LocalRepo) -> None:
     # Git would read and write through them, wherever they lead.
     entries = [common / name for name in _PLAIN_ENTRIES]
     entries += [repo.git_dir / "index", repo.git_dir / "HEAD"]
-    if link := next((each for each in entries if each.is_symlink()), None):
+    links = (str(each) for each in entries if each.is_symlink())
+    if link := next(links, None) or _find_link(path, (common / "refs", common / "logs")):
         raise _refused(path, f"{link} is a link")
     for match in _EXTENSIONS.finditer(_read(common / "config")):
         for name, value in _VALUE.findall(match[1]):
@@ -126,6 +129,22 @@ def _check(path: Path, repo: LocalRepo) -> None:
             }
             if not usual and name.lower() not in _HARMLESS:
                 raise _refused(path, f"its format has the extension {name} = {value}")
+
+
+def _find_link(path: Path, folders: Iterable[Path]) -> str | None:
+    """Return a link at any depth of these folders of a repo."""
+    waiting, left = [os.fspath(each) for each in folders], _REFS_MAX
+    while waiting:
+        with contextlib.suppress(FileNotFoundError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                left -= 1
+                if entry.is_symlink():
+                    return entry.path
+                if entry.is_dir():
+                    waiting.append(entry.path)
+        if left < 0:
+            raise _refused(path, f"it has more than {_REFS_MAX} loose refs (`git pack-refs --all`)")
+    return None
 
 
 def _refused(path: Path, why: str) -> RepoNotFound:

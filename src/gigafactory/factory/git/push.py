@@ -19,10 +19,11 @@ from gigafactory.factory.git.errors import (
     RefMoved,
 )
 from gigafactory.factory.git.git import GitLocation
-from gigafactory.factory.git.local_repo import LocalRepo
+from gigafactory.factory.git.local_repo import LocalRepo, files_lock
 from gigafactory.factory.git.mirror import Mirror, is_commit, require_ref
 
 PUSH_TIMEOUT_S = 900.0
+FILES_LOCK_S = 5.0
 _EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 _OURS = re.compile(r"aq/(?:wip|job)/.+")
 
@@ -134,9 +135,32 @@ def _require_commit(commit: str) -> str:
 
 async def _update_refs(mirror: Mirror, *moves: RefUpdate, in_place: bool = False) -> None:
     checked_out = _checked_out_update(mirror, moves)
-    deployed = None if in_place else checked_out
-    if deployed is not None and deployed.commit is not None:
-        await update_files(mirror, mirror.local_repo(), deployed.expect, deployed.commit)
+    if checked_out is None or in_place or checked_out.commit is None:
+        await _move_refs(mirror, moves, None)
+        return
+    async with _files_locked(mirror.local_repo()):
+        await update_files(mirror, mirror.local_repo(), checked_out.expect, checked_out.commit)
+        await _move_refs(mirror, moves, checked_out)
+
+
+@asynccontextmanager
+async def _files_locked(repo: LocalRepo) -> AsyncIterator[None]:
+    """Hold the lock of the files of a checkout.
+
+    Raises PushDenied if a run works in place there.
+    """
+    try:
+        lock = await acquire(files_lock(repo), within_s=FILES_LOCK_S)
+    except TimeoutError:
+        raise _denied("a job works in place in the checkout; try again when it has ended") from None
+    with lock:
+        yield
+
+
+async def _move_refs(
+    mirror: Mirror, moves: Sequence[RefUpdate], deployed: RefUpdate | None
+) -> None:
+    """Move the refs of the remote; if that fails, take back the files of `deployed`."""
     leases = (f"--force-with-lease=refs/heads/{each.branch}:{each.expect or ''}" for each in moves)
     try:
         await _push(

@@ -1,5 +1,6 @@
 """Validates the address of a repo: which ones git may contact, and which never."""
 
+import contextlib
 import ipaddress
 import re
 from urllib.parse import urlsplit
@@ -10,6 +11,7 @@ from gigafactory.domain.errors import Refused
 from gigafactory.domain.manifest import repo as repos
 from gigafactory.domain.manifest.names import has_parent_segment
 from gigafactory.factory.core.allowed_folders import AllowedFolders
+from gigafactory.factory.git.errors import RepoNotFound
 from gigafactory.factory.git.local_repo import find_repo
 from gigafactory.system.ip_addresses import is_forbidden_ip
 
@@ -112,9 +114,12 @@ def _local(path: str, allowed: AllowedRemotes) -> RemoteAddress:
     if has_parent_segment(path):
         raise AddressRefused(f"{path!r} must be an absolute path without `..`")
     real = allowed.folders.resolve_repo(path)
-    if (real / ".git").is_file():
-        # A linked worktree or submodule: its refs are in another repo.
-        allowed.folders.resolve_repo(str(find_repo(real).owner))
+    # What is no repo is noticed when it is fetched.
+    with contextlib.suppress(RepoNotFound):
+        owner = find_repo(real).owner
+        if owner != real:
+            # A linked worktree or submodule: its refs are in another repo.
+            allowed.folders.resolve_repo(str(owner))
     return RemoteAddress(url=str(real), scheme="file")
 
 

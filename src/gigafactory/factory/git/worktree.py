@@ -18,6 +18,7 @@ import msgspec
 from gigafactory.domain.errors import Refused
 from gigafactory.factory.core.file_lock import FileLock
 from gigafactory.factory.git.diff import Diff, compare
+from gigafactory.factory.git.local_repo import files_lock
 from gigafactory.factory.git.mirror import Mirror, core_config, init_repo, is_commit
 from gigafactory.factory.git.safe_copy import FILE_BYTES_MAX
 from gigafactory.factory.git.snapshot import Snapshots, WorktreeSnapshot
@@ -173,23 +174,39 @@ class Worktree:
 class AdoptedCheckout(Worktree):
     """A person's own checkout while a job works in it: files and git folder stay theirs."""
 
+    _files: FileLock
+
     @classmethod
     def adopt(cls, mirror: Mirror, path: Path, commit: str) -> "AdoptedCheckout":
         """Use a checkout that is at this commit, as it is.
 
-        Raises WorktreeTaken if a run is working in it.
+        Raises WorktreeTaken if a run is working in it, or a ship is changing its files.
         """
         folder = _folder_of(mirror, path)
-        lock = _acquire_lock(folder, path)
-        _clear(folder)
-        folder.mkdir(parents=True, mode=0o700)
-        return cls(mirror, WorktreeRecord(str(path), commit), folder, lock, FILE_BYTES_MAX)
+        with contextlib.ExitStack() as undo:
+            lock = _acquire_lock(folder, path)
+            undo.callback(lock.release)
+            files = FileLock.try_acquire(files_lock(mirror.local_repo()))
+            if files is None:
+                raise WorktreeBusy(f"{path} is in use; nothing was changed there")
+            undo.callback(files.release)
+            _clear(folder)
+            folder.mkdir(parents=True, mode=0o700)
+            record = WorktreeRecord(str(path), commit)
+            adopted = cls(mirror, record, folder, lock, FILE_BYTES_MAX)
+            adopted._files = files
+            undo.pop_all()
+        return adopted
 
     async def remove(self) -> None:
         """Remove only our own data, nothing of the checkout."""
         await asyncio.to_thread(_clear, self._folder)
         _lock_of(self._folder).unlink(missing_ok=True)
         self.close()
+
+    def close(self) -> None:
+        super().close()
+        self._files.release()
 
 
 def has_worktree_at(mirror: Mirror, path: Path) -> bool:

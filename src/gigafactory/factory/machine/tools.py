@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from gigafactory.factory.core.search_path import absolute_search_path
 from gigafactory.factory.process.probe import ProgramProbe
 
 VERSION_CHARS_MAX = 60
@@ -131,9 +132,10 @@ GPUS = {"nvidia": ("nvidia-smi", "-L"), "amd": ("rocm-smi", "--showid")}
 
 
 def which(programs: Sequence[str], environ: Mapping[str, str]) -> str | None:
-    """Return the absolute path of the first program that is on PATH."""
+    """Return the absolute path of the first program that is on PATH, in an absolute folder."""
+    search = absolute_search_path(environ.get("PATH", os.defpath))
     for program in programs:
-        if path := shutil.which(program, path=environ.get("PATH", os.defpath)):
+        if path := shutil.which(program, path=search):
             return os.path.abspath(path)  # noqa: PTH100 - a link keeps its own name
     return None
 

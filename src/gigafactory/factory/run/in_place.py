@@ -2,19 +2,23 @@
 
 import asyncio
 import contextlib
+import os
 from pathlib import Path
 
 from gigafactory.domain.errors import Forbidden, NotFound
-from gigafactory.factory.core.allowed_folders import AllowedFolders
+from gigafactory.factory.core.allowed_folders import AllowedFolders, is_repo
 from gigafactory.factory.core.written_folders import WrittenFolders
 from gigafactory.factory.git.mirror import Mirror
 from gigafactory.factory.git.push import update_index
 from gigafactory.factory.git.remote_url import RemoteAddress
 from gigafactory.factory.git.workspace import PlainFolder, RepoWorkspace, Workspace
 from gigafactory.factory.git.worktree import AdoptedCheckout, WorktreeBusy
-from gigafactory.factory.machine.detect import find_checkouts
 from gigafactory.factory.process.spawn import CannotStart
 from gigafactory.factory.run.active_run import ActiveRun
+
+ENTRIES_MAX = 1_000_000
+"""Upper limit of entries of a folder that are examined."""
+_NAMED_MAX = 5
 
 
 class InPlaceFolder(PlainFolder):
@@ -79,7 +83,7 @@ def resolve_cwd(run: ActiveRun, cwd: str) -> Path:
 
     Raises Forbidden, NotFound.
     """
-    folder = run.equipment.folders.resolve(cwd)
+    folder = run.equipment.folders.resolve_in_place(cwd)
     if not folder.is_dir():
         raise NotFound("folder", cwd, "this folder does not exist on this machine")
     return folder
@@ -145,8 +149,8 @@ async def _open_plain_folder(
 
     Raises Forbidden if checkouts are in it: the job could change what git runs in them.
     """
-    if inside := await asyncio.to_thread(find_checkouts, folder):
-        listed = ", ".join(inside[:5])
+    if inside := await asyncio.to_thread(find_repos_below, folder):
+        listed = ", ".join(inside)
         raise Forbidden(
             f"{folder} contains checkouts ({listed}): name one of them, so that the job cannot"
             " change the git folders of all"
@@ -156,9 +160,36 @@ async def _open_plain_folder(
     return InPlaceFolder(folder, written)
 
 
+def find_repos_below(folder: Path, *, entries_max: int = ENTRIES_MAX) -> list[str]:
+    """Return some of the checkouts and bare repos below a folder, at any depth.
+
+    Raises Forbidden for a folder that is too large to tell.
+    """
+    found: list[str] = []
+    waiting, left = [folder], entries_max
+    while waiting and len(found) < _NAMED_MAX:
+        here = waiting.pop()
+        if here != folder and is_repo(here):
+            found.append(str(here.relative_to(folder)))
+            continue
+        with contextlib.suppress(OSError), os.scandir(here) as entries:
+            for entry in entries:
+                left -= 1
+                own = here == folder and entry.name == ".git"
+                if entry.is_dir(follow_symlinks=False) and not own:
+                    waiting.append(Path(entry.path))
+                if left < 0:
+                    raise Forbidden(
+                        f"{folder} has more than {entries_max} entries, too many to see whether"
+                        " there are checkouts in it: name a folder in it"
+                    )
+    return sorted(found)
+
+
 async def _open_checkout(
     run: ActiveRun, address: RemoteAddress, folder: Path, written: WrittenFolders
 ) -> InPlaceCheckout:
+    run.equipment.folders.require_no_programs(Path(address.url))
     mirror = await run.equipment.mirrors.open(address)
     branch = run.assignment.manifest.base or await mirror.default_branch()
     base = await mirror.resolve(branch)

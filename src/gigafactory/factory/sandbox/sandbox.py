@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gigafactory.domain.errors import Refused
 from gigafactory.domain.manifest.manifest import Sandbox as Policy
+from gigafactory.factory.core.search_path import absolute_search_path
 from gigafactory.factory.process.probe import run_probe
 from gigafactory.factory.process.spawn import Program
 from gigafactory.factory.sandbox import egress_proxy as gateway
@@ -134,7 +135,8 @@ async def find_tool(path: str | None = None) -> tuple[SandboxTool | None, str]:
     if sys.platform == "darwin":
         executable_path = shutil.which(EXECUTABLE)
         return (Seatbelt(), "") if executable_path else (None, f"{EXECUTABLE} is missing")
-    executable = shutil.which("bwrap", path=path) if sys.platform == "linux" else None
+    search = absolute_search_path(os.environ.get("PATH", os.defpath) if path is None else path)
+    executable = shutil.which("bwrap", path=search) if sys.platform == "linux" else None
     if executable is None:
         return None, "bubblewrap is not installed (Debian, Ubuntu: apt-get install bubblewrap)"
     help_output = await run_probe((executable, "--help"), env={}, limit_s=10.0)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gigafactory.domain.errors import Forbidden
 from gigafactory.factory.core.allowed_folders import AllowedFolders
 from gigafactory.factory.git.errors import GitFailed, PushDenied, RepoNotFound
 from gigafactory.factory.git.git import Git
@@ -192,6 +193,8 @@ async def test_a_branch_that_another_worktree_shows_is_not_moved_under_it(tmp_pa
     [
         "refs",
         "refs/heads",
+        "refs/heads/main",
+        "logs/refs/heads/main",
         "objects",
         "objects/pack",
         "objects/info",
@@ -202,8 +205,8 @@ async def test_a_branch_that_another_worktree_shows_is_not_moved_under_it(tmp_pa
 )
 async def test_a_repo_whose_parts_are_links_is_refused(tmp_path: Path, entry: str) -> None:
     planted = Planted(tmp_path, bare=False)
-    plain_git(planted.path, "pack-refs", "--all")
-    (planted.git_dir / "refs" / "heads").mkdir(exist_ok=True)
+    if entry == "packed-refs":
+        plain_git(planted.path, "pack-refs", "--all")
     elsewhere = tmp_path / "elsewhere"
     (planted.git_dir / entry).rename(elsewhere)
     (planted.git_dir / entry).symlink_to(elsewhere)
@@ -236,6 +239,19 @@ async def test_a_git_file_that_leads_out_of_the_allowed_folders_is_refused(tmp_p
     (tmp_path / "projects" / "trap" / ".git").write_text(f"gitdir: {other}/.git\n")
     planted.path = tmp_path / "projects" / "trap"
     with pytest.raises(Exception, match="not below a folder that jobs may use"):
+        await planted.mirror()
+
+
+@pytest.mark.parametrize("bare", [True, False], ids=["bare", "checkout"])
+async def test_a_repo_whose_refs_are_in_a_repo_elsewhere_is_refused(
+    tmp_path: Path,
+    bare: bool,  # noqa: FBT001
+) -> None:
+    planted = Planted(tmp_path, bare=bare)
+    other = tmp_path / "private"
+    plain_git(tmp_path, "clone", "-q", str(tmp_path / "made"), str(other))
+    (planted.git_dir / "commondir").write_text(f"{other}/.git\n")
+    with pytest.raises(Forbidden, match="not below a folder that jobs may use"):
         await planted.mirror()
 
 

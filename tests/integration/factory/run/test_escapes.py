@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from gigafactory.domain.errors import Forbidden
 from gigafactory.domain.manifest.manifest import Sandbox as Policy
+from gigafactory.factory.run.in_place import find_repos_below
+from tests.services import few_tools
 from tests.support.factory.git_repo import plain_git as git
 from tests.support.factory.local_fleet import FactoryHarness, a_local_harness
 from tests.support.factory.real_sandbox import a_sandbox, search_path
@@ -172,6 +175,87 @@ async def test_a_job_is_not_given_a_folder_full_of_checkouts(harness: FactoryHar
             )
         )
     assert "contains checkouts (notes): name one of them" in refused(job)
+
+
+@pytest.mark.parametrize("inside", ["notes.git", "notes.git/hooks", "notes.git/objects/info"])
+async def test_a_job_does_not_work_in_place_in_a_bare_repo(
+    harness: FactoryHarness, inside: str
+) -> None:
+    bare = harness.folder / "desk" / "notes.git"
+    git(harness.folder, "clone", "-q", "--bare", str(harness.remote.path), str(bare))
+    before = sorted(path.name for path in (harness.folder / "desk" / inside).iterdir())
+    async with harness.factory(roots=(harness.folder / "desk",)):
+        job = await harness.wait_until_idle(
+            await harness.submit(
+                "touch planted", repo=None, cwd=str(harness.folder / "desk" / inside), ship="none"
+            )
+        )
+    assert "is inside the git folder" in refused(job)
+    assert sorted(path.name for path in (harness.folder / "desk" / inside).iterdir()) == before
+
+
+@pytest.mark.parametrize("where", ["teams/red/notes", ".cache/notes", "a/b/c/d/notes.git"])
+async def test_a_checkout_deep_in_a_folder_is_found_too(
+    harness: FactoryHarness, where: str
+) -> None:
+    bare = ["--bare"] if where.endswith(".git") else []
+    git(harness.folder, "clone", "-q", *bare, str(harness.remote.path), f"desk/{where}")
+    async with harness.factory(roots=(harness.folder / "desk",)):
+        job = await harness.wait_until_idle(
+            await harness.submit(
+                "touch x", repo=None, cwd=str(harness.folder / "desk"), ship="none"
+            )
+        )
+    assert f"contains checkouts ({where})" in refused(job)
+
+
+def test_a_folder_that_is_too_large_to_tell_is_refused(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / str(number)).mkdir()
+    assert find_repos_below(tmp_path, entries_max=3) == []
+    with pytest.raises(Forbidden, match="more than 2 entries"):
+        find_repos_below(tmp_path, entries_max=2)
+
+
+async def test_a_ship_does_not_follow_the_links_of_a_run_in_place(harness: FactoryHarness) -> None:
+    checkout, private = harness.folder / "desk" / "notes", harness.folder / "private"
+    git(harness.folder, "clone", "-q", str(harness.remote.path), str(checkout))
+    (checkout / ".git" / "info" / "exclude").write_text("ready\ngo\n")
+    private.mkdir()
+    # The link appears between two files that a ship writes into one folder.
+    swaps = f"""
+    touch ready
+    until [ -e d/0 ] || [ -e go ]; do :; done
+    [ -e go ] || (mv d moved && ln -s {private} d)
+    """
+    async with harness.factory(roots=(harness.folder / "desk",)):
+        files = "mkdir d; for n in $(seq 0 3000); do echo $n > d/$n; done"
+        first = await harness.submit(files, repo=str(checkout))
+        await harness.wait_until_idle(first, at="testing")
+        second = await harness.submit(swaps, repo=None, cwd=str(checkout), ship="none")
+        await until((checkout / "ready").exists)
+        await harness.act(first, "ship")
+        await harness.wait_for_log(first, "a job works in place in the checkout")
+        assert list(private.iterdir()) == []
+        (checkout / "go").touch()
+        await harness.wait_until_idle(second)
+    assert not (checkout / "d").exists()
+
+
+async def test_a_job_does_not_work_where_the_factory_starts_programs(
+    harness: FactoryHarness,
+) -> None:
+    checkout = harness.folder / "desk" / "tools"
+    git(harness.folder, "clone", "-q", str(harness.remote.path), str(checkout))
+    (checkout / "bin").mkdir()
+    (checkout / "sub").mkdir()
+    environ = {"PATH": f"{checkout}/bin:{few_tools.search_path()}"}
+    async with harness.factory(roots=(harness.folder / "desk",), environ=environ):
+        for cwd in (checkout, checkout / "sub"):
+            job = await harness.wait_until_idle(
+                await harness.submit("touch bin/claude", repo=None, cwd=str(cwd))
+            )
+            assert "from which this factory starts programs" in refused(job)
 
 
 async def test_a_repo_that_a_job_shipped_as_files_is_never_opened(harness: FactoryHarness) -> None:

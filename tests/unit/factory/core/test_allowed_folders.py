@@ -6,7 +6,11 @@ from pathlib import Path
 import pytest
 
 from gigafactory.domain.errors import Forbidden
-from gigafactory.factory.core.allowed_folders import AllowedFolders, forbidden_folders
+from gigafactory.factory.core.allowed_folders import (
+    AllowedFolders,
+    forbidden_folders,
+    program_folders,
+)
 from gigafactory.factory.core.written_folders import WrittenFolders
 
 
@@ -23,6 +27,7 @@ def allowed(home: Path, *roots: str, environ: dict[str, str] | None = None) -> A
     return AllowedFolders(
         roots=tuple(home / root for root in roots),
         forbidden=forbidden_folders((data,), environ or {}, home),
+        programs=program_folders(environ or {}),
         written=WrittenFolders(data),
     )
 
@@ -137,6 +142,37 @@ def test_no_repo_is_taken_from_inside_of_a_checkout(home: Path) -> None:
         folders.resolve_repo(str(shipped))
     (home / ".git").mkdir()
     assert folders.resolve_repo(str(notes)) == notes, "what is above the root does not count"
+
+
+def bare_repo(path: Path) -> Path:
+    for part in ("hooks", "objects/info", "refs/heads"):
+        (path / part).mkdir(parents=True)
+    (path / "HEAD").write_text("ref: refs/heads/main\n")
+    return path
+
+
+@pytest.mark.parametrize("inside", ["", "hooks", "objects/info", "refs/heads"])
+def test_no_job_works_in_place_in_a_git_folder(home: Path, inside: str) -> None:
+    bare = bare_repo(home / "projects" / "notes.git")
+    folders = allowed(home, "projects")
+    assert folders.resolve_repo(str(bare)) == bare
+    with pytest.raises(Forbidden, match=r"inside the git folder .*notes\.git"):
+        folders.resolve_in_place(str(bare / inside))
+    (bare / "evil").mkdir()
+    with pytest.raises(Forbidden, match="inside the checkout"):
+        folders.resolve_repo(str(bare / "evil"))
+
+
+def test_no_job_works_in_place_above_a_program_that_the_factory_starts(home: Path) -> None:
+    notes = home / "projects" / "notes"
+    (notes / "venv" / "bin").mkdir(parents=True)
+    environ = {"PATH": f".::{notes}/venv/bin:{home}/missing"}
+    folders = allowed(home, "projects", environ=environ)
+    assert folders.resolve(str(notes)) == notes
+    for path in (notes, notes.parent):
+        with pytest.raises(Forbidden, match=r"contains .*bin, from which this factory starts"):
+            folders.resolve_in_place(str(path))
+    assert allowed(home, "projects").resolve_in_place(str(notes)) == notes
 
 
 def test_runs_do_not_work_above_or_below_each_other(home: Path) -> None:
