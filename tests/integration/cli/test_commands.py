@@ -341,6 +341,14 @@ def test_the_projects_folder_is_printed_chosen_and_checked(tmp_path: Path) -> No
     assert person.aq("projects", AQ_FACTORY_ROOTS="/srv/a,/srv/b").out == "/srv/a\n/srv/b\n"
 
 
+def test_the_doctor_warns_of_settings_that_a_repo_may_have_brought(tmp_path: Path) -> None:
+    (tmp_path / "aq.toml").write_text("[factory]\nslots = 2\n")
+    assert "may have written it" not in Shell(tmp_path).aq("doctor").out
+    (tmp_path / ".git").mkdir()
+    told = Shell(tmp_path).aq("doctor").out
+    assert f"is in the checkout {tmp_path}: the repo or a job may have written it" in told
+
+
 def test_the_doctor_says_what_is_wrong_with_the_sandbox(tmp_path: Path) -> None:
     told = Shell(tmp_path).aq("doctor", PATH="/nowhere").out
     assert "yolo jobs are not taken: bubblewrap is not installed" in told

@@ -16,14 +16,17 @@ HOOKS = tuple(
 
 SETTINGS = tuple(
     """
-    alias.push alias.status browser.x.cmd core.alternateRefsCommand core.askPass core.editor
-    core.fsmonitor core.gitProxy core.pager core.sshCommand credential.helper
+    alias.push alias.status browser.x.cmd browser.x.path core.alternateRefsCommand core.askPass
+    core.editor core.fsmonitor core.gitProxy core.pager core.sshCommand credential.helper
     credential.https://example.com.helper diff.external diff.evil.command diff.evil.textconv
-    difftool.x.cmd filter.evil.clean filter.evil.process filter.evil.smudge gc.recentObjectsHook
-    gpg.program gpg.ssh.defaultKeyCommand gpg.ssh.program gpg.x509.program guitool.x.cmd
-    hook.evil.command imap.tunnel instaweb.httpd interactive.diffFilter man.x.cmd merge.evil.driver
-    mergetool.x.cmd pager.fetch pager.push receive.procReceive remote.origin.receivepack
-    remote.origin.uploadpack remote.origin.vcs sendemail.sendmailCmd sendemail.toCmd
+    difftool.x.cmd difftool.x.path filter.evil.clean filter.evil.process filter.evil.smudge
+    gc.recentObjectsHook gpg.program gpg.ssh.defaultKeyCommand gpg.ssh.program gpg.x509.program
+    guitool.x.cmd
+    hook.evil.command imap.tunnel init.templateDir instaweb.browser instaweb.httpd
+    interactive.diffFilter man.x.cmd man.x.path merge.evil.driver mergetool.x.cmd mergetool.x.path
+    pager.fetch pager.push receive.procReceive remote.origin.receivepack
+    remote.origin.uploadpack remote.origin.vcs sendemail.ccCmd sendemail.sendmailCmd
+    sendemail.smtpServer sendemail.toCmd
     sequence.editor submodule.x.update tar.x.command trailer.x.cmd trailer.x.command
     uploadpack.packObjectsHook web.browser
     """.split()  # noqa: SIM905 - names read best as text

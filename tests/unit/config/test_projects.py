@@ -58,6 +58,10 @@ def test_a_checkout_outside_of_the_home_is_not_the_projects_folder(
     assert detect_projects({"HOME": str(home)}, elsewhere) == home / "projects"
 
 
+def test_folders_of_the_system_are_not_the_projects_folder_of_a_user_without_a_home() -> None:
+    assert detect_projects({"HOME": "/"}, Path("/")) == Path("/projects")
+
+
 def test_it_is_kept_in_the_data_folder(home: Path) -> None:
     found = config(home)
     assert load_projects(found) is None

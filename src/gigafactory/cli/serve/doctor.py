@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import click
 import msgspec
@@ -68,6 +69,11 @@ def _settings(session: Session) -> Iterator[Finding]:
     yield Finding(
         "settings", fine=True, found=", ".join(sorted(files)) or "no aq.toml; defaults apply"
     )
+    for file in sorted(files):
+        folder = next((each for each in Path(file).parents if (each / ".git").exists()), None)
+        if folder is not None:
+            found = f"{file} is in the checkout {folder}: the repo or a job may have written it"
+            yield Finding("settings", None, found, "look at it, or name another with --config")
     for name, near in unknown_variables(os.environ).items():
         yield Finding("variable", None, f"{name} is unknown", f"did you mean {near}?")
     for warning in warnings(session.config):

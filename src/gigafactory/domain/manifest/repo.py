@@ -1,6 +1,7 @@
 """Checks of the repos and branches that a manifest names."""
 
 import re
+from urllib.parse import unquote
 
 from gigafactory.domain.manifest.names import has_parent_segment, line
 
@@ -43,6 +44,9 @@ def _url(value: str, scheme: str) -> str:
         raise ValueError(_EXPECTED + f"; {scheme}:// is not allowed")
     if scheme != "ssh" and "@" in value.split("/")[2]:
         raise ValueError("a URL without a user or secret: credentials belong to the factory")
+    if has_parent_segment(unquote(value)):
+        # Some servers and versions of curl decode it, and leave the folder of the address.
+        raise ValueError("a URL without `..`, also as %2e%2e")
     if not (_WEB.fullmatch(value) or _SSH.fullmatch(value)):
         raise ValueError(f"a URL such as {scheme}://host/owner/name.git")
     return value

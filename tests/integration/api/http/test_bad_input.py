@@ -183,6 +183,16 @@ async def test_a_repo_is_not_owned_because_of_the_last_part_of_its_address(
     assert "its repos are notes" in str(problem(answer, 422, "repo_not_owned")["detail"])
 
 
+async def test_a_job_works_in_place_only_in_repos_of_its_product(
+    admin: httpx.AsyncClient, product: str
+) -> None:
+    await admin.put(f"/products/{product}", json={"repos": ["notes", "/srv/notes"]})
+    answer = await admin.post("/jobs", json={"manifest": {"cwd": "/srv/private"}, "body": "x"})
+    assert "lists by its path" in str(problem(answer, 422, "repo_not_owned")["detail"])
+    answer = await admin.post("/jobs", json={"manifest": {"cwd": "/srv/notes/part"}, "body": "x"})
+    assert answer.status_code == 201
+
+
 async def test_a_repo_of_a_product_out_of_scope_does_not_name_its_owner(
     server: Server, admin: httpx.AsyncClient, product: str
 ) -> None:

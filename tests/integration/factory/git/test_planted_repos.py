@@ -69,7 +69,10 @@ class Planted:
                 self.append(f"{header}\n\t{key} = {self.program}\n")
         # Git also reads included files and the configuration of the worktree.
         more = self.folder / "more.config"
-        more.write_text(f"[core]\n\thooksPath = {self.folder / 'more-hooks'}\n{SWITCHES}")
+        more.write_text(
+            f"[core]\n\thooksPath = {self.folder / 'more-hooks'}\n{SWITCHES}"
+            f'[url "ext::{self.program} "]\n\tinsteadOf = /\n\tpushInsteadOf = /\n'
+        )
         self.append(f"[include]\n\tpath = {more}\n")
         (self.git_dir / "config.worktree").write_text(self.config.read_text())
 
@@ -288,10 +291,22 @@ def test_the_list_has_every_setting_of_the_installed_git_that_names_a_program() 
         ["git", "help", "--config"], capture_output=True, text=True, check=False, env=os.environ
     ).stdout.split()
     endings = ("cmd", "command", "program", "helper", "hook", "editor", "pager", "textconv")
-    programs = {key for key in shown if key.lower().rpartition(".")[2].endswith(endings)}
-    programs -= {"diff.<driver>.cachetextconv"}
+    names = {
+        *("askpass", "browser", "clean", "difffilter", "driver", "external", "gitproxy"),
+        *("httpd", "process", "receivepack", "smudge", "smtpserver", "templatedir", "tunnel"),
+        *("update", "uploadpack", "vcs"),
+    }
+    tools = {"browser", "difftool", "man", "mergetool"}
+    programs = {
+        key
+        for key in shown
+        if (last := key.lower().rpartition(".")[2]).endswith(endings)
+        or last in names
+        or (last == "path" and key.partition(".")[0] in tools)
+    }
+    programs -= {"column.clean", "diff.<driver>.cachetextconv", "gitcvs.dbDriver"}
     kinds = {(key.partition(".")[0], key.rpartition(".")[2].lower()) for key in SETTINGS}
-    others = {"advice", "browser", "color", "gui", "help", "http", "man", "rebase", "sendemail"}
+    others = {"advice", "color", "gui", "help", "http", "rebase"}
     unlisted = {
         key
         for key in programs

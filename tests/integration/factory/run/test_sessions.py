@@ -25,8 +25,11 @@ async def harness(tmp_path: Path) -> AsyncIterator[FactoryHarness]:
         yield made
 
 
-def counting_codex(folder: Path) -> Mapping[str, str]:
-    """Write a `codex` whose session counts 1000 tokens a turn; return the environment."""
+def counting_codex(folder: Path, inside: str = "") -> Mapping[str, str]:
+    """Write a `codex` whose session counts 1000 tokens a turn; return the environment.
+
+    The commands `inside` run within each turn.
+    """
     totals = "\n".join(
         f"{at}) {print_json(type='turn.completed', usage={'input_tokens': 1000 * at})} ;;"
         for at in (1, 2)
@@ -39,6 +42,7 @@ cat > /dev/null
 echo turn >> "$HOME/turns"; echo line >> page.txt
 {print_json(type="thread.started", thread_id="s1")}
 {print_json(type="turn.started")}
+{inside}
 case $(($(wc -l < "$HOME/turns"))) in
 {totals}
 esac"""
@@ -58,3 +62,18 @@ async def test_a_job_does_not_change_what_its_session_has_used(
         await harness.wait_until_idle(job_id, at="testing")
         runs = await harness.runs(job_id)
     assert [run["usage"]["tokensIn"] for run in runs if run.get("usage")] == [1000, 1000]
+
+
+async def test_usage_from_a_file_that_the_agent_can_edit_is_an_estimate(
+    harness: FactoryHarness, tmp_path: Path
+) -> None:
+    told = {"total_token_usage": {"input_tokens": 7}}
+    record = {"timestamp": "2999-01-01T00:00:00Z", "payload": {"type": "token_count", "info": told}}
+    body = f"""folder="$HOME/.codex/sessions/2026/11/18"; mkdir -p "$folder"
+{print_json(**record)} > "$folder/rollout-1-s1.jsonl"
+exit 1"""
+    async with harness.factory(environ=counting_codex(tmp_path / "bin", body)):
+        job_id = await harness.submit("Write it.", engine="codex")
+        await harness.wait_until_idle(job_id)
+        runs = await harness.runs(job_id)
+    assert {(run["usage"]["tokensIn"], run["usage"]["estimated"]) for run in runs} == {(7, True)}

@@ -49,6 +49,8 @@ def test_valid_repo_is_accepted_and_has_a_short_name(written: str, name: str) ->
         ("https://user:secret@example.com/x", "without a user or secret"),
         ("ssh://user:secret@example.com/x", "such as ssh://host"),
         ("https://example.com", "such as https://host"),
+        ("https://example.com/a/%2e%2E/x", "also as %2e%2e"),
+        ("https://example.com/a/..%2fx", "also as %2e%2e"),
         ("../x", r"without `\.\.`"),
         ("/srv/../etc", r"without `\.\.`"),
         ("./x", "a repo's name"),

@@ -49,3 +49,20 @@ def test_a_product_owns_a_repo_by_its_whole_name_or_address() -> None:
     assert product.lists("git@git.example:acme/notes")
     assert not product.lists("https://evil.example/x/notes-web.git")
     assert not product.lists("/srv/private/notes-web")
+
+
+@pytest.mark.parametrize(
+    ("path", "listed"),
+    [
+        ("/srv/notes", True),
+        ("/srv//./notes/part/", True),
+        ("/srv/notes-2", False),
+        ("/srv", False),
+        ("/git.example/acme/notes", False),
+    ],
+)
+def test_a_product_owns_the_folders_of_the_repos_that_it_lists_by_path(
+    path: str, *, listed: bool
+) -> None:
+    product = Product(id="p", repos=("notes", "/srv/notes", "https://git.example/acme/notes"))
+    assert product.lists_folder(path) is listed
