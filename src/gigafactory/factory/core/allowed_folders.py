@@ -87,10 +87,10 @@ class AllowedFolders(msgspec.Struct, frozen=True, kw_only=True):
         Raises Forbidden.
         """
         inside = (each.resolve() for each in self.programs if each.is_dir())
-        found = next((each for each in inside if each.is_relative_to(folder)), None)
-        if found is not None:
+        programs = next((each for each in inside if each.is_relative_to(folder)), None)
+        if programs is not None:
             raise Forbidden(
-                f"{folder} contains {found}, from which this factory starts programs: start the"
+                f"{folder} contains {programs}, from which this factory starts programs: start the"
                 " factory without it on its PATH, or use `repo` instead of `cwd`"
             )
 

@@ -152,7 +152,9 @@ async def _files_locked(repo: LocalRepo) -> AsyncIterator[None]:
     try:
         lock = await acquire(files_lock(repo), within_s=FILES_LOCK_S)
     except TimeoutError:
-        raise _denied("a job works in place in the checkout; try again when it has ended") from None
+        raise _push_denied(
+            "a job works in place in the checkout; try again when it has ended"
+        ) from None
     with lock:
         yield
 

@@ -165,12 +165,12 @@ def find_repos_below(folder: Path, *, entries_max: int = ENTRIES_MAX) -> list[st
 
     Raises Forbidden for a folder that is too large to tell.
     """
-    found: list[str] = []
+    repos: list[str] = []
     waiting, left = [folder], entries_max
-    while waiting and len(found) < _NAMED_MAX:
+    while waiting and len(repos) < _NAMED_MAX:
         here = waiting.pop()
         if here != folder and is_repo(here):
-            found.append(str(here.relative_to(folder)))
+            repos.append(str(here.relative_to(folder)))
             continue
         with contextlib.suppress(OSError), os.scandir(here) as entries:
             for entry in entries:
@@ -183,7 +183,7 @@ def find_repos_below(folder: Path, *, entries_max: int = ENTRIES_MAX) -> list[st
                         f"{folder} has more than {entries_max} entries, too many to see whether"
                         " there are checkouts in it: name a folder in it"
                     )
-    return sorted(found)
+    return sorted(repos)
 
 
 async def _open_checkout(
