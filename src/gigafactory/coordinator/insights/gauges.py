@@ -8,7 +8,7 @@ import msgspec
 from gigafactory.coordinator.core.counters import Counters, Labels
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.fleet.factory import Factory, is_online
-from gigafactory.domain.fleet.unroutable import unroutable_reasons
+from gigafactory.domain.fleet.unroutable import is_unroutable
 from gigafactory.domain.job.job import Step
 
 ASKS_MAX = 1000
@@ -69,7 +69,7 @@ def _read_queue(gauges: Gauges, index: Index, counters: Counters, now: datetime)
             waited = max(now.timestamp() - first.waiting_since, 0.0)
             gauges.oldest_s[product] = max(waited, gauges.oldest_s.get(product, 0.0))
         counted = kind.step is Step.RUN and asks < ASKS_MAX
-        if counted and unroutable_reasons(kind.ask, kind.product_id, index.fleet):
+        if counted and is_unroutable(kind.ask, kind.product_id, index.fleet):
             gauges.unroutable += group.members
     gauges.waiting = dict(waiting)
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from gigafactory.coordinator.core.ports import PAGE_MAX, Clock, JobQuery, Store, all_records
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.errors import Forbidden, JobArchived, NotFound
-from gigafactory.domain.fleet.unroutable import unroutable_reasons
+from gigafactory.domain.fleet.unroutable import is_unroutable
 from gigafactory.domain.job.job import Event, Job, JobSpec, Stage
 from gigafactory.domain.job.lease import run_id
 from gigafactory.domain.job.run import Run
@@ -164,7 +164,7 @@ class JobQueries:
         if job.composite or job.stage not in {Stage.QUEUED, Stage.BLOCKED}:
             return job
         flags = [*job.flags]
-        if unroutable_reasons(job.ask, job.product_id, self._index.fleet):
+        if is_unroutable(job.ask, job.product_id, self._index.fleet):
             flags.append(UNROUTABLE)
         due = self.due_at(job)
         if due is not None and due < self._clock.now():

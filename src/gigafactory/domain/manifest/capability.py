@@ -4,12 +4,18 @@ import difflib
 import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
+from heapq import nsmallest
 
 import msgspec
 
 from gigafactory.domain.errors import Fault, Invalid
 
 TOKEN_CHARS_MAX = 200
+COMPARED_CHARS_MAX = 60
+"""Characters of a token in a search for similar ones."""
+KNOWN_MAX = 1000
+"""Tokens in a search for similar ones."""
+CLOSE_MAX = 10
 ANY_OS = "os:any"
 
 _KEY = re.compile(r"[a-z0-9][a-z0-9._-]*")
@@ -98,11 +104,36 @@ def similar_tokens(token: str, known: Collection[str], *, limit: int = 3) -> tup
     """Return existing tokens similar to a misspelled one: the same key first."""
     compared = _COMPARISON.fullmatch(token)
     key = (compared[1] if compared else token).partition(":")[0]
-    same_key = [other for other in sorted(known) if other.partition(":")[0] == key]
-    similar = difflib.get_close_matches(token, same_key, n=limit, cutoff=0.0)
+    same_key = [other for other in known if other.partition(":")[0] == key]
+    similar = _closest(token, same_key, limit, cutoff=0.0)
     if len(similar) < limit:
-        similar += difflib.get_close_matches(token, sorted(known), n=limit, cutoff=0.6)
+        similar += _closest(token, known, limit, cutoff=0.6)
     return tuple(dict.fromkeys(similar))[:limit]
+
+
+def _closest(token: str, known: Collection[str], limit: int, *, cutoff: float) -> list[str]:
+    """Return the closest tokens, best first.
+
+    A comparison by difflib may take a millisecond: only the tokens with the most pairs of
+    characters in common, and only their beginnings, are compared.
+    """
+    short = token[:COMPARED_CHARS_MAX]
+    pairs = _pairs(short)
+
+    def distance(other: str) -> tuple[float, str]:
+        theirs = _pairs(other[:COMPARED_CHARS_MAX])
+        return -len(pairs & theirs) / (len(pairs) + len(theirs) or 1), other
+
+    looked_at = known if len(known) <= KNOWN_MAX else sorted(known)[:KNOWN_MAX]
+    near: dict[str, list[str]] = {}
+    for other in nsmallest(CLOSE_MAX, looked_at, distance):
+        near.setdefault(other[:COMPARED_CHARS_MAX], []).append(other)
+    best = difflib.get_close_matches(short, near, n=limit, cutoff=cutoff)
+    return [other for each in best for other in near[each]]
+
+
+def _pairs(text: str) -> set[str]:
+    return {text[at : at + 2] for at in range(len(text) - 1)}
 
 
 @lru_cache(maxsize=8192)

@@ -1,5 +1,7 @@
 """Capability tokens: grammar, matching and hints."""
 
+from time import thread_time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -144,3 +146,11 @@ def test_any_token_is_judged_or_rejected_with_a_reason(token: str, tokens: froze
         assert str(wrong)  # noqa: PT017 - either way of ending is right
     else:
         assert verdict is (missing_requirements((token,), tokens) == ())
+
+
+def test_similar_tokens_are_found_in_linear_time() -> None:
+    hostile = "x:" + "a" * 180 + "b"
+    known = [f"x:{'a' * (100 + number % 90)}{number:03}" for number in range(2000)]
+    before = thread_time()
+    assert len(similar_tokens(hostile, known)) == 3
+    assert thread_time() - before < 0.1
