@@ -10,7 +10,17 @@ import structlog
 from gigafactory.client import workers
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.client.transport.problems import ServerFailed
-from gigafactory.domain.errors import Fenced, Refused, TooManyRequests, Unauthenticated, Unavailable
+from gigafactory.domain.errors import (
+    Fenced,
+    Invalid,
+    Malformed,
+    Refused,
+    TooLarge,
+    TooManyRequests,
+    Unauthenticated,
+    Unavailable,
+)
+from gigafactory.domain.job.job import Result, Stage
 from gigafactory.factory.core.data_dir import DataDir
 from gigafactory.factory.reporting.log_sender import LogSender
 from gigafactory.factory.reporting.outbox import Outbox, OutboxReport
@@ -22,6 +32,11 @@ LOG_TIMEOUT_S = 20.0
 """How long other reports wait for the end of a log."""
 
 log = structlog.get_logger()
+
+UNREADABLE = (Invalid, Malformed, TooLarge)
+"""Refusals of what a report says, whatever the state of its job."""
+SHORT = {"stage", "result", "reason"}
+REASON_CHARS_MAX = 1000
 
 OnFenced = Callable[[str, int], None]
 
@@ -131,6 +146,8 @@ class OutboxSender:
             log.warning(
                 "report refused", job=letter.job_id, told=letter.fields, reason=refused.detail
             )
+            if letter.last and isinstance(refused, UNREADABLE) and letter.fields.keys() != SHORT:
+                self.send(letter.job_id, letter.epoch, _refused_end(refused), last=True)
         self._outbox.remove(place)
 
     async def send_log(self, job_id: str, epoch: int, run_id: str) -> None:
@@ -151,3 +168,13 @@ class OutboxSender:
         """Wait until all reports are delivered."""
         async with self._delivered:
             await self._delivered.wait_for(lambda: not self._outbox.pending())
+
+
+def _refused_end(refused: Refused) -> dict[str, Any]:
+    """Return a report that ends the run, so that people see why instead of a lost lease."""
+    reason = f"the coordinator refused the report of this run: {refused.detail}"
+    return {
+        "stage": str(Stage.FAILED),
+        "result": str(Result.CRASH),
+        "reason": reason[:REASON_CHARS_MAX],
+    }

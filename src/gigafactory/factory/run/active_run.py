@@ -39,6 +39,7 @@ from gigafactory.factory.reporting import fleet_access
 from gigafactory.factory.reporting.fleet_access import FleetAccess
 from gigafactory.factory.reporting.log_sender import RunLog
 from gigafactory.factory.reporting.reporter import Reporter
+from gigafactory.factory.run.acceptable_report import make_acceptable
 from gigafactory.factory.run.environment import build_environment, filter_allowed
 from gigafactory.factory.run.log_lines import format_own_line, format_program_output
 from gigafactory.factory.run.ports import PortBlocks
@@ -229,8 +230,9 @@ class ActiveRun:
                 self.reporter.report(self.report(checkpoint=self.findings.checkpoint))
 
     def report(self, **fields: Any) -> Report:  # noqa: ANN401 - the fields of Report
-        """Return a report on this run, under its lease."""
-        return Report(job_id=self.assignment.job_id, epoch=self.assignment.epoch, **fields)
+        """Return a report on this run, under its lease, that the coordinator will accept."""
+        job = self.assignment
+        return make_acceptable(Report(job_id=job.job_id, epoch=job.epoch, **fields))
 
     def record_checkpoint(self, commit: str, branch: str) -> None:
         """Record where the work is saved."""

@@ -90,3 +90,18 @@ async def test_results_stay_when_the_server_or_a_proxy_fails(tmp_path: Path, rep
         asked = [head.split(" ")[1] for head in failing.heard()]
     assert len(desk.pending) == 3
     assert asked == ["/api/fleet/jobs/job-1", "/api/fleet/jobs/job-2"]
+
+
+async def test_a_run_whose_report_is_refused_ends_with_the_reason(tmp_path: Path) -> None:
+    problem = b'{"code": "invalid", "detail": "usage.model: too long"}'
+    with answering(answer(problem, "422 Unprocessable Content")) as refusing:
+        desk = Desk(tmp_path, refusing.url)
+        desk.courier.send("job-1", 1, {"checkpoint": {"commit": "c"}})
+        desk.courier.send("job-1", 1, {"stage": "testing", **usage(9)}, last=True)
+        async with desk.client:
+            await desk.courier.deliver_pending()
+            [(job, epoch, told)] = desk.pending
+            assert (job, epoch, told["stage"], told["result"]) == ("job-1", 1, "failed", "crash")
+            assert "usage.model: too long" in told["reason"]
+            await desk.courier.deliver_pending()
+    assert desk.pending == []
