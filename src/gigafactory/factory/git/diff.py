@@ -1,5 +1,6 @@
 """Differences between two commits: files, line counts and text."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -16,6 +17,8 @@ TEXT_BYTES_MAX = 1024 * 1024
 OVERLAP_BYTES = 64 * 1024
 """Read beyond that, so that a secret across the cut is recognised."""
 FILES_MAX = 1000
+PARSE_INLINE_MAX = 256 * 1024
+"""A longer list of changes is parsed in a thread."""
 _FLAGS = ("-r", "-M", "-l1000", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none")
 
 
@@ -49,7 +52,9 @@ async def compare(mirror: Mirror, base: str, commit: str) -> Diff:
     output = await mirror.run(
         "diff-tree", "-z", "--raw", "--numstat", *_FLAGS, "--end-of-options", base, commit, "--"
     )
-    return parse_diff(output.stdout)
+    if len(output.stdout) <= PARSE_INLINE_MAX:
+        return parse_diff(output.stdout)
+    return await asyncio.to_thread(parse_diff, output.stdout)
 
 
 async def patch(
@@ -74,6 +79,15 @@ async def review_diff(mirror: Mirror, base: str, commit: str, secrets: Sequence[
     """
     comparison = await compare(mirror, base, commit)
     printed, whole = await _diff_text(mirror, base, commit)
+    # Redaction of a thousand paths and a long text would hold up the other runs.
+    return await asyncio.to_thread(
+        _review_diff, comparison, base, commit, printed, secrets, whole=whole
+    )
+
+
+def _review_diff(
+    comparison: Diff, base: str, commit: str, printed: bytes, secrets: Sequence[str], *, whole: bool
+) -> WorkDiff:
     diff = WorkDiff(
         base=base,
         commit=commit,

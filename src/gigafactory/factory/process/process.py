@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 READ_BYTES = 64 * 1024
+LINES_AT_ONCE = 500
 DRAIN_S = 2.0
 """How long processes that outlive the program may print, and the silence that ends reading."""
 DRAINS_MAX = 30
@@ -223,10 +224,13 @@ class _Running:
         self._lines_cut += lines.cut
 
     async def _pass_on(self, lines: Iterable[str], *, stderr: bool) -> None:
-        for text in lines:
+        for number, text in enumerate(lines, 1):
             for answer in self._listener.on_line(text, stderr=stderr):
                 if self._stdin is not None:
                     await self._stdin.write(answer)
+            if number % LINES_AT_ONCE == 0:
+                # A chunk of empty lines would hold up all other runs.
+                await asyncio.sleep(0)
 
     async def _wait(
         self, others: set[asyncio.Task[Literal[True]]], timeout_s: float | None

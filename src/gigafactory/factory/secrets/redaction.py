@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from gigafactory.factory.secrets.encodings import (
     CHARS_MIN,
@@ -49,7 +50,7 @@ class Redactor:
     """Redacts a stream; the result does not depend on how it is cut into chunks."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        self._exact = KnownSecretRedactor(all_encoded_forms(secrets))
+        self._exact = KnownSecretRedactor(_encoded(tuple(secrets)))
         self._patterns = PatternRedactor()
 
     def feed(self, data: bytes) -> bytes:
@@ -59,6 +60,12 @@ class Redactor:
     def finish(self) -> bytes:
         """Return what was held back."""
         return self._patterns.feed(self._exact.finish()) + self._patterns.finish()
+
+
+@lru_cache(maxsize=16)
+def _encoded(secrets: tuple[str, ...]) -> tuple[bytes, ...]:
+    """Return the encoded forms of the secrets; those of a factory are needed for each path."""
+    return all_encoded_forms(secrets)
 
 
 class PatternRedactor:

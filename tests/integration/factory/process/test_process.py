@@ -4,12 +4,13 @@ import asyncio
 import signal
 import sys
 import tracemalloc
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from gigafactory.factory.process.orphans import find_orphans
-from gigafactory.factory.process.process import CannotStart, ProcessLimits
+from gigafactory.factory.process.process import LINES_AT_ONCE, CannotStart, ProcessLimits
 from gigafactory.factory.process.spawn import EXTRA_INPUT
 from tests.support.factory.programs import (
     PATH,
@@ -26,6 +27,28 @@ async def test_program_output_is_read_line_by_line() -> None:
     ended, heard = await run_program(shell("echo one; echo two >&2; printf three; exit 3"))
     assert (heard.out, heard.err) == (["one", "three"], ["two"])
     assert (ended.exit_code, ended.reason, ended.lines_cut) == (3, "exited", 0)
+
+
+async def test_other_runs_get_their_turn_between_very_many_lines() -> None:
+    turns = 0
+
+    async def other_run() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    lines_by_turn: Counter[int] = Counter()
+
+    def count_line(_text: str) -> tuple[bytes, ...]:
+        lines_by_turn[turns] += 1
+        return ()
+
+    other = asyncio.create_task(other_run())
+    await run_program(shell("yes '' | head -n 200000"), OutputRecorder(count_line))
+    other.cancel()
+    assert lines_by_turn.total() == 200_000
+    assert max(lines_by_turn.values()) <= 2 * LINES_AT_ONCE
 
 
 async def test_program_sees_only_its_given_environment() -> None:
