@@ -196,10 +196,7 @@ class ApiRequest(Request[Any, Any, State]):
 
         Raises TooLarge, Malformed, and what `parse` raises.
         """
-        body = await self.read_body(bytes_max)
-        if len(body) <= PARSED_INLINE_BYTES_MAX:
-            return parse(body)
-        return await asyncio.to_thread(parse, body)
+        return await parse_aside(parse, await self.read_body(bytes_max))
 
     async def until_disconnect(self, work: Awaitable[Value]) -> Value:
         """Return the result of long work; cancel it when the client disconnects.
@@ -221,6 +218,16 @@ class ApiRequest(Request[Any, Any, State]):
     async def _wait_for_disconnect(self) -> None:
         while (await self.receive())["type"] != "http.disconnect":
             pass
+
+
+async def parse_aside(parse: Callable[[bytes], Value], data: bytes) -> Value:
+    """Return `parse(data)`, in a thread if it may take long.
+
+    Raises what `parse` raises.
+    """
+    if len(data) <= PARSED_INLINE_BYTES_MAX:
+        return parse(data)
+    return await asyncio.to_thread(parse, data)
 
 
 def _too_large(bytes_max: int) -> TooLarge:

@@ -1,5 +1,7 @@
 """Endpoints on a job's history: events, runs, explanation, event streams."""
 
+import re
+
 from litestar import get
 from litestar.types import ASGIApp
 
@@ -15,6 +17,9 @@ from gigafactory.wire.jobs import EVENT_NUMBER_MAX, EventQuery, EventsView, Resu
 from gigafactory.wire.runs import RunsView
 
 TAG = "Events"
+
+# Python refuses to convert thousands of digits.
+_NUMBER = re.compile(rb"[0-9]{1,19}")
 
 EVENT = {
     "seq": 1,
@@ -66,7 +71,7 @@ def last_event_id(request: ApiRequest) -> int | None:
     header = request.header(b"last-event-id")
     if header is None:
         return None
-    if not header.isdigit() or int(header) > EVENT_NUMBER_MAX:
+    if not _NUMBER.fullmatch(header) or int(header) > EVENT_NUMBER_MAX:
         fault = Fault("Last-Event-ID", "is not a number; send the unchanged id of the last event")
         raise Invalid("the request", [fault])
     return int(header)
