@@ -16,7 +16,7 @@ from gigafactory.domain.job.job import Job
 from gigafactory.domain.tenancy.access import Role
 from gigafactory.store.memory import MemoryStore
 from tests.support.api_server import Server, a_server
-from tests.support.web_session import Visitor, a_visitor
+from tests.support.web_session import Visitor, a_visitor, an_anonymous_browser
 
 PAGES = (
     *("/", "/jobs", "/jobs?view=board", "/jobs/one", "/fleet", "/login", "/jobs/nobody"),
@@ -95,6 +95,7 @@ async def test_cross_site_form_is_refused(server: Server, ann: Visitor) -> None:
     for headers in (
         {"origin": "https://elsewhere.example"},
         {"origin": "null"},
+        {"origin": "http://["},
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site"},
     ):
@@ -251,3 +252,9 @@ async def test_a_form_returns_to_whatever_page_it_names_or_to_the_list(
     assert answer.status_code in {303, 422}, answer.text
     assert "set-cookie" not in answer.headers
     assert not answer.headers.get("location", "").startswith("//")
+
+
+async def test_login_form_of_a_stranger_is_small(server: Server) -> None:
+    async with an_anonymous_browser(server) as browser:
+        answer = await browser.post("/login", data={"token": "é" * 10_000})
+        assert answer.status_code == 413

@@ -1,5 +1,7 @@
 """Diffs of runs, for reviewers."""
 
+import asyncio
+
 from gigafactory.coordinator.files.artifacts import ArtifactService
 from gigafactory.coordinator.jobs.queries import JobQueries
 from gigafactory.domain.errors import NotFound
@@ -7,6 +9,9 @@ from gigafactory.domain.job.artifact import Purpose
 from gigafactory.domain.job.diff import WorkDiff, read_diff
 from gigafactory.domain.job.job import Job, Stage
 from gigafactory.domain.tenancy.access import Caller
+
+PARSE_INLINE_MAX = 1024 * 1024
+"""Larger diffs are parsed in a thread."""
 
 
 class Diffs:
@@ -25,7 +30,10 @@ class Diffs:
         diffs = [e for e in await self._artifacts.list_all(job) if e.purpose is Purpose.DIFF]
         if not diffs:
             raise NotFound("diff", f"of {job.name}", _why_none(job))
-        return read_diff(b"".join([piece async for piece in self._artifacts.read(diffs[-1])]))
+        data = b"".join([piece async for piece in self._artifacts.read(diffs[-1])])
+        if len(data) <= PARSE_INLINE_MAX:
+            return read_diff(data)
+        return await asyncio.to_thread(read_diff, data)
 
 
 def _why_none(job: Job) -> str:

@@ -6,7 +6,7 @@ from litestar import get, post
 from litestar.types import ASGIApp
 from msgspec.structs import replace
 
-from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.request import ApiRequest, parse_aside
 from gigafactory.api.http.response import HttpResponse
 from gigafactory.coordinator.jobs.submissions import SubmissionResult
 from gigafactory.domain.errors import Conflict, Fault, Invalid, NotFound, Refused
@@ -81,7 +81,7 @@ async def check_child(request: ApiRequest) -> ASGIApp:
     session, form = await read_form(request, JobFileForm)
     job = await _composite(request, session.caller)
     try:
-        file = parse_job_file(form.data)
+        file = await parse_aside(parse_job_file, form.data)
         plan = await request.coordinator.submissions.plan_children(session.caller, [file], job)
         html = _verdict(job, (), plan.value)
     except Refused as refusal:
@@ -95,7 +95,7 @@ async def add_child(request: ApiRequest) -> ASGIApp:
     session, form = await read_form(request, JobFileForm)
     job = await _composite(request, session.caller)
     try:
-        file = parse_job_file(form.data)
+        file = await parse_aside(parse_job_file, form.data)
         await request.coordinator.submissions.add_children(session.caller, job.id, [file])
     except (Invalid, Conflict) as refusal:
         return _form_page(request, session, job, form.text, refusal)

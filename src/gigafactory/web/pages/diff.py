@@ -1,5 +1,7 @@
 """Diff page: changed files and lines, with comments sent together as one review."""
 
+import asyncio
+
 from litestar import get
 from litestar.types import ASGIApp
 
@@ -11,6 +13,7 @@ from gigafactory.web.presenters.diff import parse_diff
 from gigafactory.web.site.rendering import render_page
 from gigafactory.web.site.session import require_session
 
+SHORT_CHARS = 32 * 1024
 DECISIONS = ("approve", "request-changes", "reject")
 
 
@@ -25,18 +28,25 @@ async def diff_page(request: ApiRequest) -> ASGIApp:
     except NotFound as refusal:
         diff, why = None, refusal.detail
     available = actions_of(job)
-    return render_page(
-        request,
-        session,
-        "diff.html",
-        job=job,
-        diff=diff,
-        why=why,
-        files=parse_diff(diff.text) if diff else [],
-        may=[
-            each for each in DECISIONS if each in available and caller.role in ROLES_BY_VERB[each]
-        ],
-    )
+
+    def show() -> ASGIApp:
+        return render_page(
+            request,
+            session,
+            "diff.html",
+            job=job,
+            diff=diff,
+            why=why,
+            files=parse_diff(diff.text) if diff else [],
+            may=[
+                each
+                for each in DECISIONS
+                if each in available and caller.role in ROLES_BY_VERB[each]
+            ],
+        )
+
+    # A long diff takes a second.
+    return await asyncio.to_thread(show) if diff and len(diff.text) > SHORT_CHARS else show()
 
 
 ROUTES = (diff_page,)

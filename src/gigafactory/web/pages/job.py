@@ -15,7 +15,7 @@ from gigafactory.domain.job.lifecycle import actions_of
 from gigafactory.domain.tenancy.access import ROLES_BY_VERB, Caller
 from gigafactory.domain.tracker.defect import REFERENCE_CHARS_MAX, Defect, DefectSource
 from gigafactory.web.pages.artifact import is_readable
-from gigafactory.web.presenters.dag_layout import draw_dag
+from gigafactory.web.presenters.dag_layout import can_be_drawn, draw_dag
 from gigafactory.web.site.live import Part, PartKey, current_part, stream_part
 from gigafactory.web.site.rendering import render, render_page, see_other
 from gigafactory.web.site.session import WebForm, WebSession, read_form, require_session
@@ -63,7 +63,7 @@ async def _part(request: ApiRequest, session: WebSession, job_id: str) -> Part:
         why=await jobs.explain(job),
         artifacts=await coordinator.artifacts.list_files(job),
         is_readable=is_readable,
-        picture=draw_dag(drawn_jobs) if len(drawn_jobs) > 1 else None,
+        picture=draw_dag(drawn_jobs) if len(drawn_jobs) > 1 and can_be_drawn(drawn_jobs) else None,
         near=near,
         now=coordinator.clock.now(),
         waiting_for_person=WAITING_FOR_PERSON,

@@ -10,7 +10,6 @@ from gigafactory.api.http.response import NO_CONTENT
 from gigafactory.domain.errors import Forbidden, Unauthenticated
 from gigafactory.web.site.rendering import render_page, see_other
 from gigafactory.web.site.session import (
-    FORM_BYTES_MAX,
     WebForm,
     clear_cookies,
     read_form,
@@ -18,6 +17,9 @@ from gigafactory.web.site.session import (
     require_session,
     session_cookie,
 )
+
+LOGIN_BYTES_MAX = 16 * 1024
+"""Nobody has to be known to send this form."""
 
 
 class LoginForm(WebForm, frozen=True, kw_only=True):
@@ -50,7 +52,7 @@ def _render_login(
 async def sign_in(request: ApiRequest) -> ASGIApp:
     """Sign a browser in."""
     require_same_origin(request)
-    form = decode_query(await request.read_body(FORM_BYTES_MAX), LoginForm)
+    form = decode_query(await request.read_body(LOGIN_BYTES_MAX), LoginForm)
     logins = request.coordinator.logins
     try:
         with request.authn.counting_failures(request.address):

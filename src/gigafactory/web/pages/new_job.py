@@ -7,7 +7,7 @@ from litestar import get, post
 from litestar.types import ASGIApp
 from msgspec import Meta
 
-from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.request import ApiRequest, parse_aside
 from gigafactory.api.http.response import HttpResponse
 from gigafactory.coordinator.jobs.previews import Preview
 from gigafactory.domain.errors import Fault, Invalid, Refused
@@ -52,7 +52,7 @@ async def check(request: ApiRequest) -> ASGIApp:
     previews: Sequence[Preview] = ()
     try:
         session.caller.require("submit", OWN_PRODUCTS)
-        file = parse_job_file(form.data)
+        file = await parse_aside(parse_job_file, form.data)
         previews = await request.coordinator.previewer.preview(session.caller, [file])
     except Invalid as wrong:
         faults = wrong.faults
@@ -68,7 +68,7 @@ async def submit(request: ApiRequest) -> ASGIApp:
     session, form = await read_form(request, JobFileForm)
     session.caller.require("submit", OWN_PRODUCTS)
     try:
-        file = parse_job_file(form.data)
+        file = await parse_aside(parse_job_file, form.data)
         submitted = await request.coordinator.submissions.submit(session.caller, [file])
     except Invalid as wrong:
         verdict = render("_verdict.html", faults=wrong.faults, previews=())

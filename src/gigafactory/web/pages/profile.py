@@ -9,7 +9,7 @@ from litestar.types import ASGIApp
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from gigafactory.api.http.request import ApiRequest
+from gigafactory.api.http.request import ApiRequest, parse_aside
 from gigafactory.api.http.response import HttpResponse
 from gigafactory.domain.errors import Fault, Invalid, NotFound
 from gigafactory.domain.manifest.profile import Profile, parse_profile_file
@@ -138,7 +138,7 @@ async def check(request: ApiRequest) -> ASGIApp:
     faults: Sequence[Fault] = ()
     becomes = ""
     try:
-        profile = parse_profile_file(form.data)
+        profile = await parse_aside(parse_profile_file, form.data)
         product = resolve_product(session, form.product)
         newest = await request.coordinator.profiles.find(product, profile.name)
         becomes = f"{profile.name}@{newest.version + 1 if newest else 1} of {product}"
@@ -156,7 +156,7 @@ async def save(request: ApiRequest) -> ASGIApp:
     product = resolve_product(session, form.product)
     session.caller.require("profiles", OWN_PRODUCTS)
     try:
-        profile = parse_profile_file(form.data)
+        profile = await parse_aside(parse_profile_file, form.data)
     except Invalid as wrong:
         return _render_profile(request, session, product, form.text, faults=wrong.faults)
     before = await profiles.find(product, profile.name)

@@ -1,30 +1,32 @@
 """Roadmap page: the DAG of a composite, its rollup and the approval of its next phase."""
 
+import asyncio
+
 from litestar import get
 from litestar.types import ASGIApp
 
 from gigafactory.api.http.request import ApiRequest
 from gigafactory.domain.tenancy.access import ROLES_BY_VERB
 from gigafactory.web.pages.job import can_add_children
-from gigafactory.web.presenters.dag_layout import draw_dag
+from gigafactory.web.presenters.dag_layout import can_be_drawn, draw_dag
 from gigafactory.web.site.live import Part, stream_part
 from gigafactory.web.site.rendering import render, render_page
 from gigafactory.web.site.session import WebSession, require_session
-
-DRAWN_MAX = 1000
-"""Larger roadmaps are shown only as a table."""
 
 
 async def _part(request: ApiRequest, session: WebSession, job_id: str) -> Part:
     dag = await request.coordinator.dags.get(session.caller, job_id)
     can_approve = session.caller.role in ROLES_BY_VERB["approve"]
-    html = render(
+    # Ten thousand rows take a second.
+    html = await asyncio.to_thread(
+        render,
         "_roadmap.html",
         job=dag.job,
         descendants=dag.descendants,
         rollup=dag.rollup,
         truncated=dag.truncated,
-        picture=draw_dag(dag.descendants) if len(dag.descendants) <= DRAWN_MAX else None,
+        # Larger roadmaps are shown only as a table.
+        picture=draw_dag(dag.descendants) if can_be_drawn(dag.descendants) else None,
         asked_phase=dag.rollup.asked_phase if can_approve else None,
         can_add=can_add_children(session.caller, dag.job),
         csrf=session.csrf,

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from gigafactory.domain.job.job import Job
@@ -10,6 +11,9 @@ BOX_WIDTH, BOX_HEIGHT = 190, 46
 GAP_X, GAP_Y = 60, 14
 MARGIN = 8
 SWEEPS = 4
+BOXES_MAX = 1000
+EDGES_MAX = 3000
+"""More arrows show nothing, and take seconds."""
 
 
 class JobBox(NamedTuple):
@@ -36,6 +40,11 @@ class DagPicture(NamedTuple):
     width: int
     height: int
     box_size: tuple[int, int] = (BOX_WIDTH, BOX_HEIGHT)
+
+
+def can_be_drawn(jobs: Sequence[Job]) -> bool:
+    """Return whether there are few enough jobs and dependencies for a picture."""
+    return len(jobs) <= BOXES_MAX and sum(len(job.deps) + 1 for job in jobs) <= EDGES_MAX
 
 
 def draw_dag(drawn_jobs: Sequence[Job]) -> DagPicture:
@@ -69,12 +78,11 @@ def _layers(jobs: Mapping[str, Job]) -> dict[str, int]:
     phases: dict[tuple[str | None, int], list[str]] = defaultdict(list)
     for job in jobs.values():
         phases[job.parent_id, job.phase or 0].append(job.id)
-    for (parent, phase), members in phases.items():
-        earlier = [key for key in phases if key[0] == parent and key[1] < phase]
-        if earlier:
+    for earlier, later in pairwise(sorted(phases, key=lambda key: (key[0] or "", key[1]))):
+        if earlier[0] == later[0]:
             # The previous phase is enough: it comes after all earlier ones.
-            for job_id in members:
-                before[job_id].update(phases[max(earlier, key=lambda key: key[1])])
+            for job_id in phases[later]:
+                before[job_id].update(phases[earlier])
     layers: dict[str, int] = {}
     waiting = {job_id: set(needs) for job_id, needs in before.items()}
     level = 0

@@ -11,6 +11,7 @@ LINES_MAX = 20_000
 """Maximum number of lines on a page."""
 READ_MAX = 5 * LINES_MAX
 """Maximum number of lines that are looked at: headers of files are not shown."""
+FILES_MAX = 1000
 
 
 class DiffLine(NamedTuple):
@@ -37,7 +38,7 @@ def parse_diff(text: str) -> list[FileDiff]:
     for file in _files(text.split("\n", READ_MAX)[:READ_MAX]):
         files.append(FileDiff(file.path, file.lines[:left]))
         left -= len(file.lines)
-        if left <= 0:
+        if left <= 0 or len(files) == FILES_MAX:
             break
     return files
 

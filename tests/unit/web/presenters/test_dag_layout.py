@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gigafactory.domain.job.job import Job
-from gigafactory.web.presenters.dag_layout import BOX_HEIGHT, BOX_WIDTH, draw_dag
+from gigafactory.web.presenters.dag_layout import BOX_HEIGHT, BOX_WIDTH, can_be_drawn, draw_dag
 from tests.support.builders import a_job
 
 
@@ -47,3 +47,11 @@ def test_boxes_do_not_overlap_and_are_inside(plan: list[tuple[int, set[int]]]) -
     for box in told.boxes:
         assert box.x + BOX_WIDTH <= told.width
         assert box.y + BOX_HEIGHT <= told.height
+
+
+def test_very_many_dependencies_are_not_drawn() -> None:
+    few = [a_child(n, deps=(f"j{n - 1}",)) for n in range(1000)]
+    many = [a_child(n, deps=tuple(f"j{dep}" for dep in range(n))) for n in range(100)]
+    assert can_be_drawn(few)
+    assert not can_be_drawn([*few, a_child(1000)])
+    assert not can_be_drawn(many)

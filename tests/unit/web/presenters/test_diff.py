@@ -1,6 +1,6 @@
 """Diff parsing: files and numbered lines."""
 
-from gigafactory.web.presenters.diff import LINES_MAX, READ_MAX, DiffLine, parse_diff
+from gigafactory.web.presenters.diff import FILES_MAX, LINES_MAX, READ_MAX, DiffLine, parse_diff
 
 TWO = """diff --git a/one.py b/one.py
 index 1..2 100644
@@ -67,3 +67,7 @@ def test_a_path_with_quotes_is_the_last_one_of_its_line() -> None:
 def test_lines_that_are_not_shown_are_not_read_for_ever() -> None:
     text = "\n" * (READ_MAX + 1) + "diff --git a/x b/x\n"
     assert parse_diff(text) == []
+
+
+def test_very_many_files_are_cut() -> None:
+    assert len(parse_diff("diff --git a/x b/x\n" * 60_000)) == FILES_MAX
