@@ -235,7 +235,10 @@ def reset_time(message: str, now: datetime) -> datetime | None:
     at = datetime.combine(day, time)
     if not match["date"] and at <= now:
         at += timedelta(days=1)
-    return at.astimezone(UTC)
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        return None
 
 
 CODEX = Engine(
