@@ -27,12 +27,13 @@ from hypothesis.stateful import (
 from gigafactory.domain.job.lifecycle import ACTIONS
 from gigafactory.domain.tenancy.access import Role
 from gigafactory.server.app import create_application
-from tests.fuzz.budget import FACTOR, examples
 from tests.support.api_server import API, SYSTEM, a_coordinator
 
 FACTORIES = ("mac-1", "mac-2")
 NO_LEASE = ("none", 1, "mac-1")
 STAGES = ("building", "review", "testing", "failed", "queued", "shipped", "nonsense")
+EXAMPLES, STEPS = 45, 25
+"""Of each share: about fifteen seconds."""
 FINAL = {"shipped", "failed", "dead_letter", "cancelled"}
 REOPENING = {"requeue", "request-changes", "ship", "approve", "reject", "override-scope"}
 
@@ -153,6 +154,25 @@ class Calls(RuleBasedStateMachine):
         assert answer.status_code == 201, answer.text
         self.call("ann", "POST", "/jobs", {"manifest": more, "body": "x"} | more)
         return str(answer.json()["id"])
+
+    @rule(target=jobs, more=st.lists(fields, max_size=3), phase=st.sampled_from([None, 1, 2]))
+    def compose(self, more: list[dict[str, object]], phase: int | None) -> str:
+        """Submit a composite with children; one of them depends on the other."""
+        goal = {"manifest": {"kind": "composite"}, "body": "Do both."}
+        parent = str(self.call("olga", "POST", "/jobs", goal).json()["id"])
+        name = f"first-{parent[-10:]}"
+        first: dict[str, object] = {"name": name}
+        then: dict[str, object] = {"deps": [name]}
+        if phase is not None:
+            first["phase"], then["phase"] = 1, phase
+        children = [{"manifest": each, "body": "Do it."} for each in (first, then)]
+        place = f"/jobs/{parent}/children"
+        answer = self.call("olga", "POST", place, {"jobs": children})
+        assert answer.status_code == 201, answer.text
+        self.call(
+            "ann", "POST", place, {"jobs": [{"manifest": each, "body": "x"} for each in more]}
+        )
+        return str(answer.json()["jobs"][0]["id"])
 
     @rule(body=values | st.binary(max_size=40), who=st.sampled_from(["ann", "vera", "nobody"]))
     def submit_anything(self, body: object, who: str) -> None:
@@ -311,9 +331,25 @@ def _encoded(body: object) -> bytes:
 
 
 Calls.TestCase.settings = settings(
-    max_examples=examples(10),
-    stateful_step_count=25,
+    max_examples=EXAMPLES,
+    stateful_step_count=STEPS,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-TestCalls: Any = pytest.mark.timeout(120 * FACTOR)(Calls.TestCase)
+
+
+@pytest.mark.timeout(300)
+class TestCalls(Calls.TestCase):  # type: ignore[misc, valid-type]
+    """One share of the sequences; each has a seed and a worker of its own."""
+
+
+class TestMoreCalls(TestCalls):
+    """Another share."""
+
+
+class TestYetMoreCalls(TestCalls):
+    """Another share."""
+
+
+class TestStillMoreCalls(TestCalls):
+    """Another share."""

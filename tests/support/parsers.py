@@ -1,6 +1,7 @@
 """Every parser of the tree as a function of hostile bytes, for tests of time and for fuzzing."""
 
 from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from gigafactory.client.transport.problems import parse_refusal
 from gigafactory.domain.composite.plan import parse_plan
 from gigafactory.domain.errors import Refused
 from gigafactory.domain.job.diff import read_diff, truncate
+from gigafactory.domain.job.token_price import price_of
 from gigafactory.domain.manifest.capability import (
     Requirement,
     meets,
@@ -34,6 +36,8 @@ from gigafactory.domain.manifest.repo import repo_name
 from gigafactory.domain.manifest.scope import matches_any
 from gigafactory.domain.manifest.units import parse_count, parse_duration, parse_usd
 from gigafactory.engines.catalogue import load_engines
+from gigafactory.engines.codex import reset_time
+from gigafactory.engines.prices import load_price_list
 from gigafactory.engines.protocol.engine import Engine
 from gigafactory.engines.protocol.json_lines import parse_record, parse_records
 from gigafactory.factory.core.data_dir import parse_folder_name
@@ -53,10 +57,13 @@ from gigafactory.system.terminal_escapes import keep_colours_only, strip_escapes
 from gigafactory.trackers.http import decode_answer, decode_delivery
 from gigafactory.tui.widgets.text import one_line, render_log_line
 from gigafactory.web.presenters.diff import parse_diff
+from gigafactory.web.presenters.profile_text import format_profile_file
 from gigafactory.wire.jobs import JobFilter
 from gigafactory.wire.reports import ReportDoc
 from gigafactory.wire.scaling import ScalingQuery
 from tests.support.engine_replay import a_work
+
+FAR_EAST = datetime(2026, 7, 1, tzinfo=timezone(timedelta(hours=14)))
 
 REFUSALS = (Refused, ValueError, msgspec.DecodeError)
 """The exceptions that a parser may raise; any other is a bug."""
@@ -79,7 +86,7 @@ def _globbed(data: bytes) -> object:
 
 def _required(token: str) -> object:
     Requirement.parse(token)
-    similar_tokens(token[:200], [token[:100], "node:20"])
+    similar_tokens(token, [token[at:] for at in range(0, len(token), 40)])
     return meets(token, parse_advertised(["node:20.1"]))
 
 
@@ -110,6 +117,7 @@ PARSERS: dict[str, Parser] = {
     "domain.composite.plan:parse_plan": parse_plan,
     "domain.job.diff:read_diff": read_diff,
     "domain.job.diff:truncate": _text(lambda text: truncate(text, 1000, "all")),
+    "domain.job.token_price:price_of": _text(lambda text: price_of(load_price_list().prices, text)),
     "domain.manifest.capability:parse_advertised": _text(
         lambda text: parse_advertised(text.split("\n"))
     ),
@@ -120,6 +128,7 @@ PARSERS: dict[str, Parser] = {
     "domain.manifest.job_file:parse_json": _json(parse_json),
     "domain.manifest.job_file:parse_snapshot": _json(parse_snapshot),
     "domain.manifest.job_file:parse_json_job": _json(parse_json_job),
+    "domain.manifest.fields:schedule": _text(lambda text: parse_json({"schedule": text})),
     "domain.manifest.job_file:title_of": _text(title_of),
     "domain.manifest.names:slugify": _text(slugify),
     "domain.manifest.profile:parse_profile_file": parse_profile_file,
@@ -129,6 +138,7 @@ PARSERS: dict[str, Parser] = {
     "domain.manifest.units:parse_duration": _text(parse_duration),
     "domain.manifest.units:parse_count": _text(parse_count),
     "domain.manifest.units:parse_usd": _text(parse_usd),
+    "engines.codex:reset_time": _text(lambda text: reset_time(text, FAR_EAST)),
     "engines.protocol.json_lines:parse_record": parse_record,
     "engines.protocol.json_lines:parse_records": lambda data: list(parse_records(data)),
     "factory.core.data_dir:parse_folder_name": _text(parse_folder_name),
@@ -156,6 +166,11 @@ PARSERS: dict[str, Parser] = {
     "tui.widgets.text:one_line": _text(one_line),
     "tui.widgets.text:render_log_line": _text(render_log_line),
     "web.presenters.diff:parse_diff": _text(parse_diff),
+    "web.presenters.profile_text:format_profile_file": _text(
+        lambda text: format_profile_file(
+            parse_profile_json({"name": "a", "x-a": list(text[:9000])})
+        )
+    ),
     **{f"engines.{name}": _of_engine(engine) for name, engine in load_engines().items()},
 }
 """All parsers, by module and function."""
@@ -170,6 +185,26 @@ EXEMPT = {
     "tui.views.jobs:matches_filter": "words that the person at the terminal types",
 }
 
+REACHED = {
+    "api.http.decoding:decode_query": "it has a row",
+    "cli.fleet.profiles:_show": "a profile, in the process of the person at the terminal",
+    "cli.group:Aq.resolve_command": "a word that the person at the terminal types",
+    "config.loading:_nearest": "settings of this machine",
+    "domain.manifest.capability:_closest": "by the row of Requirement",
+    "domain.manifest.decoder:unknown_key_message": "by parse_json; keys are cut",
+    "domain.manifest.fields:_schedule": "by the row of schedule",
+    "domain.submission.schedule:next_tick": "an expression that has passed _schedule",
+    "engines.acp:_start_named": "a command of the settings",
+    "engines.acp:acp_engine": "a command of the settings",
+    "factory.git.dns_pinning:_ssh_configuration": "settings of this machine",
+    "factory.git.dns_pinning:pin_ssh": "settings of this machine",
+    "factory.git.repos:Repos.address": "names of 1000 characters, with globs of the settings",
+    "factory.machine.engines:_wrong_seats": "settings of this machine",
+    "factory.run.engine_home:_matching": "names of files, with our own globs",
+    "web.pages.jobs:_filters": "a query, which the server limits to some kilobytes",
+}
+"""Functions that compare, convert or split texts by a slow library, and what attacks them."""
+
 SEEDS: tuple[bytes, ...] = (
     b"",
     b"# a",
@@ -182,6 +217,7 @@ SEEDS: tuple[bytes, ...] = (
     b'message="stream error" error.error="',
     b"https://",
     b"node>=",
+    b"try again at Jan 1st, 0001 ",
 )
 PUMPS: tuple[bytes, ...] = (
     *(bytes([char]) for char in b"a 0/[{\"\\\n\r:'-#.=@,("),

@@ -16,12 +16,17 @@ from pathlib import Path
 import pytest
 
 import gigafactory
-from tests.support.parsers import EXEMPT, PARSERS, PUMPS, REFUSALS, SEEDS, Parser
+from tests.support.parsers import EXEMPT, PARSERS, PUMPS, REACHED, REFUSALS, SEEDS, Parser
 from tests.support.regex_attack import SUSPICIOUS_S, grows_too_fast, seconds, worst_case
 
 SOURCE = Path(gigafactory.__file__).parent
 PARSER = re.compile(r"(?:parse|decode|strip|split|matches|redact)(?:_\w+)?")
 """Names of functions that parse untrusted input."""
+SLOW = {
+    *("difflib", "get_close_matches", "SequenceMatcher", "shlex", "fnmatch", "fnmatchcase"),
+    *("CronSim", "strptime", "normalize", "safe_load", "safe_dump", "parse_qsl", "literal_eval"),
+}
+"""Names of functions and modules that take long, or raise, on odd texts."""
 BUILDERS = {"failure_patterns", "__init__"}
 """Functions whose compiled patterns become constants of their module."""
 SIZE = 4000
@@ -116,6 +121,32 @@ def test_every_parser_is_attacked_or_has_a_reason_not_to_be() -> None:
     known = PARSERS.keys() | EXEMPT.keys()
     assert parsers_in_the_tree() - known == set(), "add a row to tests/support/parsers.py"
     assert EXEMPT.keys() - parsers_in_the_tree() == set(), "these are gone"
+
+
+def functions(body: list[ast.stmt], owner: str = "") -> Iterator[tuple[str, ast.AST]]:
+    """Yield the functions and methods of a module with their names; inner ones are part of them."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield owner + node.name, node
+        elif isinstance(node, ast.ClassDef):
+            yield from functions(node.body, f"{owner}{node.name}.")
+
+
+def users_of_slow_libraries() -> set[str]:
+    return {
+        f"{module.removeprefix('gigafactory.')}:{name}"
+        for module, tree in modules().items()
+        for name, function in functions(tree.body)
+        if not SLOW.isdisjoint(
+            getattr(node, "id", getattr(node, "attr", None)) for node in ast.walk(function)
+        )
+    }
+
+
+def test_every_user_of_a_slow_library_is_attacked_whatever_its_name() -> None:
+    known = PARSERS.keys() | REACHED.keys()
+    assert users_of_slow_libraries() - known == set(), "add a row to tests/support/parsers.py"
+    assert REACHED.keys() - users_of_slow_libraries() == set(), "these are gone"
 
 
 @pytest.mark.parametrize("place", PARSERS)
