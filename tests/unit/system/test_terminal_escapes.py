@@ -21,6 +21,14 @@ def test_whatever_a_command_prints_has_no_escapes(capsys: pytest.CaptureFixture[
     assert printed.err == "new in the inbox: ?.md\n"
 
 
+def test_a_message_about_a_file_has_no_colours_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    err = io.StringIO()
+    monkeypatch.setattr(err, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", err)
+    note("\x1b[8m\x1b[31mhidden.md cannot be read")
+    assert err.getvalue() == "hidden.md cannot be read\n"
+
+
 def test_a_log_line_has_no_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.StringIO()
     monkeypatch.setattr(sys, "stderr", out)

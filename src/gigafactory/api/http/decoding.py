@@ -15,7 +15,6 @@ VALUES_MAX = 500_000
 """Values in a document of jobs; the largest plan has some 300,000."""
 SCANNED_BYTES = 256 * 1024
 
-_ESCAPED_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _KEY = "key` in `"
 """Prefix in msgspec's messages about an invalid key."""
 _PLACE = " - at `"
@@ -28,7 +27,8 @@ def decode_json(data: bytes, of: type[Value], what: str = "the request") -> Valu
 
     Raises Malformed, Invalid.
     """
-    if b"u0000" in data and _ESCAPED_NUL.search(data):
+    # Without the escaped backslashes; a regular expression would take ten times as long.
+    if b"u0000" in data and rb"\u0000" in data.replace(rb"\\", b""):
         raise Invalid(what, [Fault("", "found a NUL character; expected text without it")])
     try:
         return _decoder(of).decode(data or b"{}")

@@ -42,8 +42,8 @@ def say(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Print a message that is not a result."""
-    _write(sys.stderr, text)
+    """Print a message that is not a result, without any colours: it may name files."""
+    _write(sys.stderr, strip_escapes(text))
 
 
 def say_json(body: bytes) -> None:

@@ -50,6 +50,16 @@ def test_many_values_are_refused_quickly(piece: bytes) -> None:
     assert thread_time() - before < 0.25
 
 
+def test_a_nul_is_found_quickly_behind_any_number_of_backslashes() -> None:
+    for pairs in (0, 1, 4_000_000):
+        text = b"\\\\" * pairs
+        before = thread_time()
+        assert decode_document(b'{"a":"' + text + b'u0000"}')["a"].endswith("u0000")
+        with pytest.raises(Invalid, match="NUL"):
+            decode_document(b'{"a":"' + text + b'\\u0000"}')
+        assert thread_time() - before < 0.25
+
+
 def test_texts_may_contain_anything() -> None:
     document = {"jobs": [{"body": '[{,"\\' * 300_000}]}
     assert decode_document(json.dumps(document).encode()) == document
