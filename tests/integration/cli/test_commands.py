@@ -335,6 +335,8 @@ def test_the_projects_folder_is_printed_chosen_and_checked(tmp_path: Path) -> No
     assert "restart `aq up`" in chosen.err
     assert person.aq("projects", "--json").json() == {"folders": [str(tmp_path / "code")]}
     assert "a whole home has more than projects" in person.aq("projects", str(tmp_path)).err
+    (tmp_path / "file").touch()
+    assert f"{tmp_path / 'file'} is not a folder" in person.aq("projects", "file").err
     told = person.aq("doctor").out
     assert f"folders for jobs: {tmp_path / 'code'}" in told
     assert "`aq projects DIR`" in told
