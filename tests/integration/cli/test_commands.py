@@ -213,7 +213,9 @@ def test_factory_commands_enroll_drain_rotate_and_deregister(shell: Shell) -> No
     assert secret.startswith("gfe_")
     joined = shell.aq("factory", "enroll", name, stdin=f"{secret}\n")
     assert f"{name} has joined" in joined.out, joined.err
-    assert shell.aq("factory", "enroll", name, "--secret", secret).code == 6
+    again = shell.aq("factory", "enroll", name, "--secret", secret)
+    assert again.code == 6
+    assert "`aq factory invite`" in again.err
     assert name in shell.aq("factory", "list").out
     assert "is draining" in shell.aq("factory", "drain", name).out
     assert "takes jobs again" in shell.aq("factory", "undrain", name).out
