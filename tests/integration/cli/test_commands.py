@@ -209,7 +209,11 @@ def test_halt_and_resume_commands_switch_the_fleet(shell: Shell) -> None:
 
 def test_factory_commands_enroll_drain_rotate_and_deregister(shell: Shell) -> None:
     name = f"mac-{uuid.uuid4().hex}"
-    secret = shell.aq("factory", "invite").out.strip()
+    invited = shell.aq("factory", "invite", AQ_SERVER_PUBLIC_URL="https://fleet.example.com")
+    assert "AQ_FLEET_API=https://fleet.example.com aq factory enroll" in invited.err
+    invited = shell.aq("factory", "invite")
+    assert "only this machine reaches that address" in invited.err
+    secret = invited.out.strip()
     assert secret.startswith("gfe_")
     joined = shell.aq("factory", "enroll", name, stdin=f"{secret}\n")
     assert f"{name} has joined" in joined.out, joined.err

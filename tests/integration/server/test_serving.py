@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -48,6 +49,33 @@ def test_up_prints_its_url_and_refuses_a_second_coordinator(tmp_path: Path) -> N
         running.communicate()
     assert running.returncode == 0
     assert not (data / "server.url").exists()
+
+
+def test_second_interrupt_ends_the_server_as_quietly_as_the_first(tmp_path: Path) -> None:
+    with Shell(tmp_path).start("up", "--no-factory", "--port", "0") as running:
+        assert running.stdout is not None
+        for line in iter(running.stdout.readline, LAST_LINE):
+            assert line
+        url = urlsplit((tmp_path / "share" / "gigafactory" / "server.url").read_text().strip())
+        address = (url.hostname or "", url.port or 0)
+        # An unfinished request keeps the server busy between the two.
+        with socket.create_connection(address) as half:
+            half.sendall(b"POST /api/fleet/jobs HTTP/1.1\r\nHost: localhost\r\n")
+            running.send_signal(signal.SIGINT)
+            wait_until_refused(address)
+            running.send_signal(signal.SIGINT)
+            _, err = running.communicate()
+    assert running.returncode == 0
+    assert "Traceback" not in err
+
+
+def wait_until_refused(address: tuple[str, int]) -> None:
+    deadline = time.monotonic() + 30
+    with suppress(ConnectionRefusedError):
+        while time.monotonic() < deadline:
+            socket.create_connection(address).close()
+            time.sleep(0.02)
+        raise AssertionError(f"{address} still accepts connections")
 
 
 def test_up_says_how_another_terminal_finds_the_program(tmp_path: Path) -> None:

@@ -134,8 +134,10 @@ def invite(
     def show_secret(made: InvitationView) -> None:
         say(made.secret)
         note(f"valid once, until {clock(made.expires_at)}. On the machine that joins:")
-        note(f"  AQ_FLEET_API={session.access.url} aq factory enroll --secret {made.secret}")
-        if is_this_machine(session.access.url):
+        here = session.access
+        url = (session.config.server.public_url if here.local else None) or here.url
+        note(f"  AQ_FLEET_API={url} aq factory enroll --secret {made.secret}")
+        if is_this_machine(url):
             note("only this machine reaches that address; for others see docs/howto/tls.md")
 
     session.answer(call, show_secret)
