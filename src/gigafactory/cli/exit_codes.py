@@ -40,6 +40,13 @@ MEANINGS = {
     Exit.INTERRUPTED: "interrupted by Ctrl-C",
 }
 
+
+class NotEnrolled(Unauthenticated):
+    """The fleet knows neither the invitation nor the token of this machine."""
+
+    code = "not_enrolled"
+
+
 CODES: dict[type[Refused], Exit] = {
     NotFound: Exit.NOT_FOUND,
     Conflict: Exit.CONFLICT,
@@ -53,7 +60,14 @@ CODES: dict[type[Refused], Exit] = {
 
 NEXT: dict[type[Refused], str] = {
     Unreachable: "start a coordinator with `aq up`, or set AQ_FLEET_API to its URL",
-    Unauthenticated: "set AQ_FLEET_TOKEN; an admin creates a token with `aq tokens create`",
+    NotEnrolled: (
+        "an admin creates an invitation with `aq factory invite`; use it here with"
+        " `aq factory enroll`"
+    ),
+    Unauthenticated: (
+        "set AQ_FLEET_TOKEN (an admin creates a token with `aq tokens create`), or for your own"
+        " coordinator AQ_DATA, the data folder that `aq up` printed"
+    ),
     BudgetPaused: "`aq budget show` shows the budget; `aq budget set` raises the limit",
     Halted: "an operator ends the halt with `aq resume`",
 }

@@ -1,5 +1,7 @@
 """The Click group `aq`: imports commands on use and turns refusals into exit codes."""
 
+import errno
+import os
 from importlib import import_module
 
 import click
@@ -40,6 +42,19 @@ class Aq(click.Group):
         return page()
 
 
+FILE_FAULTS = {
+    errno.EACCES: "check its owner and permissions, or choose another folder",
+    errno.EPERM: "check its owner and permissions, or choose another folder",
+    errno.EROFS: "choose a folder that can be written",
+    errno.ENOSPC: "free some space, or choose a folder on another disk",
+    errno.EDQUOT: "free some space, or choose a folder on another disk",
+    errno.EEXIST: "it is in the way: move it, or choose another folder",
+    errno.EISDIR: "it is in the way: move it, or choose another folder",
+    errno.ENOTDIR: "name a folder there, or choose another",
+    errno.ENAMETOOLONG: "choose a shorter name",
+}
+"""What to do about what the system refuses for a person's file."""
+
 aq = Aq("aq", context_settings={"help_option_names": ["-h", "--help"]})
 
 
@@ -54,8 +69,19 @@ def run(typed: list[str]) -> int:
         if isinstance(wrong, click.UsageError) and wrong.ctx is not None:
             note(f"    see `{wrong.ctx.command_path} --help`")
         return Exit.USAGE
+    except OSError as error:
+        if error.errno not in FILE_FAULTS:
+            raise
+        note(f"aq: {_describe(error)}")
+        return Exit.REFUSED
     except (click.Abort, KeyboardInterrupt):
         return Exit.INTERRUPTED
+
+
+def _describe(error: OSError) -> str:
+    """Return what the system refused, for which file, and what to do."""
+    where = f"{os.fsdecode(error.filename)}: " if error.filename is not None else ""
+    return f"{where}{error.strerror}; {FILE_FAULTS[error.errno or 0]}"
 
 
 def _refused(refused: Refused, *, as_json: bool) -> int:

@@ -79,11 +79,14 @@ def coordinator_access(
 
 def is_plain_text(url: str) -> bool:
     """Return whether requests to a URL cross a network without encryption."""
-    scheme, _, rest = url.partition("://")
-    host = rest.partition("/")[0].rpartition("@")[2]
+    return url.startswith("http://") and not is_this_machine(url)
+
+
+def is_this_machine(url: str) -> bool:
+    """Return whether only this machine reaches the host of a URL."""
+    host = url.partition("://")[2].partition("/")[0].rpartition("@")[2]
     name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-    local = name in LOOPBACK or name.startswith("127.") or name.endswith(".localhost")
-    return scheme == "http" and not local
+    return name in LOOPBACK or name.startswith("127.") or name.endswith(".localhost")
 
 
 def listen_url(host: str, port: int) -> str:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from gigafactory.config.data_dir import read_line
 from gigafactory.config.settings import Config
+from gigafactory.domain.errors import Unavailable
 from gigafactory.system.atomic_file import write_atomically
 
 NAME = "projects"
@@ -28,9 +29,18 @@ def load_projects(config: Config) -> Path | None:
 
 
 def save_projects(config: Config, folder: Path) -> None:
-    """Save the projects folder for all later starts."""
-    config.data.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_atomically(config.data / NAME, f"{folder}\n".encode())
+    """Save the projects folder for all later starts.
+
+    Raise Unavailable if the data folder cannot be written.
+    """
+    try:
+        config.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_atomically(config.data / NAME, f"{folder}\n".encode())
+    except OSError as error:
+        raise Unavailable(
+            f"cannot write to the data folder {config.data}: {error.strerror}; make it writable, or"
+            " choose another with --data or AQ_DATA"
+        ) from None
 
 
 def detect_projects(environ: Mapping[str, str], here: Path) -> Path:

@@ -5,6 +5,7 @@ import signal
 import socket
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from types import FrameType
 
 import structlog
 import uvicorn
@@ -68,6 +69,10 @@ class HttpServer(uvicorn.Server):
     def before_stop(self, step: Callable[[], Coroutine[None, None, None]]) -> None:
         """Run this before connections are closed."""
         self._before_stop = step
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's
+        """Stop soon. A second Ctrl-C changes nothing: the end takes a few seconds at most."""
+        self.end()
 
     def end(self) -> None:
         """Stop soon."""

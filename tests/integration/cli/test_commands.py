@@ -209,11 +209,17 @@ def test_halt_and_resume_commands_switch_the_fleet(shell: Shell) -> None:
 
 def test_factory_commands_enroll_drain_rotate_and_deregister(shell: Shell) -> None:
     name = f"mac-{uuid.uuid4().hex}"
-    secret = shell.aq("factory", "invite").out.strip()
+    invited = shell.aq("factory", "invite", AQ_SERVER_PUBLIC_URL="https://fleet.example.com")
+    assert "AQ_FLEET_API=https://fleet.example.com aq factory enroll" in invited.err
+    invited = shell.aq("factory", "invite")
+    assert "only this machine reaches that address" in invited.err
+    secret = invited.out.strip()
     assert secret.startswith("gfe_")
     joined = shell.aq("factory", "enroll", name, stdin=f"{secret}\n")
     assert f"{name} has joined" in joined.out, joined.err
-    assert shell.aq("factory", "enroll", name, "--secret", secret).code == 6
+    again = shell.aq("factory", "enroll", name, "--secret", secret)
+    assert again.code == 6
+    assert "`aq factory invite`" in again.err
     assert name in shell.aq("factory", "list").out
     assert "is draining" in shell.aq("factory", "drain", name).out
     assert "takes jobs again" in shell.aq("factory", "undrain", name).out
@@ -335,6 +341,8 @@ def test_the_projects_folder_is_printed_chosen_and_checked(tmp_path: Path) -> No
     assert "restart `aq up`" in chosen.err
     assert person.aq("projects", "--json").json() == {"folders": [str(tmp_path / "code")]}
     assert "a whole home has more than projects" in person.aq("projects", str(tmp_path)).err
+    (tmp_path / "file").touch()
+    assert f"{tmp_path / 'file'} is not a folder" in person.aq("projects", "file").err
     told = person.aq("doctor").out
     assert f"folders for jobs: {tmp_path / 'code'}" in told
     assert "`aq projects DIR`" in told

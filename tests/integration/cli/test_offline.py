@@ -80,3 +80,13 @@ def test_help_page_fits_a_small_terminal(alone: Shell) -> None:
     lines = alone.aq("--help").out.splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
+
+
+def test_file_that_the_system_refuses_is_named_without_a_traceback(alone: Shell) -> None:
+    (alone.folder / "inbox").mkdir()
+    (alone.folder / "building").touch()
+    ran = alone.aq("status", "--folder", ".")
+    assert ran.code == 1
+    assert ran.err.startswith("aq: ")
+    assert "building: " in ran.err
+    assert "Traceback" not in ran.err

@@ -8,12 +8,15 @@ import stat
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
+
 from gigafactory.client.transport.call import ApiCall
 from gigafactory.client.transport.sync_client import Client
-from tests.services.aq import STOP_WITHIN_S, Shell, environment, serving
+from tests.services.aq import AQ, STOP_WITHIN_S, Shell, environment, serving
 
 JOB = "---\nname: fix-login\n---\n# Fix the login\n"
 LAST_LINE = "Ctrl-C stops it. Nothing is lost: `aq up` continues where it stopped.\n"
@@ -46,6 +49,65 @@ def test_up_prints_its_url_and_refuses_a_second_coordinator(tmp_path: Path) -> N
         running.communicate()
     assert running.returncode == 0
     assert not (data / "server.url").exists()
+
+
+def test_second_interrupt_ends_the_server_as_quietly_as_the_first(tmp_path: Path) -> None:
+    with Shell(tmp_path).start("up", "--no-factory", "--port", "0") as running:
+        assert running.stdout is not None
+        for line in iter(running.stdout.readline, LAST_LINE):
+            assert line
+        url = urlsplit((tmp_path / "share" / "gigafactory" / "server.url").read_text().strip())
+        address = (url.hostname or "", url.port or 0)
+        # An unfinished request keeps the server busy between the two.
+        with socket.create_connection(address) as half:
+            half.sendall(b"POST /api/fleet/jobs HTTP/1.1\r\nHost: localhost\r\n")
+            running.send_signal(signal.SIGINT)
+            wait_until_refused(address)
+            running.send_signal(signal.SIGINT)
+            _, err = running.communicate()
+    assert running.returncode == 0
+    assert "Traceback" not in err
+
+
+def wait_until_refused(address: tuple[str, int]) -> None:
+    deadline = time.monotonic() + 30
+    with suppress(ConnectionRefusedError):
+        while time.monotonic() < deadline:
+            socket.create_connection(address).close()
+            time.sleep(0.02)
+        raise AssertionError(f"{address} still accepts connections")
+
+
+def test_up_says_how_another_terminal_finds_the_program(tmp_path: Path) -> None:
+    paths = {"/usr/bin:/bin": True, f"{Path(AQ).parent}:/usr/bin:/bin": False}
+    for path, expected in paths.items():
+        with Shell(tmp_path, {"PATH": path}).start("up", "--no-factory", "--port", "0") as running:
+            assert running.stdout is not None
+            banner = "".join(iter(running.stdout.readline, LAST_LINE))
+        assert (f'  export PATH="{Path(AQ).parent}:$PATH"\n' in banner) is expected
+
+
+@pytest.mark.parametrize("command", [("up", "--port", "0"), ("projects",)])
+def test_a_data_folder_that_cannot_be_made_is_named(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    (tmp_path / "file").touch()
+    ran = Shell(tmp_path, {"AQ_DATA": str(tmp_path / "file" / "data")}).aq(*command)
+    assert ran.code == 5
+    assert ran.err.startswith(f"aq: cannot write to the data folder {tmp_path}/file/data: Not a")
+    assert "AQ_DATA" in ran.err
+
+
+def test_an_address_that_a_killed_coordinator_left_is_not_called_running(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        data = tmp_path / "data"
+        data.mkdir()
+        (data / "server.url").write_text("http://127.0.0.1:1\n")
+        ran = Shell(tmp_path, {"AQ_DATA": str(data)}).aq("up", "--port", port)
+    assert ran.code == 5
+    assert f"cannot listen on 127.0.0.1:{port}" in ran.err
+    assert "already runs" not in ran.err
 
 
 def test_file_dropped_into_the_inbox_becomes_a_job(tmp_path: Path) -> None:

@@ -37,6 +37,17 @@ async def test_pages_are_not_served_under_the_names_of_the_machine(tmp_path: Pat
             assert (await get(server, "/api/fleet/jobs", host)).status_code == 401
 
 
+async def test_a_browser_at_another_name_gets_a_page_that_says_what_to_do(tmp_path: Path) -> None:
+    async with a_server(tmp_path, hosts=ON_LOOPBACK) as server:
+        for host in ("127.0.0.1", "localhost", "gigafactory.localhost", "evil.test"):
+            answer = await get(server, "/", host, **HTML)
+            assert answer.status_code == 421
+            assert answer.headers["content-type"] == "text/html; charset=utf-8"
+            assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+            assert "<h1>The web pages have another address</h1>" in answer.text
+            assert host not in answer.text
+
+
 async def test_session_is_neither_given_nor_taken_elsewhere(tmp_path: Path) -> None:
     async with a_server(tmp_path, hosts=ON_LOOPBACK) as server, a_visitor(server) as ann:
         cookies = {"gf_session": ann.http.cookies["gf_session"]}

@@ -7,7 +7,7 @@ import sys
 import click
 import pytest
 
-from gigafactory.cli.exit_codes import CODES, MEANINGS, Exit, exit_code, next_step
+from gigafactory.cli.exit_codes import CODES, MEANINGS, Exit, NotEnrolled, exit_code, next_step
 from gigafactory.cli.fleet.insights import cells
 from gigafactory.cli.group import aq
 from gigafactory.cli.help import GROUPS, MODULES, page
@@ -152,6 +152,7 @@ def test_exit_codes_follow_the_table() -> None:
 def test_refusals_name_the_next_step() -> None:
     assert "aq up" in (next_step(Unreachable("x")) or "")
     assert "aq resume" in (next_step(Halted("x")) or "")
+    assert "aq factory enroll" in (next_step(NotEnrolled("x")) or "")
     assert next_step(NotFound("job", "x")) is None
 
 

@@ -10,15 +10,10 @@ import structlog
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
-from gigafactory.api.http.errors import PROBLEM, REQUEST_ID, TITLES
+from gigafactory.api.http.errors import REQUEST_ID
 from gigafactory.api.http.hosts import ServedHosts, host_name, is_for_programs
-from gigafactory.api.http.response import HttpResponse, encode
-from gigafactory.wire.problem import Problem
-
-ELSEWHERE = (
-    "The web pages have an address of their own, so that no other server on this machine gets your"
-    " session. `aq login` prints it; an admin can set one with `server.public-url`."
-)
+from gigafactory.api.http.misdirected import NO_PAGES, NOT_SERVED, misdirected_response
+from gigafactory.api.http.response import HttpResponse
 
 _SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,100}")
 _UNSENDABLE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
@@ -70,12 +65,9 @@ class RequestMiddleware:
     ) -> HttpResponse | None:
         """Return the response to a request for a host name that is not served, else None."""
         name, path = host_name(headers.get(b"host")), scope["path"]
+        accept = headers.get(b"accept", b"")
         if not self._hosts.serves(name):
-            return _misdirected(
-                request_id,
-                "this coordinator does not serve this host name; add it to its settings"
-                " (server.public-url or server.hosts)",
-            )
+            return misdirected_response(request_id, NOT_SERVED, accept=accept)
         if is_for_programs(path) or self._hosts.serves_pages(name):
             return None
         url = self._hosts.public_url
@@ -83,9 +75,7 @@ class RequestMiddleware:
             raw, query = scope["raw_path"], scope["query_string"]
             there = url.encode("ascii") + raw + (b"?" + query if query else b"")
             return HttpResponse(307, headers=((b"location", there),))
-        if b"text/html" in headers.get(b"accept", b""):
-            return HttpResponse(421, ELSEWHERE.encode(), media_type=b"text/plain; charset=utf-8")
-        return _misdirected(request_id, ELSEWHERE)
+        return misdirected_response(request_id, NO_PAGES, accept=accept)
 
     def _log_request(self, method: str, path: str, status: int, took_s: float) -> None:
         log = self._log
@@ -110,15 +100,3 @@ def _request_id(given: bytes | None) -> str:
     if given is not None and _SANE_ID.fullmatch(given):
         return given.decode("ascii")
     return f"{_chance(64):016x}"
-
-
-def _misdirected(request_id: str, detail: str) -> HttpResponse:
-    problem = Problem(
-        type="urn:gigafactory:problem:misdirected",
-        title=TITLES[421],
-        status=421,
-        detail=detail,
-        code="misdirected",
-        request_id=request_id,
-    )
-    return HttpResponse(421, encode(problem), media_type=PROBLEM.encode())

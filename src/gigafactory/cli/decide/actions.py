@@ -68,10 +68,9 @@ def _action(
     command: Callable[..., None] = FOLDER(for_fleet(act))
     for decorator in reversed(decorators):
         command = decorator(command)
-    stages = ", ".join(stage for stage in sorted(ACTIONS[name]))
-    text = (
-        f"{text}\n\nAllowed in the stages {stages}. Several jobs are processed one after the other."
-    )
+    *others, last = sorted(ACTIONS[name])
+    stages = f"{', '.join(others)} or {last}" if others else last
+    text = f"{text}\n\nFor jobs in {stages}. Several are processed one after the other."
     argument = click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
     return click.command(name, help=text)(argument(command))
 

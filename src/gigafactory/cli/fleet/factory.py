@@ -6,13 +6,14 @@ from pathlib import Path
 import click
 import msgspec
 
+from gigafactory.cli.exit_codes import NotEnrolled
 from gigafactory.cli.folder.target import INBOX
 from gigafactory.cli.output.duration import Duration
 from gigafactory.cli.output.text import clock, note, pairs, say, say_json, table
 from gigafactory.cli.session import Session, for_fleet, with_settings
 from gigafactory.client import fleet
-from gigafactory.config.data_dir import is_plain_text
-from gigafactory.domain.errors import NotFound
+from gigafactory.config.data_dir import is_plain_text, is_this_machine
+from gigafactory.domain.errors import NotFound, Unauthenticated
 from gigafactory.system.formatting import format_age
 from gigafactory.wire.fleet import (
     EnrollmentsView,
@@ -133,7 +134,11 @@ def invite(
     def show_secret(made: InvitationView) -> None:
         say(made.secret)
         note(f"valid once, until {clock(made.expires_at)}. On the machine that joins:")
-        note(f"  AQ_FLEET_API={session.access.url} aq factory enroll --secret {made.secret}")
+        here = session.access
+        url = (session.config.server.public_url if here.local else None) or here.url
+        note(f"  AQ_FLEET_API={url} aq factory enroll --secret {made.secret}")
+        if is_this_machine(url):
+            note("only this machine reaches that address; for others see docs/howto/tls.md")
 
     session.answer(call, show_secret)
 
@@ -194,7 +199,10 @@ def enroll(
             f"warning: {session.access.url} is not encrypted: the invitation, the factory's token"
             " and all work cross the network in plain text; use an https URL"
         )
-    member = session.client.send(fleet.enroll(given, name, os=os, labels=label))
+    try:
+        member = session.client.send(fleet.enroll(given, name, os=os, labels=label))
+    except Unauthenticated as refused:
+        raise NotEnrolled(refused.detail) from None
     url = session.access.url
     save_membership(
         DataDir.under(session.config.data), FleetMembership(url, member.factory_id, member.token)
@@ -276,4 +284,7 @@ def run(session: Session, **options: object) -> None:
     """
     from gigafactory.wiring.factory_process import run_factory
 
-    run_factory(session.config, options)
+    try:
+        run_factory(session.config, options)
+    except Unauthenticated as refused:
+        raise NotEnrolled(refused.detail) from None

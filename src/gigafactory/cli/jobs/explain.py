@@ -20,10 +20,12 @@ def explain(session: Session, *, job: str) -> None:
 
 def _show(explanation: Explanation) -> None:
     say(f"{colour_stage(explanation.stage)}: {plain(explanation.summary)}")
-    for reason in explanation.reasons:
-        say(f"  {reason.code}: {plain(reason.message)}")
-    for missing in explanation.unroutable:
-        say(f"  unroutable: {plain(missing)}")
+    printed = {explanation.summary}
+    lines = [(each.code, each.message) for each in explanation.reasons]
+    for code, message in (*lines, *(("unroutable", each) for each in explanation.unroutable)):
+        if message not in printed:
+            say(f"  {code}: {plain(message)}")
+            printed.add(message)
     for why, count in explanation.rejections.items():
         say(f"  {count} x {plain(why)}")
     if (

@@ -10,7 +10,7 @@ import click
 from msgspec.structs import replace
 
 from gigafactory.cli.output.text import note, say
-from gigafactory.cli.serve.serve import server_options
+from gigafactory.cli.serve.serve import export_path, server_options
 from gigafactory.cli.session import Session, with_settings
 from gigafactory.config.data_dir import read_line
 
@@ -22,7 +22,7 @@ The demo runs at {pages}  (seed {seed})
 
   open    {login}
           (valid for one browser, within ten minutes)
-  or      AQ_DATA={data} aq dash
+  or      {path}AQ_DATA={data} aq dash
           (in another terminal; likewise `aq jobs`, `aq attention`, …)
 
 Three factories work on a dozen jobs: a roadmap, a failure that is retried, a review
@@ -61,7 +61,8 @@ def demo(session: Session, *, seed: int | None, once: bool) -> None:
         await DemoFleet(folder, ready.url, token, seed=number).run(once=once)
 
     def announce(ready: "ServerReady") -> None:
-        say(BANNER.format(pages=ready.pages, login=ready.login, data=data, seed=number))
+        path = f"{line}\n          " if (line := export_path()) else ""
+        say(BANNER.format(pages=ready.pages, login=ready.login, path=path, data=data, seed=number))
 
     try:
         serve(config, announce, play, stop_with_companion=True)

@@ -100,7 +100,7 @@ def _projects(session: Session) -> Iterator[Finding]:
         "folders for jobs",
         None if missing else True,
         f"{folder_list}: jobs may use the repos below",
-        note if missing else f"to allow another: {change}",
+        note if missing else f"to allow others, {change}",
     )
 
 

@@ -65,4 +65,6 @@ def check_folder(folder: Path) -> Path:
     if place.resolve() in {Path.home().resolve(), Path(place.anchor)}:
         fault = Fault("folder", "a whole home has more than projects; name a folder in it")
         raise Invalid("the projects folder", [fault])
+    if place.exists() and not place.is_dir():
+        raise Invalid("the projects folder", [Fault("folder", f"{place} is not a folder")])
     return place

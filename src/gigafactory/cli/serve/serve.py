@@ -1,5 +1,7 @@
 """`aq serve`: run the coordinator as a service."""
 
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +22,14 @@ def server_options(function: Callable[..., None]) -> Callable[..., None]:
         help="Write every commit request and result to this file.",
     )
     return host(port(store(history(function))))
+
+
+def export_path() -> str:
+    """Return the line with which another terminal finds this program; empty if it does already."""
+    program, found = Path(sys.executable).with_name("aq"), shutil.which("aq")
+    if not program.is_file() or (found is not None and program.samefile(found)):
+        return ""
+    return f'export PATH="{program.parent}:$PATH"'
 
 
 @click.command()

@@ -1,14 +1,18 @@
 """`aq up`: a coordinator, the web pages and a factory in one process."""
 
 import asyncio
+from contextlib import closing
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import click
 
 from gigafactory.cli.output.text import say
 from gigafactory.cli.serve.projects import choose_projects
-from gigafactory.cli.serve.serve import server_options
+from gigafactory.cli.serve.serve import export_path, server_options
 from gigafactory.cli.session import Session, with_settings
 from gigafactory.config.data_dir import SERVER_URL, read_line
 from gigafactory.config.loading import mask
@@ -39,6 +43,8 @@ Try, in another terminal:{settings}
 
 Ctrl-C stops it. Nothing is lost: `aq up` continues where it stopped.
 """
+
+ANSWERS_WITHIN_S = 2.0
 
 
 @click.command()
@@ -90,7 +96,7 @@ def up(session: Session, *, no_factory: bool) -> None:
         serve(config, announce, run_companions)
     except Unavailable as refused:
         running = read_line(config.data / SERVER_URL)
-        if running is None:
+        if running is None or not _is_coordinator(running):
             raise
         raise Unavailable(
             f"{refused.detail}\n    a coordinator already runs at {running}: use it (`aq jobs`),"
@@ -99,7 +105,20 @@ def up(session: Session, *, no_factory: bool) -> None:
     say("Stopped.")
 
 
+def _is_coordinator(url: str) -> bool:
+    """Return whether a coordinator answers there; one that was killed leaves its address."""
+    host = urlsplit(url).netloc
+    try:
+        with closing(HTTPConnection(host, timeout=ANSWERS_WITHIN_S)) as connection:
+            connection.request("GET", "/healthz")
+            return connection.getresponse().status == HTTPStatus.OK
+    except (OSError, HTTPException):
+        return False
+
+
 def _settings(session: Session) -> str:
-    """Return the export line that another terminal needs, if a flag set the data folder."""
-    named = session.loaded.origin("data") == "flag"
-    return f"\n\n  export AQ_DATA={session.config.data}" if named else ""
+    """Return the export lines that another terminal needs to find this program and its data."""
+    lines = [f"  {line}" for line in (export_path(),) if line]
+    if session.loaded.origin("data") == "flag":
+        lines.append(f"  export AQ_DATA={session.config.data}")
+    return "".join(["\n\n", "\n".join(lines)]) if lines else ""

@@ -84,7 +84,10 @@ class ApiCall(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
         try:
             return msgspec.json.decode(body or b"null", type=self.response_type)
         except msgspec.DecodeError as error:
-            message = f"the response is not the coordinator's: {error}; check the address"
+            message = (
+                f"the response cannot be read: {error}; check that the address is that of a"
+                " coordinator, and that it has the version of this program"
+            )
             raise ServerFailed(message) from error
 
 

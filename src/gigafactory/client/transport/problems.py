@@ -68,12 +68,19 @@ def parse_refusal(status: int, body: bytes) -> Refused:
     except (msgspec.DecodeError, ValueError, RecursionError):
         members, problem = {}, RefusalMembers()
     kind = BY_CODE.get(problem.code) or BY_STATUS.get(status, ServerFailed)
-    detail = problem.detail or problem.title or f"the server answered {status}"
+    detail = problem.detail or problem.title or _without_reason(status)
     # Skip the constructor: it builds the message from parts, but the message has arrived complete.
     refused = kind.__new__(kind, detail)
     Exception.__init__(refused, detail)
     refused.__dict__.update(_attributes(kind, problem.code, members))
     return refused
+
+
+def _without_reason(status: int) -> str:
+    return (
+        f"the server answered {status} without a reason, as no coordinator does; if it is not a"
+        " proxy of yours, check the URL (AQ_FLEET_API)"
+    )
 
 
 def _attributes(kind: type[Refused], code: str, members: dict[str, Any]) -> dict[str, object]:

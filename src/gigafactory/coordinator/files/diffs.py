@@ -29,7 +29,7 @@ class Diffs:
         job = await self._jobs.lookup(caller, reference)
         diffs = [e for e in await self._artifacts.list_all(job) if e.purpose is Purpose.DIFF]
         if not diffs:
-            raise NotFound("diff", f"of {job.name}", _why_none(job))
+            raise NotFound("diff of the job", job.name, _why_none(job))
         data = b"".join([piece async for piece in self._artifacts.read(diffs[-1])])
         if len(data) <= PARSE_INLINE_MAX:
             return read_diff(data)

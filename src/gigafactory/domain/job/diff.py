@@ -56,7 +56,8 @@ class WorkDiff(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def summary(self) -> str:
         """One line: files changed, lines added, lines deleted."""
         files = "1 file" if self.files_changed == 1 else f"{self.files_changed} files"
-        return f"{files} changed, {self.lines_added} lines added, {self.lines_deleted} deleted"
+        added = "1 line" if self.lines_added == 1 else f"{self.lines_added} lines"
+        return f"{files} changed, {added} added, {self.lines_deleted} deleted"
 
 
 def read_diff(data: bytes) -> WorkDiff:

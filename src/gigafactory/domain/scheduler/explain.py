@@ -80,12 +80,19 @@ def explain(
         return _plain(job, "ended", f"the job has ended as {job.stage}{why}")
     spent = _explain_spent(job, parent)
     if spent is not None or job.stage is Stage.BLOCKED:
-        return spent or _explain_blocked(job, job.deps if open_deps is None else open_deps)
+        waits_for = job.deps if open_deps is None else open_deps
+        return spent or _explain_blocked(job, waits_for, parent)
     if job.composite and job.stage in {Stage.QUEUED, Stage.BUILDING}:
         return _explain_composite(job)
     if job.step is None:
-        return _plain(job, "person", _WAITS_FOR_PERSON.get(job.stage, f"it is {job.stage}"))
+        return _plain(job, "person", _explain_person(job))
     return _explain_waiting(job, job.step, queue, fleet, now)
+
+
+def _explain_person(job: Job) -> str:
+    waits = _WAITS_FOR_PERSON.get(job.stage, f"it is {job.stage}")
+    # A ship that failed leaves its reason.
+    return f"{waits}; {job.reason}" if job.stage is Stage.TESTING and job.reason else waits
 
 
 def _explain_running(
@@ -121,15 +128,32 @@ def _plain(
     return Explanation(job_id=job.id, stage=job.stage, answer=answer, summary=summary)
 
 
-def _explain_blocked(job: Job, open_deps: Collection[str]) -> Explanation:
+def _explain_blocked(job: Job, open_deps: Collection[str], parent: Job | None) -> Explanation:
     if job.terms.schedule is not None:
         return _plain(
             job, "not_yet", f"a template: a copy is submitted on schedule {job.terms.schedule}"
         )
+    if not open_deps:
+        return _explain_parent(job, parent)
     reasons = tuple(Reason("deps", f"it waits for job {dep}") for dep in sorted(open_deps))
     lost = "; one of them can no longer succeed" if job.flags else ""
     summary = f"it waits for {len(reasons)} other job{'' if len(reasons) == 1 else 's'}{lost}"
     return msgspec.structs.replace(_plain(job, "not_yet", summary), reasons=reasons)
+
+
+def _explain_parent(job: Job, parent: Job | None) -> Explanation:
+    """Explain what holds a blocked job whose dependencies are satisfied."""
+    if parent is None:
+        return _plain(job, "not_yet", "nothing holds it any more: it is queued in a moment")
+    asked = parent.roadmap.asked if parent.roadmap is not None else None
+    if asked is not None:
+        return _plain(job, "person", f"phase {asked} of {parent.name} waits for approval")
+    waits = f"its composite {parent.name}, which is {parent.stage}"
+    return _plain(
+        job,
+        "not_yet",
+        f"it waits for its phase in {waits}" if job.phase else f"it waits for {waits}",
+    )
 
 
 def _explain_waiting(

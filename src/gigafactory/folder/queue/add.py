@@ -17,7 +17,7 @@ def add(board: Board, files: Sequence[Path]) -> list[Path]:
     read = [(file, _read(file)) for file in files]
     faults = [fault for file, data in read for fault in _faults(file, data)]
     if faults:
-        raise Invalid("the files to add", faults)
+        raise Invalid("the file to add", faults)
     board.create()
     added = []
     for file, data in read:
@@ -32,7 +32,7 @@ def _read(file: Path) -> bytes:
         return file.read_bytes()
     except OSError as error:
         fault = Fault("", f"{file} cannot be read: {error.strerror}")
-        raise Invalid("the files to add", [fault]) from None
+        raise Invalid("the file to add", [fault]) from None
 
 
 def _faults(file: Path, data: bytes) -> list[Fault]:

@@ -21,7 +21,7 @@ def diff_of(queue: FolderQueue, reference: str) -> WorkDiff:
         return read_diff(queue.board.diff(record.key).read_bytes())
     except FileNotFoundError:
         hint = "none of its runs has changed a repo, or it has not run yet"
-        raise NotFound("diff", f"of {record.job.name}", hint) from None
+        raise NotFound("diff of the job", record.job.name, hint) from None
 
 
 LOOKS_EVERY_S = 0.2

@@ -4,7 +4,7 @@ import pytest
 
 from gigafactory.cli.jobs.explain import _show
 from gigafactory.domain.job.job import Stage
-from gigafactory.domain.scheduler.explain import Explanation
+from gigafactory.domain.scheduler.explain import Explanation, Reason
 
 CHOICES = [
     {"engine": "claude", "factoryId": "mac-1", "success": 0.55, "seconds": 60, "costUsd": 0.5},
@@ -44,3 +44,19 @@ def test_explain_without_a_rollout_shows_no_learned_choice(
 ) -> None:
     _show(explanation_of({"propensity": 1.0}))
     assert "learned" not in capsys.readouterr().out
+
+
+def test_explain_says_the_same_sentence_once(capsys: pytest.CaptureFixture[str]) -> None:
+    never = "no factory has ever had the engine claude"
+    refusal = Reason("engine", "mac-1: it has no engine claude")
+    _show(
+        Explanation(
+            job_id="job-1",
+            stage=Stage.QUEUED,
+            answer="not_yet",
+            summary=never,
+            reasons=(Reason("unroutable", never), refusal),
+            unroutable=(never,),
+        )
+    )
+    assert capsys.readouterr().out == f"queued: {never}\n  engine: {refusal.message}\n"

@@ -128,6 +128,8 @@ def test_error_page_without_a_code_is_classified_by_its_status(
 ) -> None:
     found = parse_refusal(status, b"<html>")
     assert type(found) is kind
+    assert f"answered {status} without a reason" in found.detail
+    assert "check the URL" in found.detail
     assert str(status) in found.detail
 
 

@@ -14,7 +14,8 @@ DIFF = WorkDiff(
 
 def test_diff_summary_counts_files_and_lines() -> None:
     assert DIFF.summary == "2 files changed, 3 lines added, 1 deleted"
-    assert replace(DIFF, files_changed=1).summary.startswith("1 file changed")
+    one = replace(DIFF, files_changed=1, lines_added=1)
+    assert one.summary == "1 file changed, 1 line added, 1 deleted"
 
 
 def test_diff_round_trips_and_malformed_diff_is_rejected() -> None:

@@ -78,6 +78,11 @@ def test_job_that_waits_for_a_person_is_explained_as_such(stage: Stage, summary:
     assert (answer.answer, answer.summary) == ("person", summary)
 
 
+def test_failed_ship_is_part_of_the_explanation() -> None:
+    answer = why(a_job(stage=Stage.TESTING, reason="ship: a conflict"), a_fleet())
+    assert answer.summary == "it is ready, and waits for a ship request; ship: a conflict"
+
+
 def test_blocked_job_is_explained_by_its_dependencies() -> None:
     job = a_job(stage=Stage.BLOCKED, deps=("b", "a"))
     answer = why(job, a_fleet())
@@ -86,6 +91,25 @@ def test_blocked_job_is_explained_by_its_dependencies() -> None:
     lost = replace(job, flags=("dep_failed",))
     open_now = explain(lost, a_queue(), a_fleet(), NOON, open_deps=["b"])
     assert open_now.summary == ("it waits for 1 other job; one of them can no longer succeed")
+
+
+def test_blocked_job_without_open_dependencies_is_explained_by_its_composite() -> None:
+    job = a_job(stage=Stage.BLOCKED, deps=("b",), phase=2)
+    plan = a_job(name="plan", kind="composite", stage=Stage.BUILDING, roadmap=Roadmap(1, 1))
+
+    def explained(child: Job, parent: Job | None) -> tuple[str, str]:
+        answer = explain(child, a_queue(), a_fleet(), NOON, open_deps=[], parent=parent)
+        return answer.answer, answer.summary
+
+    asked = replace(plan, roadmap=Roadmap(1, 1, 2))
+    assert explained(job, asked) == ("person", "phase 2 of plan waits for approval")
+    phase = "it waits for its phase in its composite plan, which is building"
+    assert explained(job, plan) == ("not_yet", phase)
+    queued = replace(plan, stage=Stage.QUEUED, roadmap=None)
+    whole = "it waits for its composite plan, which is queued"
+    assert explained(replace(job, phase=None), queued) == ("not_yet", whole)
+    soon = "nothing holds it any more: it is queued in a moment"
+    assert explained(job, None) == ("not_yet", soon)
 
 
 def test_template_and_composite_are_explained_as_no_work_for_a_factory() -> None:
