@@ -81,8 +81,8 @@ class RequestMiddleware:
         url = self._hosts.public_url
         if url is not None and scope["method"] in {"GET", "HEAD"}:
             raw, query = scope["raw_path"], scope["query_string"]
-            there = url.encode("ascii") + raw + (b"?" + query if query else b"")
-            return HttpResponse(307, headers=((b"location", there),))
+            location = url.encode("ascii") + raw + (b"?" + query if query else b"")
+            return HttpResponse(307, headers=((b"location", location),))
         if b"text/html" in headers.get(b"accept", b""):
             return HttpResponse(421, ELSEWHERE.encode(), media_type=b"text/plain; charset=utf-8")
         return _misdirected(request_id, ELSEWHERE)

@@ -22,7 +22,7 @@ def unroutable_reasons(ask: Ask, product_id: str, fleet: FleetState) -> tuple[st
     Factories of other products are neither counted nor named.
     """
     offers = [*_present_tokens(product_id, fleet)]
-    offers += [had.tokens for had in fleet.past_capabilities if had.admits(product_id)]
+    offers += [past.tokens for past in fleet.past_capabilities if past.admits(product_id)]
     if not offers:
         return (f"no factory has enrolled yet for product {product_id}",)
     needs = tuple(token for token in ask.needs if not token.startswith(FACTORY_PREFIX))
@@ -58,14 +58,16 @@ def missing_capabilities(
     """Return which needed tokens no factory of the product advertises, and which one did last."""
     present = [*_present_tokens(product_id, fleet)]
     past = [
-        (had.tokens, who) for had, who in fleet.past_capabilities.items() if had.admits(product_id)
+        (past_set.tokens, who)
+        for past_set, who in fleet.past_capabilities.items()
+        if past_set.admits(product_id)
     ]
     reasons = []
     for token in ask.needs:
         if token.startswith(FACTORY_PREFIX) or any(meets(token, have) for have in present):
             continue
-        did = [who for tokens, who in past if meets(token, tokens)]
-        last = max(did, key=lambda who: (who[1], who[0]), default=None)
+        holders = [who for tokens, who in past if meets(token, tokens)]
+        last = max(holders, key=lambda who: (who[1], who[0]), default=None)
         memory = f"; {last[0]} did until {format_ago(now - last[1])}" if last is not None else ""
         reasons.append(f"no factory advertises {token}{memory}")
     return tuple(reasons)
@@ -89,7 +91,7 @@ def _unknown_factories(ask: Ask, product_id: str, fleet: FleetState) -> list[str
         return []
     factory_ids = {m.factory.id for m in fleet.members() if m.pool.traits.admits(product_id)}
     factory_ids |= {
-        who for had, (who, _) in fleet.past_capabilities.items() if had.admits(product_id)
+        who for past, (who, _) in fleet.past_capabilities.items() if past.admits(product_id)
     }
     tokens = {FACTORY_PREFIX + factory_id for factory_id in factory_ids}
     return [
