@@ -43,8 +43,8 @@ async def test_job_is_followed_live_approved_and_shipped(
         await ann.page.locator(".stage.testing").wait_for()
         await ann.clicks("Ship")
         await ann.page.locator(".stage.shipped").wait_for()
-        told = await ann.page.locator(".timeline .kind").all_inner_texts()
-        assert told[0] == "shipped", "what happens is in the timeline at once, on top"
+        result = await ann.page.locator(".timeline .kind").all_inner_texts()
+        assert result[0] == "shipped", "what happens is in the timeline at once, on top"
     assert (await yard.job(job_id))["stage"] == "shipped"
 
 
@@ -101,8 +101,8 @@ async def test_reviewer_requests_changes_with_a_reason(ann: Visitor, yard: Facto
 
 
 async def _runs(yard: FactoryHarness, job_id: str) -> bool:
-    told = (await yard.api.get(f"/jobs/{job_id}", params={"include": "runs"})).json()
-    return len(told["runs"]) == 2
+    data = (await yard.api.get(f"/jobs/{job_id}", params={"include": "runs"})).json()
+    return len(data["runs"]) == 2
 
 
 async def test_page_reports_a_lost_connection_and_reconnects(

@@ -61,10 +61,10 @@ def seen(
     story: list[str],
 ) -> dict[str, Any]:
     """Return the parts of a job that must be the same in both places."""
-    told = json.loads(json.dumps(manifest).replace(str(repo), "REPO"))
+    data = json.loads(json.dumps(manifest).replace(str(repo), "REPO"))
     parts = ("name", "title", "stage", "result", "attempts", "priority", "flags")
     kinds = [kind for kind in story if kind not in OF_THE_FLEET_ALONE]
-    return {"manifest": told, "story": kinds} | {part: job[part] for part in parts}
+    return {"manifest": data, "story": kinds} | {part: job[part] for part in parts}
 
 
 def a_place(folder: Path) -> FolderHarness:
@@ -83,8 +83,8 @@ async def set_up(yard: FactoryHarness) -> None:
     answer = await yard.api.put("/products/notes", json=wish)
     assert answer.is_success, answer.text
     for role in ROLES.values():
-        told = profile_to_json(parse_profile_file(role))
-        answer = await yard.api.post("/profiles", json=told)
+        result = profile_to_json(parse_profile_file(role))
+        answer = await yard.api.post("/profiles", json=result)
         assert answer.is_success, answer.text
 
 
@@ -120,11 +120,11 @@ async def through_the_service(folder: Path) -> dict[str, dict[str, Any]]:
 
 async def _rested(yard: FactoryHarness, job_id: str) -> dict[str, Any]:
     await yard.wait_until_idle(job_id)
-    told = (await yard.api.get(f"/jobs/{job_id}", params={"include": "manifest"})).json()
-    guarded = "protected_path" in told["flags"]
-    if told["manifest"]["shipPolicy"] == "auto" and not guarded:
-        told |= await yard.wait_until_idle(job_id, at="shipped")
-    return seen(told["manifest"], yard.remote.path, told, await yard.event_types(job_id))
+    data = (await yard.api.get(f"/jobs/{job_id}", params={"include": "manifest"})).json()
+    guarded = "protected_path" in data["flags"]
+    if data["manifest"]["shipPolicy"] == "auto" and not guarded:
+        data |= await yard.wait_until_idle(job_id, at="shipped")
+    return seen(data["manifest"], yard.remote.path, data, await yard.event_types(job_id))
 
 
 async def test_job_files_have_the_same_result_in_a_folder_and_at_a_service(
@@ -159,11 +159,11 @@ async def scheduled_at_the_service(folder: Path) -> dict[str, dict[str, Any]]:
         copied = (await yard.api.get(f"/jobs/{template}/events")).json()["events"][-1]
         copy: str = copied["data"]["copy"]
         await yard.wait_until_idle(copy)
-        told = {}
+        result = {}
         for job_id in (template, copy):
             job = (await yard.api.get(f"/jobs/{job_id}", params={"include": "manifest"})).json()
-            told[job["name"]] = seen(job["manifest"], folder, job, await yard.event_types(job_id))
-        return told
+            result[job["name"]] = seen(job["manifest"], folder, job, await yard.event_types(job_id))
+        return result
 
 
 async def _has(yard: FactoryHarness, job_id: str, kind: str) -> bool:

@@ -57,8 +57,8 @@ async def test_feed_continues_after_a_deletion(store: Store) -> None:
     verdict = await store.commit(JobDeletion(job=job), event)
     assert isinstance(verdict, Stored)
     assert verdict.position == await store.position() == 5
-    told = [entry.event for entry in await store.feed(after=2)]
-    assert [(event.position, event.job_id) for event in told] == [
+    items = [entry.event for entry in await store.feed(after=2)]
+    assert [(event.position, event.job_id) for event in items] == [
         (3, "other"),
         (4, "other"),
         (5, None),

@@ -128,9 +128,12 @@ class Calls(RuleBasedStateMachine):
         self, who: str, method: str, path: str, body: object = None, **headers: str
     ) -> httpx.Response:
         content = body if isinstance(body, bytes) else _encoded(body)
-        told = {"authorization": f"Bearer {self._tokens[who]}", "content-type": "application/json"}
+        result = {
+            "authorization": f"Bearer {self._tokens[who]}",
+            "content-type": "application/json",
+        }
         answer = self._runner.run(
-            self._http.request(method, path, content=content, headers=told | headers)
+            self._http.request(method, path, content=content, headers=result | headers)
         )
         assert answer.status_code < 500, (who, method, path, body, answer.text)
         return answer

@@ -59,5 +59,5 @@ def answering(answer: bytes, *, held: bool = False) -> Iterator[Answering]:
 
 def answer(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
     """Return a complete HTTP response with a JSON body."""
-    told = ("content-type: application/json", f"content-length: {len(body)}", *headers)
-    return "\r\n".join((f"HTTP/1.1 {status}", *told, "", "")).encode() + body
+    result = ("content-type: application/json", f"content-length: {len(body)}", *headers)
+    return "\r\n".join((f"HTTP/1.1 {status}", *result, "", "")).encode() + body

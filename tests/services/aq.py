@@ -102,5 +102,5 @@ def serving(shell: Shell, *flags: str) -> Iterator[Served]:
         if not line:
             assert process.stderr is not None
             raise AssertionError(process.stderr.read())
-        told = json.loads(line)
-        yield Served(told["url"], Path(told["tokenFile"]).read_text().strip(), process)
+        data = json.loads(line)
+        yield Served(data["url"], Path(data["tokenFile"]).read_text().strip(), process)

@@ -26,7 +26,7 @@ class Receiver:
     @property
     def titles(self) -> list[str]:
         """The titles of the messages."""
-        return [told["title"] for told in self.heard]
+        return [result["title"] for result in self.heard]
 
 
 @contextmanager

@@ -129,13 +129,13 @@ async def ask(app: Litestar, method: str, place: str, body: bytes = b"", **heade
     call = asyncio.create_task(app(scope, receive, send))  # type: ignore[arg-type]
     waiting = asyncio.create_task(begun.wait())
     await asyncio.wait({call, waiting}, return_when=asyncio.FIRST_COMPLETED)
-    told = {k.decode(): v.decode() for k, v in sent[0]["headers"]} if sent else {}
-    if "event-stream" in told.get("content-type", ""):
+    result = {k.decode(): v.decode() for k, v in sent[0]["headers"]} if sent else {}
+    if "event-stream" in result.get("content-type", ""):
         call.cancel()
     waiting.cancel()
     await asyncio.gather(call, waiting, return_exceptions=True)
     text = b"".join(m.get("body", b"") for m in sent[1:]).decode("utf-8", "replace")
-    return Answer(sent[0]["status"], text, told)
+    return Answer(sent[0]["status"], text, result)
 
 
 class TwoTenants:
@@ -293,8 +293,8 @@ class TwoTenants:
         secret = (await self.coordinator.enrolment.enroll(invited.secret, factory_id)).token
         beat = heartbeat(factory_id)
         place = "/factories/heartbeat"
-        told = await self.call_with(secret, Machine(scope), "POST", place, beat)
-        assert told.status == 200, told.text
+        result = await self.call_with(secret, Machine(scope), "POST", place, beat)
+        assert result.status == 200, result.text
         return secret
 
 

@@ -147,15 +147,15 @@ def test_rules_and_code_have_the_same_error_budgets() -> None:
 def test_rules_and_code_have_the_same_time_limits(
     objective: Objective, within_s: float, bounds: tuple[float, ...]
 ) -> None:
-    told = [
+    items = [
         rule["expr"]
         for rule in rules()
         if "record" in rule
         and "errors:ratio" in rule["record"]
         and rule["labels"]["objective"] == objective
     ]
-    assert len(told) == 2
-    assert all(f'le="{within_s}"' in expression for expression in told)
+    assert len(items) == 2
+    assert all(f'le="{within_s}"' in expression for expression in items)
     assert within_s in bounds
 
 
@@ -163,21 +163,21 @@ def keda(kind: str) -> dict[str, Any]:
     """Return the spec of the only KEDA object of a kind."""
     (found,) = (one for one in yaml.safe_load_all(KEDA.read_text()) if one["kind"] == kind)
     assert found["apiVersion"] == "keda.sh/v1alpha1"
-    told: dict[str, Any] = found["spec"]
-    return told
+    result: dict[str, Any] = found["spec"]
+    return result
 
 
 def test_keda_reads_the_wanted_number_of_a_shape() -> None:
     scaled = keda("ScaledJob")
     (trigger,) = scaled["triggers"]
-    told = trigger["metadata"]
-    assert (trigger["type"], told["targetValue"], told["authMode"]) == (
+    result = trigger["metadata"]
+    assert (trigger["type"], result["targetValue"], result["authMode"]) == (
         "metrics-api",
         "1",
         "bearer",
     )
-    assert told["valueLocation"] in ScalingView.__struct_fields__
-    address = urlsplit(told["url"])
+    assert result["valueLocation"] in ScalingView.__struct_fields__
+    address = urlsplit(result["url"])
     assert address.path == "/api/fleet/scaling"
     (shape,) = parse_shapes(decode_query(address.query.encode(), ScalingQuery))
     assert shape.maximum == scaled["maxReplicaCount"]

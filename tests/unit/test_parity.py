@@ -56,10 +56,10 @@ PLANES = {
 
 
 def test_every_changing_operation_is_listed_for_all_planes() -> None:
-    told = describe(create_app(_coordinator()), "0")
+    document = describe(create_app(_coordinator()), "0")
     changing = {
         operation["operationId"]
-        for methods in told["paths"].values()
+        for methods in document["paths"].values()
         for method, operation in methods.items()
         if method != "get"
     }

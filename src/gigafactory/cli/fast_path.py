@@ -49,7 +49,7 @@ def run_fast(typed: list[str], environ: Mapping[str, str]) -> bool:
     return True
 
 
-def _request(what: str, environ: Mapping[str, str]) -> bytes:
+def _request(path: str, environ: Mapping[str, str]) -> bytes:
     """Return the response body; raise ValueError or OSError if the normal command must run."""
     values_by_setting = {key: variable(key) for key in SETTINGS}
     if any(name.startswith(PREFIX) for name in environ.keys() - values_by_setting.values()):
@@ -60,13 +60,13 @@ def _request(what: str, environ: Mapping[str, str]) -> bytes:
     if data is not None and not os.path.isabs(data):
         raise ValueError("the data folder is not absolute")
     default_url = listen_url(HOST, PORT)
-    there = coordinator_access(
+    coordinator = coordinator_access(
         data or default_data(environ), default_url, url=url, token=token, product=product
     )
-    host, port = _address(there.url, environ)
+    host, port = _address(coordinator.url, environ)
     # Lists cover all products, unless one was chosen.
-    headers = {"host": f"{host}:{port}", **common_headers(there.token, product)}
-    return _fetch(host, port, encode_head(f"GET {ROOT}/{what} HTTP/1.1", headers | ONLY))
+    headers = {"host": f"{host}:{port}", **common_headers(coordinator.token, product)}
+    return _fetch(host, port, encode_head(f"GET {ROOT}/{path} HTTP/1.1", headers | ONLY))
 
 
 def _address(url: str, environ: Mapping[str, str]) -> tuple[str, int]:

@@ -302,7 +302,7 @@ class Coordinator:
             run_every(
                 0.5, self.dispatcher.step, name="dispatcher", wake=self.index.wait_for_update
             ),
-            run_every(0.5, self.preemptor.step, name="evictor"),
+            run_every(0.5, self.preemptor.step, name="preemptor"),
             run_every(1.0, self.unblocker.step, name="unblocker", wake=self.index.wait_for_update),
             run_every(
                 1.0, self.composites.step, name="composites", wake=self.index.wait_for_update
@@ -310,8 +310,8 @@ class Coordinator:
             run_every(1.0, self.reaper.step, name="reaper"),
             run_every(1.0, self.treasurer.step, name="treasurer", wake=self.index.wait_for_update),
             run_every(1.0, self.cron.step, name="cron"),
-            run_every(5.0, self.offer_streams.step, name="streams"),
-            run_every(5.0, self.tallier.step, name="tallies"),
+            run_every(5.0, self.offer_streams.step, name="offer streams"),
+            run_every(5.0, self.tallier.step, name="tallier"),
             run_every(15.0, self._save_observed, name="last seen"),
             run_every(60.0, self.wrong_secrets.step, name="wrong secrets"),
             run_every(60.0, self.janitor.step, name="janitor"),
@@ -320,9 +320,12 @@ class Coordinator:
         if self._tracked:
             looks_s = self.settings.tracker_poll_every.total_seconds()
             loops += [
-                run_every(looks_s, self.ticket_importer.step, name="tickets"),
+                run_every(looks_s, self.ticket_importer.step, name="ticket importer"),
                 run_every(
-                    1.0, self.ticket_updater.step, name="echoes", wake=self.index.wait_for_update
+                    1.0,
+                    self.ticket_updater.step,
+                    name="ticket updater",
+                    wake=self.index.wait_for_update,
                 ),
             ]
         if self.notifier is not None:

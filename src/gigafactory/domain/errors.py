@@ -69,11 +69,13 @@ class Invalid(Refused):
 
     code = "invalid"
 
-    def __init__(self, what: str, faults: Sequence[Fault]) -> None:
+    def __init__(self, subject: str, faults: Sequence[Fault]) -> None:
         """Take the name of the invalid input and its faults."""
-        self.what = what
+        self.what = subject
         self.faults = tuple(faults)
-        super().__init__(f"{what} is not valid: " + "; ".join(str(fault) for fault in self.faults))
+        super().__init__(
+            f"{subject} is not valid: " + "; ".join(str(fault) for fault in self.faults)
+        )
 
 
 class RepoNotOwned(Invalid):

@@ -46,7 +46,7 @@ from gigafactory.folder.queue.record import JobRecord, events_of
 from gigafactory.folder.queue.store import FolderQueue, LockedQueue
 from gigafactory.system.atomic_file import write_atomically
 
-WHO = "system:tracker"
+ACTOR = "system:tracker"
 
 
 log = structlog.get_logger()
@@ -139,9 +139,9 @@ async def echo(queue: FolderQueue, tracker: Tracker, reference: str, *, me: str)
         item_id = record.job.tracker_item
         if not isinstance(intent, tuple):
             return UpdateResult(item_id, updates, pending=intent)
-        cursor, what = intent
+        cursor, update = intent
         try:
-            refusal = await _send_update(tracker, cursor, what)
+            refusal = await _send_update(tracker, cursor, update)
         except TrackerUnavailable:
             with queue.open() as locked:
                 write_atomically(
@@ -152,7 +152,7 @@ async def echo(queue: FolderQueue, tracker: Tracker, reference: str, *, me: str)
             raise
         with queue.open() as locked:
             _record_sent(
-                locked, record.job.id, advance(cursor, what, now=locked.now), what, refusal
+                locked, record.job.id, advance(cursor, update, now=locked.now), update, refusal
             )
         updates += 1
 
@@ -168,37 +168,43 @@ def _record_intent(
     else:
         cursor = new_cursor(record.job, seq=seq_before_latest_stage(events))
     after = [event for event in events if event.seq > cursor.seq]
-    what = next_update(cursor, record.job, after, record.runs)
-    if what is None:
+    update = next_update(cursor, record.job, after, record.runs)
+    if update is None:
         return False
     if cursor.is_busy(me, locked.now):
         return True
-    intent = with_intent(cursor, what, by=me, now=locked.now)
+    intent = with_intent(cursor, update, by=me, now=locked.now)
     write_atomically(file, msgspec.json.encode(intent), fsync=True)
-    return intent, what
+    return intent, update
 
 
-async def _send_update(tracker: Tracker, cursor: TicketCursor, what: TicketUpdate) -> str | None:
+async def _send_update(tracker: Tracker, cursor: TicketCursor, update: TicketUpdate) -> str | None:
     try:
         async with asyncio.timeout(UPDATE_TIMEOUT_S):
-            await apply_update(tracker, cursor.item_id, what, cursor.marker(what.seq))
+            await apply_update(tracker, cursor.item_id, update, cursor.marker(update.seq))
     except TimeoutError:
         raise TrackerUnavailable(f"the tracker took longer than {UPDATE_TIMEOUT_S:g} s") from None
-    except TrackerRefused as no:
-        return no.detail
+    except TrackerRefused as refusal:
+        return refusal.detail
     return None
 
 
 def _record_sent(
-    locked: LockedQueue, job_id: str, cursor: TicketCursor, what: TicketUpdate, refusal: str | None
+    locked: LockedQueue,
+    job_id: str,
+    cursor: TicketCursor,
+    update: TicketUpdate,
+    refusal: str | None,
 ) -> None:
     record = locked.records[job_id]
-    data = {"itemId": cursor.item_id, "stage": what.stage, "status": what.status}
+    data = {"itemId": cursor.item_id, "stage": update.stage, "status": update.status}
     data |= {"refused": refusal} if refusal is not None else {}
     # Store the cursor first: an update is never repeated, and a missing event costs nothing.
     write_atomically(_cursor_file(locked, record), msgspec.json.encode(cursor), fsync=True)
     locked.commit(
-        transition(record.job, None, (event_types.TRACKER_ECHOED, data), actor=WHO, now=locked.now)
+        transition(
+            record.job, None, (event_types.TRACKER_ECHOED, data), actor=ACTOR, now=locked.now
+        )
     )
 
 

@@ -41,11 +41,11 @@ async def _ensure_membership(
 ) -> FleetMembership:
     membership = load_membership(data_dir)
     if membership is not None and await _is_accepted(replace(membership, url=url)):
-        here = replace(membership, url=url)
-        if here != membership:
+        local_membership = replace(membership, url=url)
+        if local_membership != membership:
             # Commands of this factory read the coordinator's URL from there.
-            save_membership(data_dir, here)
-        return here
+            save_membership(data_dir, local_membership)
+        return local_membership
     name = config.factory.id or default_factory_name()
     async with AsyncClient(url, read_line(token_file)) as admin:
         listed = await admin.send(fleet.factories())

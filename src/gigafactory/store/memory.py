@@ -161,12 +161,12 @@ class MemoryStore:
         self._jobs[after.id] = after
         if change.spec is not None:
             self._specs[after.id] = change.spec
-        was = {lease.epoch: lease for lease in leases_of(change.before)}
+        leases_before = {lease.epoch: lease for lease in leases_of(change.before)}
         now = {lease.epoch: lease for lease in leases_of(after)}
-        for epoch in was.keys() - now.keys():
+        for epoch in leases_before.keys() - now.keys():
             del self._expiries[after.id, epoch]
         for epoch, lease in now.items():
-            if epoch not in was or was[epoch].expires_at != lease.expires_at:
+            if epoch not in leases_before or leases_before[epoch].expires_at != lease.expires_at:
                 self._expiries[after.id, epoch] = lease.expires_at
         for key in change.free:
             if self._holds.get(key) == after.id:

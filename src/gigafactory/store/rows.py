@@ -294,17 +294,17 @@ def lease_changes(change: JobChange) -> LeaseChanges:
     before, after = change.before, change.after
     if before and (before.lease, before.ending) == (after.lease, after.ending):
         return LeaseChanges((), (), ())
-    was, now = ({lease.epoch: lease for lease in leases_of(job)} for job in (before, after))
+    old, now = ({lease.epoch: lease for lease in leases_of(job)} for job in (before, after))
     live = before and before.lease
     written: list[LeaseRow] = []
     revoked: list[LeaseRow] = []
     for epoch, lease in now.items():
-        earlier = was.get(epoch)
+        earlier = old.get(epoch)
         if earlier is None or earlier.expires_at != lease.expires_at:
             written.append(lease_row(after, lease))
         elif earlier is live and lease is not after.lease:
             revoked.append(lease_row(after, lease))
-    return LeaseChanges(tuple(was.keys() - now.keys()), tuple(written), tuple(revoked))
+    return LeaseChanges(tuple(old.keys() - now.keys()), tuple(written), tuple(revoked))
 
 
 def subject(write: JobChange | RecordChange | JobDeletion) -> str:
@@ -332,9 +332,9 @@ def dep_changes(change: JobChange) -> DepChanges:
     """Return the dependencies that a job change removes and adds."""
     if (change.before.deps if change.before else ()) == change.after.deps:
         return DepChanges(frozenset(), frozenset())
-    was = frozenset(change.before.deps if change.before else ())
+    old = frozenset(change.before.deps if change.before else ())
     now = frozenset(change.after.deps)
-    return DepChanges(was - now, now - was)
+    return DepChanges(old - now, now - old)
 
 
 def spec_row(spec: JobSpec) -> SpecRow:

@@ -114,11 +114,11 @@ class GithubIssues:
         self._agent = agent
 
     async def item(self, item_id: str) -> Ticket | None:
-        what = f"the issue {item_id}"
-        answer = await self._client.request("GET", self._path(item_id), what, ok=(200, *MISSING))
+        subject = f"the issue {item_id}"
+        answer = await self._client.request("GET", self._path(item_id), subject, ok=(200, *MISSING))
         if answer.status_code in MISSING:
             return None
-        issue = decode_answer(answer.content, Issue, what)
+        issue = decode_answer(answer.content, Issue, subject)
         return None if issue.pull_request is not None else issue.to_item(self._repo)
 
     async def items_for_agents(self) -> Sequence[Ticket]:
@@ -134,27 +134,27 @@ class GithubIssues:
     async def update(
         self, item: Ticket, status: TicketStatus | None, labels: Collection[str]
     ) -> None:
-        path, what = self._path(item.id), f"the labels of {item.id}"
+        path, subject = self._path(item.id), f"the labels of {item.id}"
         if more := [label for label in labels if label not in item.labels]:
-            await self._client.request("POST", f"{path}/labels", what, json={"labels": more})
+            await self._client.request("POST", f"{path}/labels", subject, json={"labels": more})
         for label in item.labels:
             if label not in labels:
                 label_path = f"{path}/labels/{quote(label, safe='')}"
-                await self._client.request("DELETE", label_path, what, ok=(200, 204, NOT_FOUND))
+                await self._client.request("DELETE", label_path, subject, ok=(200, 204, NOT_FOUND))
         if status == "done":
             body = {"state": "closed", "state_reason": "completed"}
             await self._client.request("PATCH", path, f"the issue {item.id}", json=body)
 
     async def comment(self, item_id: str, text: str, marker: str) -> bool:
-        path, what = f"{self._path(item_id)}/comments", f"the comments of {item_id}"
-        async for content in self._pages(path, what, {}):
-            page = decode_answer(content, tuple[_Comment, ...], what)
+        path, subject = f"{self._path(item_id)}/comments", f"the comments of {item_id}"
+        async for content in self._pages(path, subject, {}):
+            page = decode_answer(content, tuple[_Comment, ...], subject)
             if any(marker in (comment.body or "") for comment in page):
                 return False
             if len(page) < PAGE:
                 break
         await self._client.request(
-            "POST", path, what, json={"body": f"{text}\n\n{marker}"}, ok=(201,)
+            "POST", path, subject, json={"body": f"{text}\n\n{marker}"}, ok=(201,)
         )
         return True
 
@@ -176,12 +176,12 @@ class GithubIssues:
                 return
 
     async def _pages(
-        self, path: str, what: str, parameters: dict[str, str]
+        self, path: str, subject: str, parameters: dict[str, str]
     ) -> AsyncIterator[bytes]:
         for page in range(1, PAGES_MAX + 1):
             params = {**parameters, "per_page": str(PAGE), "page": str(page)}
             answer = await self._client.request(
-                "GET", path, what, params=params, ok=(200, _UNPROCESSABLE)
+                "GET", path, subject, params=params, ok=(200, _UNPROCESSABLE)
             )
             if answer.status_code == _UNPROCESSABLE:
                 return

@@ -74,7 +74,7 @@ class TrackerClient:
         self,
         method: str,
         path: str,
-        what: str,
+        subject: str,
         *,
         params: Mapping[str, str] | None = None,
         json: object = None,
@@ -85,7 +85,7 @@ class TrackerClient:
 
         Raises TrackerUnavailable, TrackerRefused.
         """
-        what = f"{what} on {self._http.base_url.host}"
+        subject = f"{subject} on {self._http.base_url.host}"
         headers = {} if key is None else {"Idempotency-Key": key}
         try:
             answer = await self._http.request(
@@ -98,15 +98,15 @@ class TrackerClient:
                 follow_redirects=method == "GET",
             )
         except httpx.TimeoutException:
-            raise TrackerUnavailable(f"{what}: no answer within {TIMEOUT_S:g} s") from None
+            raise TrackerUnavailable(f"{subject}: no answer within {TIMEOUT_S:g} s") from None
         except httpx.HTTPError as error:
-            raise TrackerUnavailable(f"{what}: cannot reach the tracker: {error}") from None
+            raise TrackerUnavailable(f"{subject}: cannot reach the tracker: {error}") from None
         if answer.status_code in ok:
             return answer
-        raise _error_for(answer, what, now=datetime.now(UTC))
+        raise _error_for(answer, subject, now=datetime.now(UTC))
 
 
-def decode_answer(content: bytes, kind: type[T], what: str) -> T:
+def decode_answer(content: bytes, kind: type[T], subject: str) -> T:
     """Decode an answer.
 
     Raises TrackerRefused if it does not match.
@@ -114,7 +114,7 @@ def decode_answer(content: bytes, kind: type[T], what: str) -> T:
     try:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise TrackerRefused(f"{what}: unexpected answer: {error}") from None
+        raise TrackerRefused(f"{subject}: unexpected answer: {error}") from None
 
 
 def decode_delivery(body: bytes, kind: type[T]) -> T:
@@ -130,10 +130,10 @@ def decode_delivery(body: bytes, kind: type[T]) -> T:
         raise Malformed(f"the delivery is not valid JSON: {wrong}") from None
 
 
-def _error_for(answer: httpx.Response, what: str, *, now: datetime) -> Refused:
+def _error_for(answer: httpx.Response, subject: str, *, now: datetime) -> Refused:
     status = answer.status_code
     message = _error_message(answer.content)
-    quoted = f"{what}: {status}" + (f" {message!r}" if message else "")
+    quoted = f"{subject}: {status}" + (f" {message!r}" if message else "")
     if (wait_s := _rate_limit_wait_s(answer, message, now)) is not None:
         return TrackerUnavailable(f"{quoted}: too many requests, wait {wait_s:.0f} s", wait_s)
     # Treated as unavailable: after the token is replaced, the update is retried.

@@ -91,11 +91,11 @@ class ItemsTracker:
         self._agent = agent
 
     async def item(self, item_id: str) -> Ticket | None:
-        what = f"the item {item_id}"
-        answer = await self._client.request("GET", _path(item_id), what, ok=(200, *MISSING))
+        subject = f"the item {item_id}"
+        answer = await self._client.request("GET", _path(item_id), subject, ok=(200, *MISSING))
         if answer.status_code in MISSING:
             return None
-        return decode_answer(answer.content, ItemDoc, what).to_item()
+        return decode_answer(answer.content, ItemDoc, subject).to_item()
 
     async def items_for_agents(self) -> Sequence[Ticket]:
         tickets: dict[str, Ticket] = {}
@@ -115,15 +115,17 @@ class ItemsTracker:
             await self._client.request("PATCH", _path(item.id), f"the item {item.id}", json=body)
 
     async def comment(self, item_id: str, text: str, marker: str) -> bool:
-        path, what = f"{_path(item_id)}/comments", f"the comments of {item_id}"
-        async for content in self._pages(path, what, {}):
-            there = decode_answer(content, _Comments, what).comments
-            if any(marker in (each.body or "") for each in there):
+        path, subject = f"{_path(item_id)}/comments", f"the comments of {item_id}"
+        async for content in self._pages(path, subject, {}):
+            existing = decode_answer(content, _Comments, subject).comments
+            if any(marker in (each.body or "") for each in existing):
                 return False
-            if len(there) < PAGE:
+            if len(existing) < PAGE:
                 break
         body = {"body": f"{text}\n\n{marker}"}
-        await self._client.request("POST", path, what, json=body, ok=(200, 201), key=marker[5:-4])
+        await self._client.request(
+            "POST", path, subject, json=body, ok=(200, 201), key=marker[5:-4]
+        )
         return True
 
     async def item_of_delivery(self, body: bytes) -> Ticket | None:
@@ -139,11 +141,11 @@ class ItemsTracker:
                 return
 
     async def _pages(
-        self, path: str, what: str, parameters: dict[str, str]
+        self, path: str, subject: str, parameters: dict[str, str]
     ) -> AsyncIterator[bytes]:
         for page in range(PAGES_MAX):
             params = {**parameters, "limit": str(PAGE), "offset": str(page * PAGE)}
-            yield (await self._client.request("GET", path, what, params=params)).content
+            yield (await self._client.request("GET", path, subject, params=params)).content
 
 
 def _path(item_id: str) -> str:

@@ -153,7 +153,7 @@ class HeartbeatDoc(RequestDoc, frozen=True, kw_only=True, forbid_unknown_fields=
 
         Raises Invalid for an invalid capability or cooling time.
         """
-        parse_advertised(self.capabilities, what="the heartbeat")
+        parse_advertised(self.capabilities, subject="the heartbeat")
         engines = {name: _seats(name, doc, now) for name, doc in self.engines.items()}
         for name, count in self.seats.items():
             seats = engines.get(name, EngineSeats())

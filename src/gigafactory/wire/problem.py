@@ -27,3 +27,11 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     """With `cycle`: the names along the cycle."""
     retry_after: int | None = None
     """Seconds to wait."""
+
+
+class ProblemMembers(msgspec.Struct, frozen=True):
+    """The members that a client reads from any problem document, also from a proxy's."""
+
+    code: str = ""
+    title: str = ""
+    detail: str = ""

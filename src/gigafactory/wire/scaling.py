@@ -86,7 +86,7 @@ class ShapeDoc(RequestDoc, frozen=True, kw_only=True):
         Raises Invalid.
         """
         capabilities = _split(self.capabilities)
-        parse_advertised(capabilities, what=f"{where}the shape {self.name}")
+        parse_advertised(capabilities, subject=f"{where}the shape {self.name}")
         if self.minimum > self.maximum:
             wrong = f"is {self.minimum}, more than the maximum of {self.maximum}"
             raise Invalid("the query", [Fault(f"{where}minimum", wrong)])

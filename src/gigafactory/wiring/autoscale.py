@@ -87,11 +87,11 @@ async def _scaling_targets(
 ) -> list[ScalingTarget]:
     shapes = config.autoscale.shapes
     local = any(_uses_local_machine(one) for one in shapes.values())
-    here = await _detect_machine(config) if local else None
+    machine = await _detect_machine(config) if local else None
     host = (config.autoscale.name or default_factory_name()).replace(".", "-")[:40]
     targets = []
     for name, one in shapes.items():
-        shape = _shape(name, f"{host}.{name}.", one, here if _uses_local_machine(one) else None)
+        shape = _shape(name, f"{host}.{name}.", one, machine if _uses_local_machine(one) else None)
         provider = _provider(one, shape, folder, client, file)
         cool_down, start_within = (
             timedelta(seconds=one.cool_down),
@@ -112,20 +112,21 @@ async def _detect_machine(config: Config) -> DetectedMachine:
 
 
 def _shape(
-    name: str, prefix: str, configured: ShapeSettings, here: DetectedMachine | None
+    name: str, prefix: str, configured: ShapeSettings, machine: DetectedMachine | None
 ) -> Shape:
     seats: dict[str, int] = dict(configured.engines)
-    if here is not None and not seats:
-        usable = {key: one for key, one in here.engines.items() if one.problem is None}
+    if machine is not None and not seats:
+        usable = {key: one for key, one in machine.engines.items() if one.problem is None}
         seats = {key: one.seats for key, one in usable.items()}
     return Shape(
         name=name,
         factories=prefix,
-        capabilities=configured.capabilities or (here.capabilities if here is not None else ()),
+        capabilities=configured.capabilities
+        or (machine.capabilities if machine is not None else ()),
         engines=seats,
         slots=configured.slots,
         products=configured.products,
-        repos=configured.repos or (here.repos if here is not None else ()),
+        repos=configured.repos or (machine.repos if machine is not None else ()),
         minimum=configured.minimum,
         maximum=configured.maximum,
         warm=configured.warm,

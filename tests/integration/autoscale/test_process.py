@@ -55,8 +55,8 @@ def data_dir(harness: LocalHarness, name: str) -> DataDir:
 
 async def factories(harness: LocalHarness) -> dict[str, bool]:
     """Return whether each factory drains, by id."""
-    told = (await harness.api.get("/factories")).json()["factories"]
-    return {one["id"]: one["draining"] for one in told}
+    result = (await harness.api.get("/factories")).json()["factories"]
+    return {one["id"]: one["draining"] for one in result}
 
 
 class Autoscaler:
@@ -115,9 +115,9 @@ async def test_autoscaled_factory_outlives_its_autoscaler_and_is_drained_by_the_
 
         await until(gone)
         await until(lambda: second.decisions[-1].get("live") == 0)
-        told = [one["says"] for one in second.decisions]
-        assert any("drains me.here.1" in str(line) for line in told), told
-        assert not any("problem" in one for one in second.decisions), told
+        items = [one["says"] for one in second.decisions]
+        assert any("drains me.here.1" in str(line) for line in items), items
+        assert not any("problem" in one for one in second.decisions), items
     finally:
         assert await second.ended(signal.SIGTERM) == 0
     assert [run["factoryId"] for run in await harness.runs(job_id)] == ["me.here.1"]

@@ -99,7 +99,7 @@ class World:
         before = len(self.said)
         await self.scaler.step()
         await self.scaler.wait_until_idle()
-        return [self.short(told.says) for told in self.said[before:]]
+        return [self.short(result.says) for result in self.said[before:]]
 
     async def submit(self, count: int = 1) -> None:
         jobs = [{"manifest": {"engine": "claude", "name": f"job-{n}"}} for n in range(count)]
@@ -110,8 +110,8 @@ class World:
 
     async def fleet(self) -> dict[str, bool]:
         """Return whether each factory of the product drains, by short name."""
-        told = (await self.people.get("/factories")).json()["factories"]
-        mine = [one for one in told if one["products"] == [self.product]]
+        result = (await self.people.get("/factories")).json()["factories"]
+        mine = [one for one in result if one["products"] == [self.product]]
         return {self.short(one["id"]): one["draining"] for one in mine}
 
 
@@ -302,7 +302,7 @@ async def test_scaler_waits_for_the_coordinator_and_wakes_on_an_event(world: Wor
     )
     said = world.said
     async with client, following(Scaler(client, [world.scaled()], said.append)):
-        await until(lambda: any("scaling is paused" in told.says for told in said))
+        await until(lambda: any("scaling is paused" in result.says for result in said))
         way.cut = False
         await until(lambda: "all is well" in said[-1].says)
         await world.submit()

@@ -53,9 +53,9 @@ def added(shell: Shell, name: str, data: bytes) -> dict[str, Any]:
     (shell.folder / name).write_bytes(data)
     ran = shell.aq("artifacts", "report", "--add", name, "--json")
     assert ran.code == 0, ran.err
-    told: Any = ran.json()
+    result: Any = ran.json()
     (shell.folder / name).unlink()
-    return dict(told)
+    return dict(result)
 
 
 def test_job_without_artifacts_says_so(shell: Shell) -> None:
@@ -82,8 +82,8 @@ def test_artifacts_are_listed_and_downloaded(shell: Shell) -> None:
     again = shell.aq("artifacts", "report", "--get", "data.bin")
     assert again.code == 4
     assert "already exists" in again.err
-    told: Any = shell.aq("artifacts", "report", "--get", "data.bin", "-o", "x", "--json").json()
-    assert told == {"file": "x", "sha256": hashlib.sha256(data).hexdigest()}
+    result: Any = shell.aq("artifacts", "report", "--get", "data.bin", "-o", "x", "--json").json()
+    assert result == {"file": "x", "sha256": hashlib.sha256(data).hexdigest()}
     assert (shell.folder / "x").read_bytes() == data
     assert shell.aq("artifacts", "report", "--get", "page.html", "-o", "-").out == "<h1>one</h1>\n"
     assert [path.name for path in shell.folder.glob(".*.part")] == []
@@ -100,8 +100,8 @@ def test_name_selects_the_newest_artifact_and_id_an_exact_one(shell: Shell) -> N
     missing = shell.aq(*fetch, "b.txt")
     assert missing.code == 3
     assert "the job has a.txt" in missing.err
-    told = [line.split()[2] for line in shell.aq("events", "report").out.splitlines()]
-    assert told == ["submitted", "artifact_added", "artifact_added", "artifact_deleted"]
+    items = [line.split()[2] for line in shell.aq("events", "report").out.splitlines()]
+    assert items == ["submitted", "artifact_added", "artifact_added", "artifact_deleted"]
 
 
 def test_link_downloads_an_artifact_without_a_token(shell: Shell) -> None:

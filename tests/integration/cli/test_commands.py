@@ -149,8 +149,8 @@ def test_action_commands_change_the_job_stage(shell: Shell) -> None:
     cancelled = shell.aq("cancel", "fix-login", "-m", "not now")
     assert "cancelled" in cancelled.out
     assert "queued" in shell.aq("requeue", "fix-login", "--fresh").out
-    told = [line.split()[2] for line in shell.aq("events", "fix-login").out.splitlines()]
-    assert told == ["submitted", "promoted", "cancelled", "requeued"]
+    items = [line.split()[2] for line in shell.aq("events", "fix-login").out.splitlines()]
+    assert items == ["submitted", "promoted", "cancelled", "requeued"]
 
 
 def test_illegal_action_exits_as_a_conflict(shell: Shell) -> None:
@@ -161,8 +161,8 @@ def test_illegal_action_exits_as_a_conflict(shell: Shell) -> None:
     ran = shell.aq("request-review", "fix-login", "-r", "@ann", "-r", "bob", "--quorum", "2")
     assert ran.code == 4
     assert "request-review is for jobs that are building, review" in ran.err
-    told = json.loads(shell.aq("approve", "fix-login", "--json").err)
-    assert told["code"] == "illegal_transition"
+    data = json.loads(shell.aq("approve", "fix-login", "--json").err)
+    assert data["code"] == "illegal_transition"
 
 
 def test_unknown_reference_exits_as_not_found(shell: Shell) -> None:
@@ -264,8 +264,8 @@ def test_terminal_control_characters_in_instructions_are_escaped(shell: Shell) -
     shown = shell.aq("show", "fix", "--body").out
     assert "# Fix<U+001B>]52;c;ZXZpbA==<U+0007> it\nFirst.\nSecond <U+202E> line.\n" in shown
     assert "\x1b" not in shown
-    told: Any = shell.aq("show", "fix", "--body", "--json").json()
-    assert told["body"] == text
+    data: Any = shell.aq("show", "fix", "--body", "--json").json()
+    assert data["body"] == text
 
 
 def test_profiles_are_listed_shown_and_saved(shell: Shell) -> None:
@@ -343,9 +343,9 @@ def test_the_projects_folder_is_printed_chosen_and_checked(tmp_path: Path) -> No
     assert "a whole home has more than projects" in person.aq("projects", str(tmp_path)).err
     (tmp_path / "file").touch()
     assert f"{tmp_path / 'file'} is not a folder" in person.aq("projects", "file").err
-    told = person.aq("doctor").out
-    assert f"folders for jobs: {tmp_path / 'code'}" in told
-    assert "`aq projects DIR`" in told
+    result = person.aq("doctor").out
+    assert f"folders for jobs: {tmp_path / 'code'}" in result
+    assert "`aq projects DIR`" in result
     assert person.aq("projects", AQ_FACTORY_ROOTS="/srv/a,/srv/b").out == "/srv/a\n/srv/b\n"
 
 
@@ -353,14 +353,14 @@ def test_the_doctor_warns_of_settings_that_a_repo_may_have_brought(tmp_path: Pat
     (tmp_path / "aq.toml").write_text("[factory]\nslots = 2\n")
     assert "may have written it" not in Shell(tmp_path).aq("doctor").out
     (tmp_path / ".git").mkdir()
-    told = Shell(tmp_path).aq("doctor").out
-    assert f"is in the checkout {tmp_path}: the repo or a job may have written it" in told
+    result = Shell(tmp_path).aq("doctor").out
+    assert f"is in the checkout {tmp_path}: the repo or a job may have written it" in result
 
 
 def test_the_doctor_says_what_is_wrong_with_the_sandbox(tmp_path: Path) -> None:
-    told = Shell(tmp_path).aq("doctor", PATH="/nowhere").out
-    assert "yolo jobs are not taken: bubblewrap is not installed" in told
-    assert "apt-get install bubblewrap" in told
+    result = Shell(tmp_path).aq("doctor", PATH="/nowhere").out
+    assert "yolo jobs are not taken: bubblewrap is not installed" in result
+    assert "apt-get install bubblewrap" in result
 
 
 def test_budget_commands_set_pause_and_resume(shell: Shell) -> None:
@@ -387,8 +387,8 @@ def test_roadmap_is_submitted_extended_and_shown_as_a_tree(shell: Shell) -> None
     tree = shell.aq("dag", "roadmap").out
     assert "0 of 3 shipped" in tree
     assert "guide  phase 2, blocked (after page)" in tree
-    told: Any = shell.aq("dag", "roadmap", "--json").json()
-    assert [each["name"] for each in told["nodes"]] == ["roadmap", "page", "guide", "extra"]
+    data: Any = shell.aq("dag", "roadmap", "--json").json()
+    assert [each["name"] for each in data["nodes"]] == ["roadmap", "page", "guide", "extra"]
     shown = shell.aq("show", "roadmap").out
     assert "2 blocked" in shown
     assert "phase=3" in shell.aq("show", "extra").out

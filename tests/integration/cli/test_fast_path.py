@@ -81,9 +81,9 @@ def came_from_the_fast_path(head: str) -> bool:
 def same(shell: Shell, server: Answering, *typed: str, **environ: str) -> None:
     """Check that the fast path and the full command send the same request and print the same."""
     environ["AQ_FLEET_API"] = server.url
-    told = [shell.aq(*typed, **environ), shell.aq(*typed, **environ, AQ_LOG_LEVEL="info")]
-    assert told[0] == told[1]
-    assert told[0].code == 0
+    items = [shell.aq(*typed, **environ), shell.aq(*typed, **environ, AQ_LOG_LEVEL="info")]
+    assert items[0] == items[1]
+    assert items[0].code == 0
     quick, usual = server.heard()
     assert came_from_the_fast_path(quick)
     assert not came_from_the_fast_path(usual)

@@ -42,11 +42,11 @@ def test_insights_command_sums_up_runs_of_the_fleet(tmp_path: Path) -> None:
         of_it: Any = shell.aq("insights", "fix-login", "--by", "job", "--json").json()
         assert [one["costUsd"] for one in of_it["by"]["job"]] == ["0.5"]
         # A duty counts the run, which can take seconds.
-        told: Any = None
-        while not told or not told["total"]["runs"]:
-            told = shell.aq("insights", "--json", "--since", "1d").json()
-        assert told["by"].keys() == {"engine", "profile", "repo", "day"}
-        assert told["total"]["firstPass"] == 1.0
+        result: Any = None
+        while not result or not result["total"]["runs"]:
+            result = shell.aq("insights", "--json", "--since", "1d").json()
+        assert result["by"].keys() == {"engine", "profile", "repo", "day"}
+        assert result["total"]["firstPass"] == 1.0
         shown = shell.aq("insights", "--by", "engine").out
         assert "$0.5~" in shown
         heads = "RUNS JOBS SHIPPED ESCAPED FIRST PASS WAIT TOKENS COST A SHIPPED ONE TIME RESULTS"

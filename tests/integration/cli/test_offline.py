@@ -36,8 +36,8 @@ def test_check_command_validates_files_without_a_coordinator(alone: Shell) -> No
 
 def test_check_command_resolves_the_profile(alone: Shell) -> None:
     file = written(alone, "---\nprofile: qa\n---\n# Test it\n")
-    told: Any = alone.aq("check", "--json", file).json()
-    assert told["files"][0]["manifest"]["profile"] == "qa@1"
+    data: Any = alone.aq("check", "--json", file).json()
+    assert data["files"][0]["manifest"]["profile"] == "qa@1"
     unknown = alone.aq("check", written(alone, "---\nprofile: ours\n---\nGo\n"))
     assert unknown.code == 0
     assert "is not built in" in unknown.err
@@ -45,10 +45,10 @@ def test_check_command_resolves_the_profile(alone: Shell) -> None:
 
 def test_config_command_shows_the_origin_of_each_setting(alone: Shell) -> None:
     (alone.folder / "aq.toml").write_text("[server]\nport = 9000\n")
-    told: Any = alone.aq("config", "--json", AQ_FLEET_TOKEN="gfo_secret").json()
-    assert told["server.port"] == {"value": 9000, "origin": str(alone.folder / "aq.toml")}
-    assert told["client.url"]["origin"] == "environment AQ_FLEET_API"
-    assert told["client.token"]["value"] == "***"
+    data: Any = alone.aq("config", "--json", AQ_FLEET_TOKEN="gfo_secret").json()
+    assert data["server.port"] == {"value": 9000, "origin": str(alone.folder / "aq.toml")}
+    assert data["client.url"]["origin"] == "environment AQ_FLEET_API"
+    assert data["client.token"]["value"] == "***"
 
 
 def test_unknown_setting_stops_every_command_and_is_named(alone: Shell) -> None:

@@ -19,19 +19,19 @@ def test_product_set_changes_only_the_given_fields(tmp_path: Path) -> None:
         made = shell.aq("product", "set", "shop", "--share", "2", *repos)
         assert made.code == 0, made.err
         more = ("--weight", "affinity=0.9", "--target-wait", "critical=5m")
-        told: Any = shell.aq("product", "set", "-p", "shop", *more, "--json").json()
-        assert (told["share"], told["repos"]) == (2.0, ["shop", "site"])
-        assert told["protectedPaths"] == [".github/**"]
-        assert (told["weights"]["affinity"], told["weights"]["load"]) == (0.9, 1.0)
-        assert told["targetWait"] == {"critical": "5m"}
+        data: Any = shell.aq("product", "set", "-p", "shop", *more, "--json").json()
+        assert (data["share"], data["repos"]) == (2.0, ["shop", "site"])
+        assert data["protectedPaths"] == [".github/**"]
+        assert (data["weights"]["affinity"], data["weights"]["load"]) == (0.9, 1.0)
+        assert data["targetWait"] == {"critical": "5m"}
         with Client(served.url, served.token) as admin:
             assert admin.send(products.product("shop")).target_wait == {"critical": "5m"}
         listed = shell.aq("product", "list").out.splitlines()
         assert listed[1].split() == ["shop", "2.0", "critical=5m", "1", "shop,", "site"]
         emptied = ("--repo", "", "--protect", "", "--target-wait", "critical=none")
         assert "target wait      none" in shell.aq("product", "set", "shop", *emptied).out
-        told = shell.aq("product", "list", "--json").json()
-        assert [(p["id"], p["repos"], p["share"]) for p in told["products"]] == [("shop", [], 2.0)]
+        data = shell.aq("product", "list", "--json").json()
+        assert [(p["id"], p["repos"], p["share"]) for p in data["products"]] == [("shop", [], 2.0)]
         assert shell.aq("product", "set", "shop").code == 2
         for wrong, words in (
             (("--weight", "affinity=much"), "expected a number from 0 to 1000"),

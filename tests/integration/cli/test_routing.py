@@ -19,8 +19,8 @@ def test_routing_commands_show_evaluate_and_set_the_mode(tmp_path: Path) -> None
         assert "10%" in turned.out
         shown: Any = shell.aq("routing", "--json").json()
         assert [each["mode"] for each in shown["rollouts"]] == ["ab"]
-        told: Any = shell.aq("routing", "eval", "--json").json()
-        assert told["concludes"] is False
+        data: Any = shell.aq("routing", "eval", "--json").json()
+        assert data["concludes"] is False
         back: Any = shell.aq("routing", "mode", "notes", "off", "--json").json()
         assert (back["mode"], back["share"]) == ("off", 0.0)
         assert "notes" in shell.aq("routing").out

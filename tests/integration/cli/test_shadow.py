@@ -30,5 +30,5 @@ def test_the_default_dispatch_mode_of_products_is_a_setting(tmp_path: Path) -> N
     (tmp_path / "aq.toml").write_text('[dispatch]\nmode = "pull"\n')
     with serving(shell):
         shell.aq("product", "set", "notes", "--share", "2")
-        told: Any = shell.aq("shadow", "--json").json()
-        assert [each["mode"] for each in told["products"]] == ["pull"]
+        data: Any = shell.aq("shadow", "--json").json()
+        assert [each["mode"] for each in data["products"]] == ["pull"]

@@ -178,18 +178,18 @@ def test_client_carries_a_factory_from_enrollment_to_a_fenced_report(
 def test_job_stream_is_followed_from_its_start_or_an_event(client: Either) -> None:
     a_job(client)
     client.send(jobs.act("fix-login", "promote"))
-    told = client.follow(stories.job_stream("fix-login"), count=2)
-    assert [(sent.event, sent.id) for sent in told] == [("submitted", "1"), ("promoted", "2")]
+    result = client.follow(stories.job_stream("fix-login"), count=2)
+    assert [(sent.event, sent.id) for sent in result] == [("submitted", "1"), ("promoted", "2")]
     late = client.follow(stories.job_stream("fix-login"), count=1, after="1")
     assert [sent.event for sent in late] == ["promoted"]
 
 
 def test_explanation_decodes_into_a_record(client: Either) -> None:
     a_job(client, "---\nname: fix-login\ncapabilities: [has:time-machine]\n---\nGo\n")
-    told = client.send(stories.explanation("fix-login"))
-    assert told.stage is Stage.QUEUED
-    assert told.answer == "not_yet"
-    assert told.summary
+    response = client.send(stories.explanation("fix-login"))
+    assert response.stage is Stage.QUEUED
+    assert response.answer == "not_yet"
+    assert response.summary
 
 
 def test_an_unreachable_server_is_reported_at_once(connect: Connect) -> None:
@@ -279,8 +279,8 @@ def test_broken_stream_resumes_after_the_last_event(connect: Connect) -> None:
     first = stream(b": hi\n\n", b"id: 1\ndata: a\n\n", b"id: 2\ndata: b\n\nid: 3\nda")
     second = stream(b"id: 3\ndata: c\n\n")
     with scripted(first, Scripted.hang_up, second) as (url, seen):
-        told = connect(url).follow(GET, count=3)
-    assert [sent.data for sent in told] == ["a", "b", "c"]
+        result = connect(url).follow(GET, count=3)
+    assert [sent.data for sent in result] == ["a", "b", "c"]
     assert [headers.get("last-event-id") for headers in seen] == [None, "2", "2"]
 
 

@@ -128,12 +128,12 @@ def test_one_connection_carries_several_requests() -> None:
     last = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
     with Answering((answer, last)).running() as server:
         connection = connect(server.url, TIMEOUT_S)
-        told = []
+        items = []
         for _ in range(2):
             come = connection.send_request("POST", "/x", b"", {"x-product-id": "notes"})
-            told.append((come.read(), come.reusable))
+            items.append((come.read(), come.reusable))
         connection.close()
-    assert told == [(b"ok", True), (b"ok", False)]
+    assert items == [(b"ok", True), (b"ok", False)]
     assert b"content-length: 0\r\n" in server.heard[0]
     assert b"x-product-id: notes\r\n" in server.heard[0]
 

@@ -94,8 +94,8 @@ async def worked_on(admin: httpx.AsyncClient, worker: Worker) -> str:
         said = {"offset": offset, "leaseEpoch": 1}
         await worker.http.post(f"/jobs/{job_id}/logs", params=said, content=data)
     digest = hashlib.sha256(PAGE).hexdigest()
-    told: dict[str, str | int] = {"name": "page.html", "sha256": digest, "leaseEpoch": 1}
-    sent = await worker.http.post(f"/jobs/{job_id}/artifacts", params=told, content=PAGE)
+    result: dict[str, str | int] = {"name": "page.html", "sha256": digest, "leaseEpoch": 1}
+    sent = await worker.http.post(f"/jobs/{job_id}/artifacts", params=result, content=PAGE)
     assert sent.status_code == 201, sent.text
     await worker.report(grant, stage="review")
     await cancel(admin, "report")
@@ -128,11 +128,13 @@ async def test_finished_job_is_archived_with_its_events_runs_and_logs(
     assert [kind for kind, _ in found][:3] == ["archive", "job", "spec"]
     assert dict(found)["job"]["id"] == job_id
     assert dict(found)["spec"]["body"] == "Do."
-    assert [told["type"] for kind, told in found if kind == "event"] == [e["type"] for e in story]
-    assert [told["number"] for kind, told in found if kind == "run"] == [1]
-    assert "".join(told["text"] for kind, told in found if kind == "log") == "Größe\n"
-    assert [told["name"] for kind, told in found if kind == "artifact"] == ["page.html"]
-    data = [base64.b64decode(told["base64"]) for kind, told in found if kind == "bytes"]
+    assert [result["type"] for kind, result in found if kind == "event"] == [
+        e["type"] for e in story
+    ]
+    assert [result["number"] for kind, result in found if kind == "run"] == [1]
+    assert "".join(result["text"] for kind, result in found if kind == "log") == "Größe\n"
+    assert [result["name"] for kind, result in found if kind == "artifact"] == ["page.html"]
+    data = [base64.b64decode(result["base64"]) for kind, result in found if kind == "bytes"]
     assert b"".join(data) == PAGE
     kept = sorted(
         str(path.relative_to(server.blobs)) for path in server.blobs.rglob("*") if path.is_file()
@@ -140,8 +142,8 @@ async def test_finished_job_is_archived_with_its_events_runs_and_logs(
     assert kept == [f"archive/{job_id}/job.jsonl.gz"]
     for kind in (Run, Artifact, OrphanBlob):
         assert list(await server.coordinator.store.records(kind)) == []
-    told = (await admin.get("/audit")).json()["events"]
-    assert [each["data"]["jobId"] for each in told if each["type"] == "job_archived"] == [job_id]
+    result = (await admin.get("/audit")).json()["events"]
+    assert [each["data"]["jobId"] for each in result if each["type"] == "job_archived"] == [job_id]
 
 
 async def test_the_archive_shows_nothing_of_a_product_to_callers_without_access(
@@ -261,8 +263,8 @@ async def test_deletion_instead_of_archiving_leaves_nothing(
     assert (await admin.get(f"/jobs/{job_id}")).json()["code"] == "not_found"
     assert (await admin.get("/archive")).json()["jobs"] == []
     assert [path for path in server.blobs.rglob("*") if path.is_file()] == []
-    told = (await admin.get("/audit")).json()["events"]
-    assert [each["data"]["jobId"] for each in told if each["type"] == "job_deleted"] == [job_id]
+    result = (await admin.get("/audit")).json()["events"]
+    assert [each["data"]["jobId"] for each in result if each["type"] == "job_deleted"] == [job_id]
 
 
 async def test_archive_commands_list_and_show_jobs(
@@ -304,4 +306,4 @@ async def test_archive_works_on_s3(s3: str, tmp_path: Path, clock: Clock) -> Non
         await server.coordinator.janitor.step()
         assert list(await blobs.sizes("")) == [f"archive/{job_id}/job.jsonl.gz"]
         found = lines((await admin.get(f"/archive/{job_id}")).content)
-        assert "".join(told["text"] for kind, told in found if kind == "log") == "Größe\n"
+        assert "".join(result["text"] for kind, result in found if kind == "log") == "Größe\n"

@@ -132,7 +132,7 @@ async def test_budget_is_notified_at_80_95_and_100_percent(desk: Desk, receiver:
         await desk.worker.report(grant, usage={"costUsd": usd})
         desk.clock.advance(timedelta(days=2) if usd == "9" else timedelta(seconds=1))
         await desk.notify_once()
-    heard = [told["message"].split("\n")[1].strip() for told in receiver.heard]
+    heard = [result["message"].split("\n")[1].strip() for result in receiver.heard]
     assert [line.partition(" %")[0] for line in heard] == ["80", "96", "100"]
     assert receiver.titles[0] == "notes: the budget of notes needs a look"
 
@@ -168,7 +168,7 @@ async def test_two_coordinators_notify_each_item_once(
         await desk.reviewable(name)
         await asyncio.gather(*(desk.notify_once(each) for each in (None, other, None, other)))
         await desk.notify_once(other)
-    said = "".join(told["message"] for told in receiver.heard)
+    said = "".join(result["message"] for result in receiver.heard)
     assert [said.count(f"Do {name} ") for name in ("one", "two", "three")] == [1, 1, 1]
 
 
@@ -271,10 +271,10 @@ async def test_untrusted_text_is_one_short_line_in_a_message(
         "/jobs/one/actions/reject", json={"reason": f"a\nb\u202e{'z' * 500} @everyone"}
     )
     await desk.notify_once()
-    [told] = receiver.heard
-    assert "\u202e" not in told["message"]
-    assert "  a b" + "z" * 100 in told["message"]
-    assert max(map(len, told["message"].split("\n"))) <= 202
+    [result] = receiver.heard
+    assert "\u202e" not in result["message"]
+    assert "  a b" + "z" * 100 in result["message"]
+    assert max(map(len, result["message"].split("\n"))) <= 202
 
 
 async def test_notification_is_sent_by_mail(desk: Desk) -> None:
@@ -297,9 +297,9 @@ async def test_invalid_channel_url_is_rejected_without_revealing_it(
         return str(refused.value)
 
     assert "the variable OPS_URL is not set" in opened({}, url_env="OPS_URL")
-    told = opened({"OPS_URL": "nonsense://secret-token"}, url_env="OPS_URL")
-    assert "notify.channels.ops" in told
-    assert "secret" not in told
+    result = opened({"OPS_URL": "nonsense://secret-token"}, url_env="OPS_URL")
+    assert "notify.channels.ops" in result
+    assert "secret" not in result
     assert "cannot be read" in opened({}, url_file=tmp_path / "none")
     (tmp_path / "empty").write_text("# nothing yet\n")
     assert "contains no URL" in opened({}, url_file=tmp_path / "empty")

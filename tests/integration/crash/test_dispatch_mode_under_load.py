@@ -73,8 +73,8 @@ class Machine:
         async for work in works:
             if isinstance(work, GrantView):
                 for stage in ("building", "review"):
-                    told = workers.report(work.job.id, work.lease_epoch, {"stage": stage})
-                    await self._client.send(told)
+                    result = workers.report(work.job.id, work.lease_epoch, {"stage": stage})
+                    await self._client.send(result)
                 self.built.append(work.job.id)
             elif work.type == "ask":
                 self._source.polling_requested.set()

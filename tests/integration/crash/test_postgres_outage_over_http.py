@@ -61,10 +61,10 @@ async def test_database_outage_returns_503_and_clients_then_continue(
             tasks.create_task(load.work())
             tasks.create_task(crash_twice(private_postgres, admin.responses))
         await coordinator.stop()
-    told = refused(admin.responses)
-    assert len(told) >= REFUSALS * len(BEGINS_AT)
-    assert {(note.status, note.body["code"]) for note in told} == {(503, "unavailable")}
-    assert all(note.body["type"].startswith("urn:gigafactory:problem:") for note in told)
+    result = refused(admin.responses)
+    assert len(result) >= REFUSALS * len(BEGINS_AT)
+    assert {(note.status, note.body["code"]) for note in result} == {(503, "unavailable")}
+    assert all(note.body["type"].startswith("urn:gigafactory:problem:") for note in result)
     async with open_store(where) as kept:
         assert (
             await find_violations(kept, read_requests(coordinator.history), admin.responses) == []

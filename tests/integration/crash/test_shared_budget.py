@@ -32,8 +32,8 @@ async def enrolled(fleet: Coordinator, number: int) -> Caller:
     await fleet.enrolment.enroll(invited.secret, name)
     await fleet.index.catch_up()
     caller = Caller(actor=f"factory:{name}", factory_id=name, products=("*",))
-    told = a_factory(id=name, slots=JOBS, engines={"claude": EngineSeats(seats=JOBS)})
-    await fleet.factories.heartbeat(caller, told, Pressure(), ())
+    factory = a_factory(id=name, slots=JOBS, engines={"claude": EngineSeats(seats=JOBS)})
+    await fleet.factories.heartbeat(caller, factory, Pressure(), ())
     return caller
 
 
@@ -42,8 +42,8 @@ async def work(caller: Caller, first: Coordinator, second: Coordinator) -> None:
     name = caller.factory_id or ""
     while grants := await first.claims.claim(caller, name, most=3):
         for grant in grants:
-            told = Report(job_id=grant.job.id, epoch=grant.lease.epoch, stage=Stage.BUILDING)
-            await first.reports.report(caller, told)
+            report = Report(job_id=grant.job.id, epoch=grant.lease.epoch, stage=Stage.BUILDING)
+            await first.reports.report(caller, report)
         for number in range(1, REPORTS + 1):
             fleet = (first, second)[number % 2]
             usage = Usage(cost_nano_usd=number * STEP)

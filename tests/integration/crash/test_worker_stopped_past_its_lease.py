@@ -51,8 +51,8 @@ async def said(process: Process) -> dict[str, Any]:
     while True:
         line = json.loads(await process.stdout.readline())
         if line != {"what": "renew", "code": None}:
-            told: dict[str, Any] = line
-            return told
+            result: dict[str, Any] = line
+            return result
 
 
 async def keep(factory: Factory, job_id: str, epoch: int) -> None:
@@ -93,9 +93,9 @@ async def test_worker_stopped_past_its_lease_is_fenced(
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)
         await other.build(grant)
-        told = (await admin.ask("GET", f"/jobs/{job_id}/events")).require()["events"]
-        assert [event["type"] for event in told].count("fenced") == 1
-        assert [event["type"] for event in told].count("lease_expired") == 1
+        result = (await admin.ask("GET", f"/jobs/{job_id}/events")).require()["events"]
+        assert [event["type"] for event in result].count("fenced") == 1
+        assert [event["type"] for event in result].count("lease_expired") == 1
         assert await log_of(admin, job_id, 1) == "in time\n"
         assert await log_of(admin, job_id, epoch) == ""
         await coordinator.stop()

@@ -8,7 +8,7 @@ from tests.services.aq import AQ, Shell, environment
 
 ROOT = Path(__file__).resolve().parents[3]
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-WHO = {
+ACTOR = {
     f"GIT_{role}_{what}": value
     for role in ("AUTHOR", "COMMITTER")
     for what, value in (("NAME", "somebody"), ("EMAIL", "somebody@example.com"))
@@ -30,7 +30,7 @@ def test_every_quickstart_command_works_as_described(tmp_path: Path) -> None:
     assert first == "make up\n"
     # Another test may use the default port, and PATH must lead to the tested program.
     typed = "".join(rest).replace("$PWD/.venv/bin", str(Path(AQ).parent))
-    shell = Shell(tmp_path, {"AQ_PORT": "0", **WHO})
+    shell = Shell(tmp_path, {"AQ_PORT": "0", **ACTOR})
     with shell.start("up") as running:
         assert running.stdout is not None
         for line in iter(running.stdout.readline, ""):
@@ -39,7 +39,7 @@ def test_every_quickstart_command_works_as_described(tmp_path: Path) -> None:
         done = subprocess.run(
             ["bash", "-eu", "-o", "pipefail", "-c", typed],
             cwd=tmp_path,
-            env=environment(tmp_path, **WHO),
+            env=environment(tmp_path, **ACTOR),
             capture_output=True,
             text=True,
             timeout=100,

@@ -14,8 +14,8 @@ def written(place: FolderHarness, name: str, text: str) -> Path:
 
 
 def jobs(place: FolderHarness) -> dict[str, dict[str, Any]]:
-    told: Any = place.shell.aq("status", "--json").json()
-    return {line["job"]["name"]: line for line in told["jobs"]}
+    data: Any = place.shell.aq("status", "--json").json()
+    return {line["job"]["name"]: line for line in data["jobs"]}
 
 
 SCRIPT = "---\nengine: command\n---\necho words\n"
@@ -43,9 +43,9 @@ def test_commands_take_an_empty_folder_to_a_shipped_job(place: FolderHarness) ->
 def test_add_command_takes_all_files_or_none(place: FolderHarness) -> None:
     good = written(place, "good.md", SCRIPT)
     bad = written(place, "bad.md", "---\nprioritty: high\n---\nx\n")
-    told = place.shell.aq("add", str(good), str(bad))
-    assert told.code == 1
-    assert "prioritty" in told.err
+    result = place.shell.aq("add", str(good), str(bad))
+    assert result.code == 1
+    assert "prioritty" in result.err
     assert place.shell.aq("add", str(good), str(place.folder / "none.md")).code == 1
     empty = written(place, "empty.md", "")
     assert "is empty" in place.shell.aq("add", str(empty)).err
@@ -56,9 +56,9 @@ def test_add_command_takes_all_files_or_none(place: FolderHarness) -> None:
 
 def test_run_once_fails_when_a_job_fails(place: FolderHarness) -> None:
     place.drop("bad", "exit 1")
-    told = place.shell.aq("run", "--once", "--json")
-    assert told.code == 1
-    answer: Any = told.json()
+    result = place.shell.aq("run", "--once", "--json")
+    assert result.code == 1
+    answer: Any = result.json()
     assert [job["result"] for job in answer["taken"]] == ["crash"]
     assert place.shell.aq("run", "--once").code == 0, "it is told once"
     assert jobs(place)["bad"]["column"] == "failed"
@@ -80,8 +80,8 @@ def test_folder_option_selects_a_folder_from_elsewhere(place: FolderHarness) -> 
 
 def test_configured_coordinator_takes_precedence_over_the_folder(place: FolderHarness) -> None:
     place.drop("page", "true")
-    told = place.shell.aq("requeue", "page", AQ_FLEET_API="http://127.0.0.1:1")
-    assert told.code == 5
+    result = place.shell.aq("requeue", "page", AQ_FLEET_API="http://127.0.0.1:1")
+    assert result.code == 5
 
 
 def test_status_says_why_a_job_waits(place: FolderHarness) -> None:
@@ -91,8 +91,8 @@ def test_status_says_why_a_job_waits(place: FolderHarness) -> None:
     assert place.shell.aq("run", "--once").code == 1
     assert "waits for before; some of them do not exist" in jobs(place)["after"]["waits"]
     assert "not before" in jobs(place)["later"]["waits"]
-    told = place.shell.aq("status")
-    assert "failed/wrong.md is not a valid job" in told.err
+    result = place.shell.aq("status")
+    assert "failed/wrong.md is not a valid job" in result.err
 
 
 def test_clean_command_removes_shipped_and_failed_jobs(place: FolderHarness) -> None:
@@ -120,9 +120,9 @@ def test_logs_command_shows_one_run_or_all(place: FolderHarness) -> None:
 
 
 def test_invalid_parallelism_setting_is_rejected(place: FolderHarness) -> None:
-    told = place.shell.aq("run", "--once", AGENT_QUEUE_MAX="many")
-    assert told.code == 1
-    assert "AGENT_QUEUE_MAX" in told.err
+    result = place.shell.aq("run", "--once", AGENT_QUEUE_MAX="many")
+    assert result.code == 1
+    assert "AGENT_QUEUE_MAX" in result.err
 
 
 def test_insights_command_sums_up_runs_of_the_folder(place: FolderHarness) -> None:
@@ -132,15 +132,15 @@ def test_insights_command_sums_up_runs_of_the_folder(place: FolderHarness) -> No
     place.drop("two", f"{used}; exit 1", retry="{max: 1, backoff: 0s}")
     place.drop("three", "true")
     place.shell.aq("run", "--once")
-    told: Any = place.shell.aq("insights", "--json").json()
-    assert told["by"].keys() == {"engine", "profile", "repo", "day"}
-    (command,) = told["by"]["engine"]
-    assert command == told["total"] | {"group": "command"}
+    data: Any = place.shell.aq("insights", "--json").json()
+    assert data["by"].keys() == {"engine", "profile", "repo", "day"}
+    (command,) = data["by"]["engine"]
+    assert command == data["total"] | {"group": "command"}
     assert (command["runs"], command["jobs"], command["tokensIn"]) == (4, 3, 21)
     assert command["costNanoUsd"] == 3
     assert command["results"] == {"crash": 2, "ok": 2}
     assert (command["firstPasses"], command["firstTries"]) == (2, 3)
-    assert [one["group"] for one in told["by"]["profile"]] == ["none", "qa@1"]
+    assert [one["group"] for one in data["by"]["profile"]] == ["none", "qa@1"]
     shown = place.shell.aq("insights", "--by", "engine", "--since", "1h").out
     assert "ENGINE" in shown
     assert "67%" in shown

@@ -186,9 +186,9 @@ async def test_lost_records_are_rebuilt_from_the_folders(place: FolderHarness) -
     place.act("review", "approve")
     place.act("review", "ship")
     place.act("failed", "requeue")
-    told = place.shell.aq("ship", "testing")
-    assert told.code == 4
-    assert "its commit is not known" in told.err
+    ran = place.shell.aq("ship", "testing")
+    assert ran.code == 4
+    assert "its commit is not known" in ran.err
     await place.run()
     assert place.columns_of("review") == ["shipped"]
 

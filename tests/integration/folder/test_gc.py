@@ -25,9 +25,9 @@ async def test_gc_removes_branches_of_shipped_jobs_only(place: FolderHarness) ->
     dry = await asyncio.to_thread(shell.aq, "gc", "--dry-run")
     assert dry.out.endswith("would have removed 2 branches\n"), dry.err
     assert ours(place) == before
-    told = await asyncio.to_thread(shell.aq, "gc", "--folder", ".")
-    assert told.code == 0, told.err
-    assert told.out.splitlines()[-1] == "removed 2 branches"
+    result = await asyncio.to_thread(shell.aq, "gc", "--folder", ".")
+    assert result.code == 0, result.err
+    assert result.out.splitlines()[-1] == "removed 2 branches"
     assert ours(place) == [name for name in before if done not in name]
     again = await asyncio.to_thread(shell.aq, "gc")
     assert (again.out, again.err) == ("", "nothing to remove\n")
@@ -39,8 +39,8 @@ async def test_gc_leaves_a_running_job_alone(place: FolderHarness) -> None:
     working = asyncio.create_task(runner.run())
     try:
         await until(lambda: bool(runner.running) and "under way" in place.log("busy"))
-        told = await asyncio.to_thread(place.shell.aq, "gc")
-        assert told.err == "nothing to remove\n", told
+        result = await asyncio.to_thread(place.shell.aq, "gc")
+        assert result.err == "nothing to remove\n", result
         assert place.board.data_dir.worktree(place.job("busy").id).exists()
         assert leases_of(place.job("busy"))
     finally:
@@ -50,10 +50,10 @@ async def test_gc_leaves_a_running_job_alone(place: FolderHarness) -> None:
 
 
 def test_gc_of_a_folder_without_a_queue_is_rejected(place: FolderHarness) -> None:
-    told = place.shell.aq("gc", "--folder", str(place.folder))
-    assert told.code == 3
+    ran = place.shell.aq("gc", "--folder", str(place.folder))
+    assert ran.code == 3
 
 
 async def test_gc_of_an_unused_folder_removes_nothing(place: FolderHarness) -> None:
-    told = await asyncio.to_thread(place.shell.aq, "gc", "--json")
-    assert told.json() == {"dryRun": False, "swept": [], "notes": [], "bytes": 0}
+    result = await asyncio.to_thread(place.shell.aq, "gc", "--json")
+    assert result.json() == {"dryRun": False, "swept": [], "notes": [], "bytes": 0}

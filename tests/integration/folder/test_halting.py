@@ -45,9 +45,9 @@ def test_halt_command_is_shown_in_the_status(place: FolderHarness, tmp_path: Pat
     said = shell.aq("halt", "-m", "bad release")
     assert (said.code, "is halted" in said.out) == (0, True)
     assert "halted by user:" in shell.aq("status").err
-    told = shell.aq("status", "--json").json()
-    assert isinstance(told, dict)
-    assert told["halted"]["reason"] == "bad release"
+    data = shell.aq("status", "--json").json()
+    assert isinstance(data, dict)
+    assert data["halted"]["reason"] == "bad release"
     assert shell.aq("resume", "--json").json() == {"halted": False}
     assert "halted" not in shell.aq("status").err
     assert shell.aq("halt", "--folder", str(tmp_path / "nowhere")).code == 3

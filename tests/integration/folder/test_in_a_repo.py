@@ -6,8 +6,8 @@ from tests.support.folder_queue import FolderHarness
 
 def changed(place: FolderHarness) -> set[str]:
     """Return the new and changed files that git reports."""
-    told = plain_git(place.board.root, "status", "--porcelain", "--untracked-files=all")
-    return {line[2:].strip() for line in told.splitlines()}
+    result = plain_git(place.board.root, "status", "--porcelain", "--untracked-files=all")
+    return {line[2:].strip() for line in result.splitlines()}
 
 
 def commit(place: FolderHarness) -> None:

@@ -34,8 +34,8 @@ async def comes(place: FolderHarness, name: str, stage: str = "testing") -> None
 
 
 async def the_factory(harness: FactoryHarness) -> dict[str, Any]:
-    told: dict[str, Any] = (await harness.api.get("/factories/mac-1")).json()
-    return told
+    result: dict[str, Any] = (await harness.api.get("/factories/mac-1")).json()
+    return result
 
 
 async def test_factory_runs_inbox_jobs_and_fleet_jobs(tmp_path: Path) -> None:
@@ -105,8 +105,8 @@ async def test_disconnected_factory_continues_with_the_inbox_and_reports_later(
         a_process_harness(forks, tmp_path, settings={}) as harness,
         harness.factory(slots=2, inbox=place.board.root),
     ):
-        told = await harness.submit(f"echo begun; {waits_for(sign)}", repo=None, ship="none")
-        await harness.wait_for_log(told, "begun\n")
+        submitted = await harness.submit(f"echo begun; {waits_for(sign)}", repo=None, ship="none")
+        await harness.wait_for_log(submitted, "begun\n")
         async with harness.coordinator.killed():
             sign.touch()
             for name in ("one", "two", "three"):
@@ -115,8 +115,8 @@ async def test_disconnected_factory_continues_with_the_inbox_and_reports_later(
                 await comes(place, name)
             place.act("one", "ship")
             await comes(place, "one", "shipped")
-        assert (await harness.wait_until_idle(told))["stage"] == "testing"
-        assert [run["result"] for run in await harness.runs(told)] == ["ok"]
+        assert (await harness.wait_until_idle(submitted))["stage"] == "testing"
+        assert [run["result"] for run in await harness.runs(submitted)] == ["ok"]
         later = await harness.submit("echo hello > hello.txt")
         assert (await harness.wait_until_idle(later))["stage"] == "testing"
         assert (await the_factory(harness))["slots"] == 2

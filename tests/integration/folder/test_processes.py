@@ -28,10 +28,10 @@ async def test_two_runners_on_one_folder_take_every_job_once(place: FolderHarnes
         shell.start("run", "--once", "--json") as one,
         shell.start("run", "--once", "--json") as two,
     ):
-        told = [json.loads(process.communicate(timeout=100)[0]) for process in (one, two)]
+        items = [json.loads(process.communicate(timeout=100)[0]) for process in (one, two)]
         assert (one.returncode, two.returncode) == (0, 0)
     assert sorted(map(int, trace.read_text().split())) == list(range(JOBS))
-    taken = [job["name"] for summary in told for job in summary["taken"]]
+    taken = [job["name"] for summary in items for job in summary["taken"]]
     assert sorted(taken) == sorted(f"job-{number}" for number in range(JOBS))
     for number in range(JOBS):
         job = place.job(f"job-{number}")
@@ -68,7 +68,7 @@ async def test_job_of_a_killed_runner_resumes_from_its_checkpoint(
     assert place.columns_of("long") == ["building"]
     assert is_alive(script), "it was not stopped"
     recovered = [shell.aq("recover", "--json").json() for _ in range(2)]
-    assert [len(told["recovered"]) for told in recovered] == [1, 0]  # type: ignore[index]
+    assert [len(result["recovered"]) for result in recovered] == [1, 0]  # type: ignore[index]
     # The killed process may still be a zombie for a moment.
     await until(lambda: not is_alive(script))
     assert place.columns_of("long") == ["inbox"]
@@ -92,8 +92,8 @@ async def test_claim_of_a_reused_pid_counts_as_dead(
     other = await asyncio.create_subprocess_exec("sleep", "600")
     try:
         claim = place.board.claim("orphan")
-        told = json.loads(claim.read_bytes())
-        claim.write_text(json.dumps(told | {"pid": other.pid}))
+        data = json.loads(claim.read_bytes())
+        claim.write_text(json.dumps(data | {"pid": other.pid}))
         assert not (await place.run()).failed
     finally:
         other.kill()

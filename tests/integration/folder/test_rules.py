@@ -98,8 +98,8 @@ def test_folder_settings_apply_from_any_working_folder(place: FolderHarness) -> 
     (place.board.root / "aq.toml").write_text('[folder]\nprotected-paths = ["*.lock"]\n')
     place.drop_repo_job("guarded", "echo x > uv.lock", verify="true")
     elsewhere = Shell(place.folder, place.shell.environ)
-    told = elsewhere.aq("run", "--once", "queue")
-    assert told.code == 0, told.err
+    ran = elsewhere.aq("run", "--once", "queue")
+    assert ran.code == 0, ran.err
     assert place.columns_of("guarded") == ["review"]
     (place.board.root / "aq.toml").write_text("[folder]\nprotectted-paths = []\n")
     wrong = elsewhere.aq("run", "--once", "queue")

@@ -84,17 +84,17 @@ async def test_a_job_is_submitted_and_followed_to_its_review(
         chunk = f"/jobs/{grant['job']['id']}/logs?leaseEpoch={grant['leaseEpoch']}&offset=0"
         await worker.http.post(chunk, content="at work — \x1b]52;c;x\x07here\n".encode())
         await worker.report(grant, stage="building")
-        told = await ann.call_ok("job_status", job="greet")
-        assert (told["job"]["stage"], told["newestRun"]["number"]) == ("building", 1)
+        response = await ann.call_ok("job_status", job="greet")
+        assert (response["job"]["stage"], response["newestRun"]["number"]) == ("building", 1)
         log = await ann.call_ok("read_log", job="greet")
         assert log["text"] == "at work — here\n"
         await worker.report(
             grant, stage="review", result="ok", verify={"passed": True, "output": "x" * 50_000}
         )
-        told = await ann.call_ok("job_status", job=taken["id"], waitSeconds=1)
-        assert (told["job"]["stage"], told["job"]["result"]) == ("review", "ok")
-        assert told["newestRun"]["verify"]["passed"] is True
-        assert len(told["newestRun"]["verify"]["output"]) == 2_000
+        response = await ann.call_ok("job_status", job=taken["id"], waitSeconds=1)
+        assert (response["job"]["stage"], response["job"]["result"]) == ("review", "ok")
+        assert response["newestRun"]["verify"]["passed"] is True
+        assert len(response["newestRun"]["verify"]["output"]) == 2_000
 
 
 async def test_waiting_status_call_returns_the_next_stage(
@@ -109,8 +109,8 @@ async def test_waiting_status_call_returns_the_next_stage(
         assert grant["job"]["id"] == other["job"]["id"]
         await worker.report(grant, stage="building")
         await worker.report(grant, stage="review", result="ok")
-        told = await ann.call_ok("job_status", job="other", waitSeconds=1)
-        assert told["job"]["stage"] == "review"
+        response = await ann.call_ok("job_status", job="other", waitSeconds=1)
+        assert response["job"]["stage"] == "review"
 
 
 async def test_repeated_submission_with_one_key_creates_one_job(
@@ -258,8 +258,8 @@ async def test_job_agent_plans_only_for_its_own_composite(
         plan = [{"name": "third", "body": "x", "deps": ["second"]}]
         taken = await agent.call_ok("hand_in_plan", children=plan)
         assert [job["stage"] for job in taken["jobs"]] == ["blocked"]
-        told = await agent.call_ok("plan_status")
-        assert [job["name"] for job in told["jobs"]] == ["roadmap", "first", "second", "third"]
+        response = await agent.call_ok("plan_status")
+        assert [job["name"] for job in response["jobs"]] == ["roadmap", "first", "second", "third"]
         assert (await agent.call_ok("job_status", job="third"))["job"]["stage"] == "blocked"
         await submit_job(admin, a_roadmap(a_child("theirs"), name="other"))
         for refused in (

@@ -70,8 +70,8 @@ def answer(model: FakeModel, scenario: str, asked: tuple[str, Json], run: str = 
     path, body = asked
     got = httpx.post(model.url(scenario, run) + path, json=body, timeout=20)
     got.raise_for_status()
-    told: Json = got.json()
-    return told
+    outcome: Json = got.json()
+    return outcome
 
 
 def stream(model: FakeModel, scenario: str, asked: tuple[str, Json]) -> list[Json]:
@@ -206,23 +206,23 @@ def test_each_run_has_its_own_failure_count(model: FakeModel) -> None:
 
 def test_request_without_tools_is_an_errand_and_not_a_turn(model: FakeModel) -> None:
     path, body = messages([])
-    told = answer(model, "auth", (path, body | {"tools": []}), "errand")
-    assert told["content"][0]["text"] == "Scripted task"
+    outcome = answer(model, "auth", (path, body | {"tools": []}), "errand")
+    assert outcome["content"][0]["text"] == "Scripted task"
     assert [asked.errand for asked in model.requests if asked.run == "errand"] == [True]
 
 
 def test_agent_without_tools_gets_the_file_in_the_text(model: FakeModel) -> None:
     path, body = chat([])
-    told = answer(model, "whole_file", (path, body | {"tools": None}))
-    assert "hello.txt\n```\n" in told["choices"][0]["message"]["content"]
+    outcome = answer(model, "whole_file", (path, body | {"tools": None}))
+    assert "hello.txt\n```\n" in outcome["choices"][0]["message"]["content"]
 
 
 def test_file_is_written_to_the_working_folder_of_the_agent(model: FakeModel) -> None:
     schema = {"properties": {"file_path": {}, "content": {}}, "required": ["file_path", "content"]}
     path, body = messages([])
     asked = body | {"tools": [{"name": "Write", "input_schema": schema}]}
-    told = answer(model, "create_file", (path, asked))
-    assert told["content"][1]["input"]["file_path"] == "/repo/hello.txt"
+    outcome = answer(model, "create_file", (path, asked))
+    assert outcome["content"][1]["input"]["file_path"] == "/repo/hello.txt"
 
 
 def test_requests_are_recorded_with_prompt_and_credentials(model: FakeModel) -> None:

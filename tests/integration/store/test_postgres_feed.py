@@ -50,8 +50,8 @@ async def test_commit_does_not_overtake_one_with_an_earlier_position(database: s
         assert await store.feed(after=0) == ()
         await late.commit()
         assert await quick == Stored(2)
-        told = [entry.event.type for entry in await store.feed(after=0)]
-        assert told == ["slow", "submitted"]
+        items = [entry.event.type for entry in await store.feed(after=0)]
+        assert items == ["slow", "submitted"]
 
 
 async def followed(store: Store, last: int) -> list[int]:

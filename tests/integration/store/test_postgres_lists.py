@@ -94,10 +94,10 @@ async def test_every_list_query_touches_few_more_jobs_than_it_returns(
         for statement, values in statements_for(query):
             explained = f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}"
             [(text,)] = await connection.fetch(explained, *values)
-            (told,) = msgspec.json.decode(text)
+            (result,) = msgspec.json.decode(text)
             looked_at = SCANNED_JOBS if values[LATE] else query.limit
             assert isinstance(values[0], list)
             ways = len(values[0])
-            assert touched(told["Plan"]) <= (ways + 8) * looked_at, f"{name}: {text}"
+            assert touched(result["Plan"]) <= (ways + 8) * looked_at, f"{name}: {text}"
             if len(await connection.fetch(statement, *values)) == query.limit:
                 break

@@ -45,8 +45,8 @@ def test_fleet_imports_a_ticket_once_and_updates_it(shell: Shell, tracker: Items
         ran = shell.aq("from-tracker", item)
         assert (ran.code, "say-hello" in ran.out) == (0, True), ran.err
         assert shell.aq("from-tracker", item).out.split()[3] == ran.out.split()[3]
-        told = shell.aq("to-tracker", "say-hello")
-        assert (told.code, item in told.out) == (0, True), told.err
+        result = shell.aq("to-tracker", "say-hello")
+        assert (result.code, item in result.out) == (0, True), result.err
         assert tracker.stages(item) == ["fleet:queued"]
         assert shell.aq("from-tracker", "ITEM-none").code == 3
         assert shell.aq("to-tracker").code == 2
@@ -107,8 +107,8 @@ def test_folder_job_updates_its_ticket_once_per_stage(shell: Shell, tracker: Ite
     (inbox / "hello.md").write_text(job)
     (inbox / "plain.md").write_text("---\nengine: command\n---\ntrue\n")
     assert shell.aq("run", "--once", "queue").code == 0
-    told = shell.aq("to-tracker", "--folder", "queue")
-    assert (told.code, told.out) == (0, f"{item}  sent 1 update\n"), told.err
+    result = shell.aq("to-tracker", "--folder", "queue")
+    assert (result.code, result.out) == (0, f"{item}  sent 1 update\n"), result.err
     assert tracker.openings(item) == ["Done, and waiting for a review"]
     assert "secret prompt" not in tracker.comments[item][0]
     assert "sent 0 updates" in shell.aq("to-tracker", "--folder", "queue", "hello").out

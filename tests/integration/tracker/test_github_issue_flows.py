@@ -133,8 +133,8 @@ async def test_shipped_job_closes_its_issue_as_completed(hub: Fleet, repo: Repo)
 async def test_github_webhook_imports_an_issue_once(hub: Fleet, repo: Repo) -> None:
     number = await repo.file("Say hello", "agent:run")
     issue = await repo.ask("GET", f"/issues/{number}")
-    told = {"action": "labeled", "issue": issue, "repository": {"full_name": repo.slug}}
-    body = json.dumps(told).encode()
+    result = {"action": "labeled", "issue": issue, "repository": {"full_name": repo.slug}}
+    body = json.dumps(result).encode()
     headers = {
         "x-hub-signature-256": signature(SECRET.encode(), body),
         "x-github-delivery": "72d3162e",

@@ -172,8 +172,8 @@ async def test_manual_update_reports_an_unavailable_tracker(fleet: Fleet, items:
         away = await client.post("/tracker/echo", json={"jobId": job["id"]})
         unread = await client.post("/tracker/ingest")
         items.away = False
-        told = await client.post("/tracker/echo", json={"jobId": job["id"]})
+        response = await client.post("/tracker/echo", json={"jobId": job["id"]})
         again = await client.post("/tracker/echo", json={"jobId": job["id"]})
     assert (away.status_code, away.json()["code"]) == (503, "tracker_away")
     assert (unread.status_code, unread.json()["code"]) == (503, "tracker_away")
-    assert (told.json()["echoed"], again.json()["echoed"]) == (1, 0)
+    assert (response.json()["echoed"], again.json()["echoed"]) == (1, 0)

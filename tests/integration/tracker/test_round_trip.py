@@ -54,9 +54,9 @@ async def test_ticket_becomes_a_job_and_is_updated_at_each_stage(
         await worker.report(shipping, note=note)
         assert (await worker.report(shipping, stage="shipped")).status_code == 200
     await fleet.update_tickets()
-    told = items.comments[item][-1]
-    assert told.startswith("Shipped.\n- commit `0123456789ab`")
-    assert "pull request https://git.example.com/me/notes/pull/7" in told
+    result = items.comments[item][-1]
+    assert result.startswith("Shipped.\n- commit `0123456789ab`")
+    assert "pull request https://git.example.com/me/notes/pull/7" in result
     assert (items.items[item]["status"], items.stages(item)) == ("done", ["fleet:shipped"])
     assert set(items.items[item]["labels"]) >= {"agent:run", "urgent", "profile:qa"}
     assert not any("secret prompt" in text for text in items.comments[item])

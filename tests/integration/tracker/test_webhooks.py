@@ -59,8 +59,8 @@ async def test_bug_ticket_naming_a_shipped_job_is_its_defect(fleet: Fleet, items
         }
         job_id = (await client.post("/jobs", json=said)).json()["id"]
         grant = await worker.granted()
-        for told in ({"stage": "building"}, {"stage": "review", "result": "ok"}):
-            assert (await worker.report(grant, **told)).status_code == 200
+        for result in ({"stage": "building"}, {"stage": "review", "result": "ok"}):
+            assert (await worker.report(grant, **result)).status_code == 200
         for action in ("approve", "ship"):
             assert (await client.post(f"/jobs/{job_id}/actions/{action}", json={})).is_success
     words = {"description": f"Since {job_id} the totals are wrong."}
@@ -164,9 +164,9 @@ async def test_send_only_tracker_is_trusted_and_receives_no_updates(
         [job] = answer.json()["jobs"]
         await fleet.update_tickets()
         async with fleet.server.client(product="web") as client:
-            told = await client.post("/tracker/echo", json={"jobId": job["id"]})
+            response = await client.post("/tracker/echo", json={"jobId": job["id"]})
             read = await client.post("/tracker/ingest", json={"itemId": "W-1"})
             nothing = await client.post("/tracker/ingest")
-        assert (told.status_code, told.json()["code"]) == (409, "tracker_refused")
+        assert (response.status_code, response.json()["code"]) == (409, "tracker_refused")
         assert (read.status_code, read.json()["code"]) == (409, "tracker_refused")
         assert (nothing.status_code, nothing.json()["jobs"]) == (200, [])

@@ -234,8 +234,8 @@ def free_port() -> int:
 def serving(shell: Shell, port: int) -> Iterator[tuple[str, str]]:
     with shell.start("serve", "--json", "--port", str(port)) as process:
         assert process.stdout is not None
-        told = json.loads(process.stdout.readline())
-        yield told["url"], Path(told["tokenFile"]).read_text().strip()
+        data = json.loads(process.stdout.readline())
+        yield data["url"], Path(data["tokenFile"]).read_text().strip()
 
 
 async def test_dashboard_reconnects_to_a_restarted_coordinator(tmp_path: Path) -> None:

@@ -107,9 +107,9 @@ def test_folder_is_shown_despite_a_fleet_when_configured(
     place: FolderHarness, served: Served
 ) -> None:
     place.drop("greet", "# Greet\necho hello")
-    told, environ = dash(place.shell)
+    result, environ = dash(place.shell)
     there = {"AQ_FLEET_API": served.url, "AQ_FLEET_TOKEN": served.token, "AQ_FLEET_DASH": "0"}
-    with a_window(place.shell.folder, told, environ | there) as window:
+    with a_window(place.shell.folder, result, environ | there) as window:
         window.sees("● live", "No jobs yet.")
         window.press("2")
         window.sees("1 new in the inbox")
@@ -117,9 +117,9 @@ def test_folder_is_shown_despite_a_fleet_when_configured(
 
 def test_fleet_is_shown_from_a_folder_when_configured(place: FolderHarness) -> None:
     place.drop("greet", "# Greet\necho hello")
-    told, environ = dash(place.shell)
+    result, environ = dash(place.shell)
     unreachable = {"AQ_PORT": "1", "AQ_FLEET_DASH": "1"}
-    with a_window(place.shell.folder, told, environ | unreachable) as window:
+    with a_window(place.shell.folder, result, environ | unreachable) as window:
         window.sees("no answer", "cannot reach http://127.0.0.1:1")
 
 

@@ -51,8 +51,8 @@ async def test_older_events_are_on_the_next_page(ann: Visitor, server: Server) -
 
 
 async def test_audit_page_updates_live(ann: Visitor) -> None:
-    async with open_stream(ann.http, "/live/audit") as told:
-        parts = (each.data["html"] async for each in told if each.event == "part")
+    async with open_stream(ann.http, "/live/audit") as result:
+        parts = (each.data["html"] async for each in result if each.event == "part")
         assert "product changed" not in await anext(parts)
         await ann.send("/settings/products", product="shop")
         while "product changed" not in await anext(parts):

@@ -167,13 +167,13 @@ async def test_a_form_is_for_those_who_have_its_right(world: TwoTenants, form: s
         before = await world.store.position()
         for person in (None, *PEOPLE):
             if person is None or not row.allows(person):
-                told = await world.send_form(person, prepared.place, prepared.document)
-                why = f"{person} got {told.status} from {prepared.place}"
-                assert told.status in row.refusals, why
+                response = await world.send_form(person, prepared.place, prepared.document)
+                why = f"{person} got {response.status} from {prepared.place}"
+                assert response.status in row.refusals, why
         assert await world.store.position() == before, "a refused form changed something"
         for person in filter(row.allows, PEOPLE):
             each = await row.prepare(world, person)
-            told = await world.send_form(person, each.place, each.document)
-            why = f"{person} got {told.status} from {each.place}"
-            assert told.status not in row.refusals, why
-            assert told.status < 500, told.text
+            response = await world.send_form(person, each.place, each.document)
+            why = f"{person} got {response.status} from {each.place}"
+            assert response.status not in row.refusals, why
+            assert response.status < 500, response.text

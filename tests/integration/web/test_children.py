@@ -25,16 +25,19 @@ async def test_child_is_validated_and_added(ann: Visitor, place: str) -> None:
     for page in (place, f"{place}/roadmap"):
         assert f'href="{place}/children"' in await ann.page(page)
     assert "name: next-step" in await ann.page(f"{place}/children")
-    told = await ann.send(f"{place}/children/check", text=CHILD)
-    assert "<strong>guide</strong> becomes part of roadmap, and waits for 1 other job." in told.text
+    response = await ann.send(f"{place}/children/check", text=CHILD)
+    assert (
+        "<strong>guide</strong> becomes part of roadmap, and waits for 1 other job."
+        in response.text
+    )
     assert "guide" not in await ann.page(f"{place}/roadmap"), "nothing is stored yet"
     added = await ann.send(f"{place}/children", text=CHILD)
     assert (added.status_code, added.headers["location"]) == (303, f"{place}/roadmap")
     text = await ann.page(f"{place}/roadmap")
     assert "Write the guide" in text
     assert "revision 2" in text
-    told = await ann.send(f"{place}/children/check", text=CHILD)
-    assert "is already part of roadmap" in told.text
+    response = await ann.send(f"{place}/children/check", text=CHILD)
+    assert "is already part of roadmap" in response.text
 
 
 async def test_faults_are_shown_next_to_the_text(ann: Visitor, server: Server, place: str) -> None:

@@ -172,8 +172,8 @@ async def test_unknown_url_is_a_page_for_browsers_and_a_problem_for_programs(
     assert 'href="/jobs"' in text
     assert 'class="bar"' in text
     for place, accept in (("/no/such", "application/json"), ("/api/fleet/none", "text/html")):
-        told = await ann.http.get(place, headers={"accept": accept})
-        assert (told.status_code, told.json()["code"]) == (404, "not_found")
+        response = await ann.http.get(place, headers={"accept": accept})
+        assert (response.status_code, response.json()["code"]) == (404, "not_found")
     async with server.client() as admin:
         assert (await admin.get("/none")).headers["content-type"] == "application/problem+json"
 
@@ -182,8 +182,8 @@ async def test_unsupported_method_is_an_error_page(ann: Visitor) -> None:
     answer = await ann.http.delete("/jobs", headers={"accept": "text/html"})
     assert answer.status_code == 405
     assert "/jobs does not support the method DELETE" in answer.text
-    told = await ann.http.delete("/jobs")
-    assert told.json()["code"] == "method_not_allowed"
+    response = await ann.http.delete("/jobs")
+    assert response.json()["code"] == "method_not_allowed"
 
 
 async def test_internal_error_is_a_page_for_browsers_and_a_problem_for_programs(

@@ -62,9 +62,9 @@ async def test_job_page_explains_placement_and_shows_events(
     assert (
         worker.id in text[text.index('id="why"') : text.index("</section>", text.index('id="why"'))]
     )
-    told = text[text.index('class="timeline"') :]
+    result = text[text.index('class="timeline"') :]
     kinds = [
-        told.index(f'<span class="kind">{kind}<') for kind in ("started", "assigned", "submitted")
+        result.index(f'<span class="kind">{kind}<') for kind in ("started", "assigned", "submitted")
     ]
     assert kinds == sorted(kinds), "the newest comes first"
     await worker.report(grant, stage="failed", result="crash", reason="the disk is full")

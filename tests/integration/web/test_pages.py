@@ -104,8 +104,8 @@ async def test_review_shows_approvals_and_quorum(
     await worker.report(grant, stage="review", result="ok", checkpoint=at)
     text = await ann.page(place)
     assert "0 of 2 approvals" in text
-    for told in ("<td>17</td>", "1,200 in, 0 cached, 34 out", "$0.5", "aq/job/two"):
-        assert told in text
+    for result in ("<td>17</td>", "1,200 in, 0 cached, 34 out", "$0.5", "aq/job/two"):
+        assert result in text
     commit = "c0ffee" * 7
     assert f'name="commit" value="{commit}"' in text
     home = await ann.page("/")
@@ -236,14 +236,14 @@ async def test_insights_show_results_of_runs(
         assert (await ann.send(f"/jobs/{job['id']}/actions/{action}")).status_code == 303
     await tallied(server)
     text = await ann.page("/insights?days=7")
-    told = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))
+    result = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))
     for words in (
         *("Shipped 1 Runs 1 of 1 jobs First pass 100% of 1", "Cost per shipped job $4.5"),
         *("0 of 1 failed, of the last 30 days", "Not enough runs: two engines with 20"),
         "the first run of a job comes out well, 70 % of the time 100%",
         *("Routing recommendations", "Nothing is clearly better"),
     ):
-        assert words in told, words
+        assert words in result, words
     assert "claude: 100%" in text
     for by, name in (("engine", "claude"), ("profile", "none"), ("repo", "none")):
         rows = text[text.index(f'id="by-{by}"') :].partition("</table>")[0]
@@ -268,14 +268,14 @@ async def test_insights_charts_show_the_chosen_measure(
     await submit_job(admin, expensive)
     await spent(worker, "4.5")
     await tallied(server)
-    for show, told in (
+    for show, result in (
         ("shipped", "none: 0"),
         ("runs", "claude: 1"),
         ("cost", "No data yet"),
         ("time", "s<"),
         ("wait", "notes: 0 s"),
     ):
-        assert told in await ann.page(f"/insights?show={show}"), show
+        assert result in await ann.page(f"/insights?show={show}"), show
     text = await ann.page("/insights")
     advised = text[text.index("For each repo") :]
     assert '<th scope="row">notes</th><td></td><td>1</td>' in advised
@@ -314,9 +314,9 @@ async def test_insights_show_routing_recommendations(
 
     monkeypatch.setattr(server.coordinator.routing, "advise", advise)
     text = await ann.page("/insights")
-    told = text[text.index('id="routing"') :]
-    assert f"<li>{better.sentence[:1].upper()}{better.sentence[1:]}.</li>" in told
-    assert "learned from 244 first attempts" in told
+    result = text[text.index('id="routing"') :]
+    assert f"<li>{better.sentence[:1].upper()}{better.sentence[1:]}.</li>" in result
+    assert "learned from 244 first attempts" in result
 
 
 async def test_learned_routing_is_switched_on_and_off(

@@ -38,8 +38,8 @@ async def test_changed_profile_is_saved_as_a_new_version(ann: Visitor) -> None:
     text = written(await ann.page("/settings/profiles/qa"))
     assert text.startswith("---\nname: qa\n")
     changed = text.replace("\n", "\r\n") + "Be kind.\r\n"
-    told = await ann.send("/settings/profile-check", text=changed)
-    assert "<strong>qa@2 of default</strong>" in told.text
+    response = await ann.send("/settings/profile-check", text=changed)
+    assert "<strong>qa@2 of default</strong>" in response.text
     saved = await ann.send(FORM, text=changed)
     assert saved.headers["location"] == "/settings/profiles/qa?product=default&did=saved"
     now = await ann.page(saved.headers["location"])
@@ -69,8 +69,8 @@ async def test_faults_are_shown_next_to_the_text(ann: Visitor) -> None:
     assert "line 3: <code>stal</code>" in refused.text
     assert "<script>alert(1)" not in refused.text
     assert written(refused.text) == wrong
-    told = await ann.send("/settings/profile-check", text=wrong)
-    assert "line 3: <code>stal</code>" in told.text
+    response = await ann.send("/settings/profile-check", text=wrong)
+    assert "line 3: <code>stal</code>" in response.text
     await ann.page("/settings/profiles/nobody", 404)
     await ann.page("/settings/profiles/qa?version=9", 404)
     await ann.page("/settings/profiles/qa?version=x", 422)

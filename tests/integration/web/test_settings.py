@@ -86,9 +86,9 @@ async def test_notification_channels_are_shown(ann: Visitor, server: Server) -> 
     ops = Channel(name="ops", products=("notes",), kinds=("review", "failed"))
     server.coordinator.notify_through(Silent(), [ops])
     text = await ann.page("/settings")
-    told = text[text.index('id="channels"') :]
-    assert "<strong>ops</strong>" in told
-    assert "notes · review, failed" in told
+    result = text[text.index('id="channels"') :]
+    assert "<strong>ops</strong>" in result
+    assert "notes · review, failed" in result
 
 
 async def test_product_form_keeps_absent_settings(ann: Visitor, server: Server) -> None:

@@ -167,8 +167,8 @@ def _used(step: Use, ask: Ask) -> Call:
 
 def _written(schema: Json, step: Write, raw: str) -> Json:
     # Some agents accept only absolute paths; their prompt contains the working directory.
-    told = WORKING_DIRECTORY.search(raw)
-    folder = told.group(1).rstrip(".") if told else "."
+    match = WORKING_DIRECTORY.search(raw)
+    folder = match.group(1).rstrip(".") if match else "."
     taken = schema.get("properties", {})
     path = next((name for name in PATH_NAMES if name in taken), "path")
     content = next((name for name in CONTENT_NAMES if name in taken), "content")

@@ -157,5 +157,5 @@ def _spoken(part: Json, at: Json) -> Iterator[tuple[str, Json]]:
 def refuse(refusal: Refusal) -> tuple[int, Json]:
     """Return the status and the body of a refusal."""
     words = refusal.openai
-    told = {"message": words.message, "type": words.kind, "param": None, "code": words.code}
-    return words.status, {"error": {**told, **words.more}}
+    result = {"message": words.message, "type": words.kind, "param": None, "code": words.code}
+    return words.status, {"error": {**result, **words.more}}

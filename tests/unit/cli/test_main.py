@@ -201,6 +201,6 @@ def test_narrow_terminal_shows_only_the_main_insight_columns(
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setattr("os.get_terminal_size", lambda _: size)
     rollup = RunRollup(group="claude", runs=3, shipped=2, cost_nano_usd=7)
-    told = cells(RunRollupView.from_domain(rollup), fleet=True)
-    assert {"RUNS", "SHIPPED", "FIRST PASS", "WAIT", "COST", "A SHIPPED ONE"} <= told.keys()
-    assert [head in told for head in ("JOBS", "ESCAPED", "TOKENS", "TIME")] == [shown] * 4
+    result = cells(RunRollupView.from_domain(rollup), fleet=True)
+    assert {"RUNS", "SHIPPED", "FIRST PASS", "WAIT", "COST", "A SHIPPED ONE"} <= result.keys()
+    assert [head in result for head in ("JOBS", "ESCAPED", "TOKENS", "TIME")] == [shown] * 4

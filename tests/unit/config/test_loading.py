@@ -94,10 +94,10 @@ def test_invalid_values_are_reported_with_their_origin(tmp_path: Path) -> None:
     write(tmp_path, "[log]\nlevel = 'loud'\n")
     with pytest.raises(Invalid) as refused:
         load({**HOME, "AQ_PORT": "99999", "AQ_FLEET_SEATS": "claude=x"}, cwd=tmp_path)
-    told = {fault.field: fault.message for fault in refused.value.faults}
-    assert told.keys() == {"log.level", "server.port", "fleet.seats"}
-    assert "from environment AQ_PORT" in told["server.port"]
-    assert "aq.toml" in told["log.level"]
+    result = {fault.field: fault.message for fault in refused.value.faults}
+    assert result.keys() == {"log.level", "server.port", "fleet.seats"}
+    assert "from environment AQ_PORT" in result["server.port"]
+    assert "aq.toml" in result["log.level"]
 
 
 def test_invalid_secret_is_not_repeated_in_the_error(tmp_path: Path) -> None:
@@ -126,8 +126,8 @@ def test_missing_config_file_is_rejected(tmp_path: Path) -> None:
 def test_lease_too_short_for_an_unnoticed_outage_gets_a_warning(
     tmp_path: Path, ttl: str, renew: str, *, wise: bool
 ) -> None:
-    told = {**HOME, "AQ_LEASE_TTL": ttl, "AQ_FLEET_LEASE_RENEW_SEC": renew}
-    found = warnings(load(told, cwd=tmp_path).config)
+    result = {**HOME, "AQ_LEASE_TTL": ttl, "AQ_FLEET_LEASE_RENEW_SEC": renew}
+    found = warnings(load(result, cwd=tmp_path).config)
     assert (found == []) is wise
     assert wise or "down for 11 to 15 s" in found[0]
 

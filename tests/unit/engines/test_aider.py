@@ -73,9 +73,9 @@ def test_wrapped_error_message_is_joined() -> None:
         "litellm.RateLimitError: RateLimitError: OpenAIException - Rate limit reached."
         " Please try again in 1s."
     )
-    told = Failure(FailureKind.RATE_LIMIT, message)
-    assert heard.verdict.failure == told
-    assert heard.events_of(Retrying)[0] == Retrying(told)
+    failure = Failure(FailureKind.RATE_LIMIT, message)
+    assert heard.verdict.failure == failure
+    assert heard.events_of(Retrying)[0] == Retrying(failure)
 
 
 def test_status_lines_are_not_reported_as_text() -> None:

@@ -190,8 +190,10 @@ def test_fleet_tools_are_configured_with_secrets_passed_by_name() -> None:
     start = CLAUDE.start(a_work(fleet_tools="/opt/aq", persona="You plan."))
     assert f"--mcp-config={a_work().home}/.gigafactory/tools.json" in start.argv
     assert "--allowedTools=mcp__gigafactory" in start.argv
-    told = msgspec.json.decode(start.files[".gigafactory/tools.json"])["mcpServers"]["gigafactory"]
-    assert (told["command"], told["args"]) == ("/opt/aq", ["mcp"])
-    assert told["env"]["AQ_FLEET_TOKEN"] == "${AQ_FLEET_TOKEN}"
+    result = msgspec.json.decode(start.files[".gigafactory/tools.json"])["mcpServers"][
+        "gigafactory"
+    ]
+    assert (result["command"], result["args"]) == ("/opt/aq", ["mcp"])
+    assert result["env"]["AQ_FLEET_TOKEN"] == "${AQ_FLEET_TOKEN}"
     assert set(start.files) == {".gigafactory/tools.json", ".gigafactory/persona.md"}
     assert not [word for word in CLAUDE.start(a_work()).argv if "mcp" in word]

@@ -173,8 +173,8 @@ def test_yolo_start_resumes_its_thread() -> None:
 def test_fleet_tools_are_configured_with_secrets_passed_by_name() -> None:
     start = CODEX.start(a_work(fleet_tools='/opt/a "b"/aq'))
     (given,) = [word for word in start.argv if "mcp_servers" in word]
-    told = tomllib.loads(given.removeprefix("--config="))["mcp_servers"]["gigafactory"]
-    assert (told["command"], told["args"]) == ('/opt/a "b"/aq', ["mcp"])
-    assert told["env_vars"][:3] == ["AQ_FLEET_API", "AQ_FLEET_TOKEN", "AQ_JOB_ID"]
-    assert "HTTPS_PROXY" in told["env_vars"]
+    result = tomllib.loads(given.removeprefix("--config="))["mcp_servers"]["gigafactory"]
+    assert (result["command"], result["args"]) == ('/opt/a "b"/aq', ["mcp"])
+    assert result["env_vars"][:3] == ["AQ_FLEET_API", "AQ_FLEET_TOKEN", "AQ_JOB_ID"]
+    assert "HTTPS_PROXY" in result["env_vars"]
     assert not [word for word in CODEX.start(a_work()).argv if "mcp_servers" in word]

@@ -69,16 +69,16 @@ def test_rate_limit_ends_after_the_retry_after_of_the_service() -> None:
 @pytest.mark.parametrize("wait", ["-1", "soon", "9" * 40, "", "१२"])
 def test_rate_limit_with_an_invalid_retry_after_has_no_end(wait: str) -> None:
     data = {"message": "Rate limit", "statusCode": 429, "responseHeaders": {"retry-after": wait}}
-    told = {"type": "error", "timestamp": 1794768695605, "error": {"data": data}}
+    result = {"type": "error", "timestamp": 1794768695605, "error": {"data": data}}
     reader = OPENCODE.reader(a_work())
-    assert not list(reader.read(msgspec.json.encode(told).decode()))
+    assert not list(reader.read(msgspec.json.encode(result).decode()))
     assert reader.end(1, {}).failure == Failure(FailureKind.RATE_LIMIT, "Rate limit")
 
 
 def test_retries_are_read_from_the_log() -> None:
     heard = replay(OPENCODE, "rate-limit-with-logs", 1)
-    told = Failure(FailureKind.RATE_LIMIT, "Rate limit reached. Please try again in 1s.")
-    assert heard.events_of(Retrying) == [Retrying(told)] * 6
+    result = Failure(FailureKind.RATE_LIMIT, "Rate limit reached. Please try again in 1s.")
+    assert heard.events_of(Retrying) == [Retrying(result)] * 6
 
 
 def test_model_without_a_price_has_no_metered_cost() -> None:

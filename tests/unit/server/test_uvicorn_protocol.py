@@ -97,13 +97,13 @@ async def test_head_of_a_stream_is_sent_before_its_body() -> None:
 
 
 async def test_head_like_text_in_a_body_stays_in_place() -> None:
-    told = b"HTTP/1.1 is a protocol"
-    size = str(2 * len(told) + 1).encode()
-    app = App(told, told, b"!", headers=[(b"content-length", size)])
+    result = b"HTTP/1.1 is a protocol"
+    size = str(2 * len(result) + 1).encode()
+    app = App(result, result, b"!", headers=[(b"content-length", size)])
     line = asked(app)
     await app.told.wait()
     await asyncio.sleep(0)
-    assert b"".join(line.writes).endswith(told + told + b"!")
+    assert b"".join(line.writes).endswith(result + result + b"!")
 
 
 async def test_head_is_sent_before_the_connection_closes() -> None:

@@ -22,36 +22,36 @@ _PLACE = " - at `"
 _NAMED = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<field>.+)`")
 
 
-def decode_json(data: bytes, of: type[Value], what: str = "the request") -> Value:
+def decode_json(data: bytes, of: type[Value], subject: str = "the request") -> Value:
     """Decode JSON to a type; an empty body counts as an empty object.
 
     Raises Malformed, Invalid.
     """
     # Without the escaped backslashes; a regular expression would take ten times as long.
     if b"u0000" in data and rb"\u0000" in data.replace(rb"\\", b""):
-        raise Invalid(what, [Fault("", "found a NUL character; expected text without it")])
+        raise Invalid(subject, [Fault("", "found a NUL character; expected text without it")])
     try:
         return _decoder(of).decode(data or b"{}")
     except msgspec.ValidationError as wrong:
-        raise Invalid(what, [parse_fault(str(wrong))]) from None
+        raise Invalid(subject, [parse_fault(str(wrong))]) from None
     except msgspec.DecodeError as wrong:
-        raise Malformed(f"{what} is not readable as JSON: {wrong}") from None
+        raise Malformed(f"{subject} is not readable as JSON: {wrong}") from None
     except UnicodeDecodeError as wrong:
         fault_text = f"found {wrong.object[wrong.start]:#04x} in a text; expected UTF-8"
-        raise Malformed(f"{what} is not readable as JSON: {fault_text}") from None
+        raise Malformed(f"{subject} is not readable as JSON: {fault_text}") from None
     except RecursionError:
-        raise Malformed(f"{what} is nested too deeply; expected flatter JSON") from None
+        raise Malformed(f"{subject} is nested too deeply; expected flatter JSON") from None
 
 
-def decode_document(data: bytes, what: str = "the request") -> dict[str, Any]:
+def decode_document(data: bytes, subject: str = "the request") -> dict[str, Any]:
     """Decode a JSON object whose fields are decoded later, one by one.
 
     Raises Malformed, Invalid; also for more than VALUES_MAX values, which would take long.
     """
     if len(data) > VALUES_MAX and _is_long(data):
         message = f"found more than {VALUES_MAX} values; send several requests"
-        raise Invalid(what, [Fault("", message)])
-    return decode_json(data, dict[str, Any], what)
+        raise Invalid(subject, [Fault("", message)])
+    return decode_json(data, dict[str, Any], subject)
 
 
 def _is_long(data: bytes) -> bool:

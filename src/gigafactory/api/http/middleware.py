@@ -73,8 +73,8 @@ class RequestMiddleware:
         url = self._hosts.public_url
         if url is not None and scope["method"] in {"GET", "HEAD"}:
             raw, query = scope["raw_path"], scope["query_string"]
-            there = url.encode("ascii") + raw + (b"?" + query if query else b"")
-            return HttpResponse(307, headers=((b"location", there),))
+            location = url.encode("ascii") + raw + (b"?" + query if query else b"")
+            return HttpResponse(307, headers=((b"location", location),))
         return misdirected_response(request_id, NO_PAGES, accept=accept)
 
     def _log_request(self, method: str, path: str, status: int, took_s: float) -> None:

@@ -36,7 +36,7 @@ async def invite(request: ApiRequest) -> ASGIApp:
     doc = await request.json_body(InviteDoc)
     capabilities = doc.capabilities
     if capabilities is not None:
-        parse_advertised(capabilities, what="the enrollment")
+        parse_advertised(capabilities, subject="the enrollment")
     invitation = await request.coordinator.enrolment.invite(
         caller,
         doc.products,

@@ -58,10 +58,10 @@ def _action(
         folder: Path | None,
         **options: Any,  # noqa: ANN401
     ) -> None:
-        here = folder_target(session, folder)
+        target_folder = folder_target(session, folder)
         for job in jobs:
-            if here is not None:
-                act_here(session, here, job, name, options)
+            if target_folder is not None:
+                act_here(session, target_folder, job, name, options)
             else:
                 session.answer(send(job, **_at_shown_commit(session, job, options)), _show)
 

@@ -42,8 +42,8 @@ def dash(session: Session, *, folder: Path | None) -> None:
     from gigafactory.system import logging as log
 
     log.silence()
-    here = _folder_to_show(session, folder)
-    source = _fleet(session) if here is None else _folder(session, here)
+    target_folder = _folder_to_show(session, folder)
+    source = _fleet(session) if target_folder is None else _folder(session, target_folder)
     DashboardApp(source, hint=next_step).run()
 
 
@@ -62,14 +62,16 @@ def _fleet(session: Session) -> "DashboardSource":
     from gigafactory.client.transport.async_client import AsyncClient
     from gigafactory.tui.model.fleet_source import FleetSource
 
-    there, client_settings = session.access, session.config.client
+    coordinator, client_settings = session.access, session.config.client
 
     def latest() -> str | None:
         # The owner's token may have been replaced since the start.
-        own = there.local and client_settings.token is None
+        own = coordinator.local and client_settings.token is None
         return read_line(session.config.data / ADMIN_TOKEN) if own else None
 
-    client = AsyncClient(there.url, there.token, product=client_settings.product, latest=latest)
+    client = AsyncClient(
+        coordinator.url, coordinator.token, product=client_settings.product, latest=latest
+    )
     return FleetSource(client)
 
 

@@ -29,9 +29,9 @@ def halt(
     Applies to the chosen product, the whole fleet (--all) or a folder. Running jobs continue,
     unless --stop is given.
     """
-    here = queue_folder.folder_target(session, folder)
-    if here is not None:
-        _halt_here(session, here, reason, stop=stop)
+    target_folder = queue_folder.folder_target(session, folder)
+    if target_folder is not None:
+        _halt_here(session, target_folder, reason, stop=stop)
         return
     session.answer(
         fleet.halt(product_of_switch(session, everything), reason=reason, stop=stop), _show
@@ -74,9 +74,9 @@ def describe_switch(switch: SwitchView) -> str:
 @for_fleet
 def resume(session: Session, *, reason: str, everything: bool, folder: Path | None) -> None:
     """End a halt of the chosen product, the whole fleet or a folder."""
-    here = queue_folder.folder_target(session, folder)
-    if here is not None:
-        _resume_here(session, here)
+    target_folder = queue_folder.folder_target(session, folder)
+    if target_folder is not None:
+        _resume_here(session, target_folder)
         return
     call = fleet.resume(product_of_switch(session, everything), reason=reason)
     session.answer(call, lambda switch: say(f"{describe_switch(switch)} continues"))

@@ -57,11 +57,11 @@ def artifacts(
         raise click.UsageError("use only one of --get, --link, --add and --delete")
     if output is not None and get is None:
         raise click.UsageError("-o needs --get")
-    here = folder_target(session, folder)
-    if here is not None:
+    target_folder = folder_target(session, folder)
+    if target_folder is not None:
         if get or link or add or delete:
             raise click.UsageError("in a folder queue, artifacts are plain files in artifacts/")
-        _list_files(session, here, job)
+        _list_files(session, target_folder, job)
     elif get is not None:
         _get(session, _find(session, job, get), output)
     elif link is not None:
@@ -153,8 +153,8 @@ def _add(session: Session, job: str, file: Path) -> None:
     session.answer(call, lambda made: show((made,), job))
 
 
-def _list_files(session: Session, here: Path, job: str) -> None:
-    queue = queue_in(session, here)
+def _list_files(session: Session, target_folder: Path, job: str) -> None:
+    queue = queue_in(session, target_folder)
     with queue.open() as locked:
         record = locked.lookup(job)
     root = queue.board.artifacts(record.key)

@@ -29,11 +29,11 @@ def diff(session: Session, *, job: str, stat: bool, raw: bool, folder: Path | No
     Control, invisible and direction-changing characters are spelled out, unless --raw is given.
     Read it with `aq diff JOB | less`.
     """
-    here = folder_target(session, folder)
-    if here is not None:
+    target_folder = folder_target(session, folder)
+    if target_folder is not None:
         from gigafactory.folder.queue.logs import diff_of
 
-        work_diff = diff_of(queue_in(session, here), job)
+        work_diff = diff_of(queue_in(session, target_folder), job)
     else:
         work_diff = session.client.send(calls.diff(job))
     if session.as_json:

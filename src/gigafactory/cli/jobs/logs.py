@@ -42,9 +42,9 @@ def logs(
     Colours are kept on a terminal; all other escape sequences are removed, also in a pipe, unless
     --raw is given. With --json, -f prints one {"offset", "text"} per line.
     """
-    here = folder_target(session, folder)
-    if here is not None:
-        _print_pieces(session, here, job, run=number, tail=tail, follow=follow, raw=raw)
+    target_folder = folder_target(session, folder)
+    if target_folder is not None:
+        _print_pieces(session, target_folder, job, run=number, tail=tail, follow=follow, raw=raw)
         return
     if follow:
         if number is None and not session.as_json:
@@ -88,7 +88,7 @@ def _say_lines(pieces: Iterator[str]) -> None:
 
 def _print_pieces(
     session: Session,
-    here: Path,
+    target_folder: Path,
     job: str,
     *,
     run: str | None,
@@ -98,7 +98,7 @@ def _print_pieces(
 ) -> None:
     from gigafactory.folder.queue.logs import pieces
 
-    log_pieces = pieces(queue_in(session, here), job, run=run, tail=tail, follow=follow)
+    log_pieces = pieces(queue_in(session, target_folder), job, run=run, tail=tail, follow=follow)
     if session.as_json and not follow:
         text = b"".join(log_pieces).decode(errors="replace")
         say_json(msgspec.json.encode({"text": text}))

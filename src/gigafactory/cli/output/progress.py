@@ -12,7 +12,7 @@ QUIET_S = 0.5
 EVERY_S = 0.1
 
 
-def with_progress(pieces: Iterable[bytes], what: str, of: int) -> Iterator[bytes]:
+def with_progress(pieces: Iterable[bytes], label: str, of: int) -> Iterator[bytes]:
     """Yield the pieces and show the progress on stderr; remove the line at the end."""
     if not sys.stderr.isatty():
         yield from pieces
@@ -25,7 +25,7 @@ def with_progress(pieces: Iterable[bytes], what: str, of: int) -> Iterator[bytes
             if monotonic() - shown_at >= EVERY_S:
                 shown_at, shown = monotonic(), True
                 share = f", {100 * done // of} %" if of else ""
-                _line(f"{plain(what)}: {format_size(done)} of {format_size(of)}{share}")
+                _line(f"{plain(label)}: {format_size(done)} of {format_size(of)}{share}")
     finally:
         if shown:
             _line("")

@@ -30,8 +30,8 @@ def mcp(session: Session, *, job: str | None) -> None:
     from gigafactory.client.transport.async_client import AsyncClient
 
     serve = _serve()
-    there = session.access
-    client = AsyncClient(there.url, there.token, product=there.product)
+    coordinator = session.access
+    client = AsyncClient(coordinator.url, coordinator.token, product=coordinator.product)
     asyncio.run(serve(client, job or os.environ.get("AQ_JOB_ID")))
 
 

@@ -18,6 +18,7 @@ from gigafactory.domain.errors import (
     Unauthenticated,
     Unavailable,
 )
+from gigafactory.wire.problem import ProblemMembers
 
 
 class Unreachable(Unavailable):
@@ -38,14 +39,6 @@ class ServerFailed(Unavailable):
     code = "internal"
 
 
-class RefusalMembers(msgspec.Struct, frozen=True, rename="camel"):
-    """The members that every problem document has."""
-
-    code: str = ""
-    title: str = ""
-    detail: str = ""
-
-
 BY_STATUS: dict[int, type[Refused]] = {
     400: Malformed,
     401: Unauthenticated,
@@ -64,9 +57,9 @@ def parse_refusal(status: int, body: bytes) -> Refused:
     """Return the error that the coordinator raised, with its message and attributes."""
     try:
         members = msgspec.json.decode(body, type=dict[str, Any])
-        problem = msgspec.convert(members, RefusalMembers)
+        problem = msgspec.convert(members, ProblemMembers)
     except (msgspec.DecodeError, ValueError, RecursionError):
-        members, problem = {}, RefusalMembers()
+        members, problem = {}, ProblemMembers()
     kind = BY_CODE.get(problem.code) or BY_STATUS.get(status, ServerFailed)
     detail = problem.detail or problem.title or _without_reason(status)
     # Skip the constructor: it builds the message from parts, but the message has arrived complete.

@@ -250,14 +250,14 @@ class Enrolment:
     async def _execute(
         self,
         caller: Caller,
-        what: str,
+        operation: str,
         decide: Callable[[], Awaitable[Plan[Value]]],
         of: type[Value],
     ) -> Value:
         """Execute without recording the answer, which may contain a secret."""
         try:
             return await self._committer.execute(
-                replace(caller, request_key=None), what, decide, of
+                replace(caller, request_key=None), operation, decide, of
             )
         finally:
             self._tokens.clear_cache()

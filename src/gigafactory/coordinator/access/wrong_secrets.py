@@ -10,7 +10,7 @@ from gigafactory.domain.job import event_types
 from gigafactory.domain.job.change import FLEET, RecordChange, Stored
 from gigafactory.domain.tenancy.access import SecretGuessing
 
-WHO = "system:api"
+ACTOR = "system:api"
 KEPT_FOR = timedelta(days=1)
 SOURCES_MAX = 1000
 """Addresses that are counted one by one between two events."""
@@ -68,6 +68,6 @@ class WrongSecrets:
             "addresses": len({source for source, _ in counts}),
         }
         data |= {"tracker": tracker} if tracker else {}
-        event = audit_event(kind, WHO, now, data, (FLEET,))
+        event = audit_event(kind, ACTOR, now, data, (FLEET,))
         change = RecordChange(before=before, after=after, events=(event,))
-        return isinstance(await self._committer.commit(WHO, "guessing", change), Stored)
+        return isinstance(await self._committer.commit(ACTOR, "guessing", change), Stored)

@@ -86,33 +86,33 @@ class Committer:
         self._on_conflict = lost
 
     async def commit(
-        self, who: str, what: str, *writes: Write, epoch: int | None = None
+        self, who: str, operation: str, *writes: Write, epoch: int | None = None
     ) -> CommitResult:
         """Commit once, with history; `epoch` is the one that a worker presented.
 
         Finished runs and jobs add entries for the rollups to the same commit.
         """
-        verdict = await self._commit(who, what, (*writes, *tally_increments(writes)), epoch)
+        verdict = await self._commit(who, operation, (*writes, *tally_increments(writes)), epoch)
         if isinstance(verdict, StaleRevision) and self._on_conflict is not None:
             await self._on_conflict(verdict.key)
         return verdict
 
     async def _commit(
-        self, who: str, what: str, writes: tuple[Write, ...], epoch: int | None
+        self, who: str, operation: str, writes: tuple[Write, ...], epoch: int | None
     ) -> CommitResult:
         if self._history is None:
-            return await self._timed_commit(what, writes)
+            return await self._timed_commit(operation, writes)
         changes = [w for w in writes if isinstance(w, JobChange)]
         noted = [_describe_change(change) for change in changes[:HISTORY_CHANGES_MAX]]
         number = self._history.record_request(
-            who=who, what=what, epoch=epoch, at=self._clock.now(), changes=noted
+            who=who, what=operation, epoch=epoch, at=self._clock.now(), changes=noted
         )
-        verdict = await self._timed_commit(what, writes)
+        verdict = await self._timed_commit(operation, writes)
         position = verdict.position if isinstance(verdict, Stored) else None
         self._history.record_response(number, accepted=position is not None, position=position)
         return verdict
 
-    async def _timed_commit(self, what: str, writes: tuple[Write, ...]) -> CommitResult:
+    async def _timed_commit(self, operation: str, writes: tuple[Write, ...]) -> CommitResult:
         clock = asyncio.get_running_loop().time
         started = clock()
         try:
@@ -120,18 +120,18 @@ class Committer:
         except Unavailable:
             self.counters.store_failures += 1
             raise
-        self.counters.count_commit(what, writes, verdict, clock() - started)
+        self.counters.count_commit(operation, writes, verdict, clock() - started)
         return verdict
 
-    async def attempt(self, caller: Caller, what: str, *writes: Write) -> bool:
+    async def attempt(self, caller: Caller, operation: str, *writes: Write) -> bool:
         """Commit several changes of a caller at once; return False if any of them was refused."""
-        verdict = await self.commit(caller.actor, what, *_with_token_guard(caller, writes))
+        verdict = await self.commit(caller.actor, operation, *_with_token_guard(caller, writes))
         return isinstance(verdict, Stored)
 
     async def execute(
         self,
         caller: Caller,
-        what: str,
+        operation: str,
         decide: Callable[[], Awaitable[Plan[Value]]],
         of: type[Value],
         *,
@@ -145,7 +145,7 @@ class Committer:
         stored in the same commit. Raises what `decide` raises, IdempotencyConflict for a key that
         was used for another request, and what `held` makes of a key that is taken.
         """
-        key, digest = _idempotency_key(caller, what, request)
+        key, digest = _idempotency_key(caller, operation, request)
         turn: AbstractAsyncContextManager[None] = nullcontext()
         for _ in range(ATTEMPTS_MAX):
             async with turn:
@@ -160,7 +160,7 @@ class Committer:
                     key, digest, plan.value, stale, plan.answer_until
                 )
                 writes = _with_token_guard(caller, (*plan.writes, *answer_writes))
-                verdict = await self.commit(caller.actor, what, *writes, epoch=epoch)
+                verdict = await self.commit(caller.actor, operation, *writes, epoch=epoch)
             match verdict:
                 case Stored():
                     return plan.value
@@ -188,10 +188,10 @@ class Committer:
         return self._contention_locks[key] if of_all else nullcontext()
 
     async def recorded_answers(
-        self, caller: Caller, what: str, request: object, of: type[Value], *, most: int
+        self, caller: Caller, operation: str, request: object, of: type[Value], *, most: int
     ) -> list[Value]:
         """Return the recorded partial answers of a request with this idempotency key."""
-        key, digest = _idempotency_key(caller, what, request)
+        key, digest = _idempotency_key(caller, operation, request)
         if key is None:
             return []
         answers = await self._store.records(IdempotencyRecord, prefix=f"{key}#", limit=most)
@@ -199,10 +199,10 @@ class Committer:
         return [msgspec.json.decode(_require_same_request(a, digest).value, type=of) for a in fresh]
 
     def record_answer(
-        self, caller: Caller, what: str, request: object, name: str, value: object
+        self, caller: Caller, operation: str, request: object, name: str, value: object
     ) -> tuple[RecordChange, ...]:
         """Return the write that records one partial answer, to be stored with its change."""
-        key, digest = _idempotency_key(caller, what, request)
+        key, digest = _idempotency_key(caller, operation, request)
         return self._answer_write(key and f"{key}#{name}", digest, value, None, None)
 
     async def require_valid_token(self, caller: Caller) -> None:
@@ -281,11 +281,11 @@ def _describe_change(change: JobChange) -> dict[str, object]:
     }
 
 
-def _idempotency_key(caller: Caller, what: str, request: object) -> tuple[str | None, str]:
+def _idempotency_key(caller: Caller, operation: str, request: object) -> tuple[str | None, str]:
     if caller.request_key is None:
         return None, ""
     # The scope is part of the question: two tokens of one name may cover different tenants.
-    encoded = msgspec.json.encode((what, caller.product, caller.products, request))
+    encoded = msgspec.json.encode((operation, caller.product, caller.products, request))
     return _answer_key(caller, caller.request_key), hashlib.sha256(encoded).hexdigest()
 
 

@@ -134,7 +134,7 @@ class Counters:
         self.loop_blocked_s += seconds
 
     def count_commit(
-        self, what: str, writes: Sequence[Write], verdict: CommitResult, took_s: float
+        self, operation: str, writes: Sequence[Write], verdict: CommitResult, took_s: float
     ) -> None:
         """Count the changes of a stored commit, or the conflict of a refused one."""
         self.commit_s.observe(took_s)
@@ -145,9 +145,9 @@ class Counters:
                         self._count_change(write)
                     elif isinstance(write, RecordChange):
                         self._count_record(write)
-            case StaleRevision() if what == "grant":
+            case StaleRevision() if operation == "grant":
                 self.claim_conflicts["moved"] += 1
-            case KeyTaken() if what == "grant":
+            case KeyTaken() if operation == "grant":
                 self.claim_conflicts["held"] += 1
             case _:
                 return

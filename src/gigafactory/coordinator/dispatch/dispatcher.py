@@ -17,7 +17,7 @@ from gigafactory.domain.job.lifecycle import is_ready
 from gigafactory.domain.scheduler.decision import Pick
 from gigafactory.domain.scheduler.scheduler import pick_offer
 
-WHO = "system:dispatcher"
+ACTOR = "system:dispatcher"
 OFFERS_AT_ONCE = 200
 
 
@@ -63,9 +63,9 @@ class Dispatcher:
             self._index.mark_stale(job_id)
             return
         change = offers.withdraw(
-            job, "not accepted in time", now=now, actor=WHO, guards=(self._leadership.guard,)
+            job, "not accepted in time", now=now, actor=ACTOR, guards=(self._leadership.guard,)
         )
-        await self._committer.commit(WHO, "withdraw", change)
+        await self._committer.commit(ACTOR, "withdraw", change)
 
     def _pick_pairs(self) -> list[Pick]:
         # Each pick is reserved before the next one is made, so that no two share a seat.
@@ -123,7 +123,7 @@ class Dispatcher:
             if not self._index.may_assign(pick.factory_id, job.product_id):
                 return False
             change = self._offer_change(job, pick, now)
-            verdict = await self._committer.commit(WHO, "offer", change)
+            verdict = await self._committer.commit(ACTOR, "offer", change)
             if isinstance(verdict, Stored):
                 self._index.apply_own_commit(verdict.position, change)
                 return True
@@ -140,5 +140,5 @@ class Dispatcher:
                 self._leadership.guard,
                 *self._index.guards(pick.factory_id, job.product_id),
             ),
-            actor=WHO,
+            actor=ACTOR,
         )

@@ -12,7 +12,7 @@ from gigafactory.domain.job.job import Priority
 from gigafactory.domain.job.lifecycle import is_ready
 from gigafactory.domain.scheduler.preemption import PreemptionPick, pick_preemption, preempt_for
 
-WHO = "system:evictor"
+ACTOR = "system:evictor"
 AT_ONCE = 100
 
 
@@ -63,8 +63,8 @@ class Preemptor:
             self._index.mark_stale(preemption.job_id)
             self._index.mark_stale(preemption.victim_id)
             return False
-        changes = preempt_for(victim, job, actor=WHO, now=now, guards=(guard,))
-        verdict = await self._committer.commit(WHO, "evict", *changes)
+        changes = preempt_for(victim, job, actor=ACTOR, now=now, guards=(guard,))
+        verdict = await self._committer.commit(ACTOR, "evict", *changes)
         if not isinstance(verdict, Stored):
             return False
         self._index.apply_own_commit(verdict.position, *changes)

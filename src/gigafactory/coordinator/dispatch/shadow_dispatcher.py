@@ -27,7 +27,7 @@ from gigafactory.domain.tenancy.dispatch_mode import (
 from gigafactory.wire.fields import timestamp
 from gigafactory.wire.workers import ShadowOfferView
 
-WHO = "system:shadow"
+ACTOR = "system:shadow"
 OPEN_DECISIONS_MAX = 200
 """Decisions that stand at a time; each is checked whenever something changes."""
 UNCLAIMED_MAX = 1000
@@ -243,7 +243,7 @@ class ShadowDispatcher:
             saved = RecordChange(before=known, after=before.add_findings(findings))
             stored = False
             try:
-                stored = isinstance(await self._committer.commit(WHO, "compare", saved), Stored)
+                stored = isinstance(await self._committer.commit(ACTOR, "compare", saved), Stored)
             finally:
                 if not stored:
                     self._unsaved[product_id] = findings.add(

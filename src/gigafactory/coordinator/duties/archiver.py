@@ -16,7 +16,7 @@ from gigafactory.domain.job.job import FINAL, Event, Job, Stage
 from gigafactory.domain.job.run import Run
 from gigafactory.domain.submission.retention import archive_job, archive_key, delete_job, is_due
 
-WHO = "system:archiver"
+ACTOR = "system:archiver"
 JOBS_PER_STEP = 100
 FINISHED = tuple(sorted(FINAL))
 UNFINISHED = tuple(sorted(set(Stage) - FINAL))
@@ -88,7 +88,7 @@ class Archiver:
         )
         if not self._archived:
             event = self._event(event_types.JOB_DELETED, job)
-            await self._committer.commit(WHO, "delete", *self._removal(records, event))
+            await self._committer.commit(ACTOR, "delete", *self._removal(records, event))
             return
         try:
             async with self._orphans.reserve(archive_key(job.id)) as note:
@@ -96,7 +96,7 @@ class Archiver:
                 now = self._clock.now()
                 record = archive_job(job, size=info.size, sha256=info.sha256, now=now)
                 await self._committer.commit(
-                    WHO,
+                    ACTOR,
                     "archive",
                     *self._removal(records, self._event(event_types.JOB_ARCHIVED, job)),
                     RecordChange(before=note, after=None),
@@ -108,7 +108,7 @@ class Archiver:
 
     def _event(self, kind: str, job: Job) -> Event:
         data = {"jobId": job.id, "name": job.name, "stage": job.stage.value}
-        return audit_event(kind, WHO, self._clock.now(), data, (job.product_id,))
+        return audit_event(kind, ACTOR, self._clock.now(), data, (job.product_id,))
 
     def _removal(self, records: JobRecords, event: Event) -> list[Write]:
         """Return the writes that remove a job's records and mark its blobs as orphans."""

@@ -18,7 +18,7 @@ from gigafactory.domain.tenancy.notification import Notification
 from gigafactory.domain.tracker.ticket_update import TicketCursor
 from gigafactory.domain.tracker.webhook_delivery import WebhookDelivery
 
-WHO = "system:janitor"
+ACTOR = "system:janitor"
 FORGOTTEN_AFTER = timedelta(days=7)
 OUTDATED: tuple[type[Record], ...] = (
     IdempotencyRecord,
@@ -73,9 +73,9 @@ class Janitor:
     async def _remove(self, records: Sequence[Record]) -> bool:
         """Remove some records in one commit, or one by one if any has changed meanwhile."""
         deletions = [RecordChange(before=record, after=None) for record in records]
-        if isinstance(await self._committer.commit(WHO, "forget", *deletions), Stored):
+        if isinstance(await self._committer.commit(ACTOR, "forget", *deletions), Stored):
             return True
-        verdicts = [await self._committer.commit(WHO, "forget", each) for each in deletions]
+        verdicts = [await self._committer.commit(ACTOR, "forget", each) for each in deletions]
         return any(isinstance(verdict, Stored) for verdict in verdicts)
 
     async def _deregister(self) -> None:
@@ -90,11 +90,11 @@ class Janitor:
                 continue
             event = audit_event(
                 event_types.FACTORY_DEREGISTERED,
-                WHO,
+                ACTOR,
                 now,
                 departure_data(factory),
                 factory.products,
             )
             await self._committer.commit(
-                WHO, "deregister", RecordChange(before=factory, after=None, events=(event,))
+                ACTOR, "deregister", RecordChange(before=factory, after=None, events=(event,))
             )

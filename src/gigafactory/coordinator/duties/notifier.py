@@ -26,8 +26,8 @@ from gigafactory.domain.tenancy.notification import (
     start_quiet_period,
 )
 
-WHO = "system:notifier"
-SYSTEM = Caller(actor=WHO, role=Role.ADMIN, products=(FLEET,))
+ACTOR = "system:notifier"
+SYSTEM = Caller(actor=ACTOR, role=Role.ADMIN, products=(FLEET,))
 ITEMS_MAX = 20
 """Attention items per message at most."""
 TRANSIENT = frozenset({"factory_offline", "engine_unavailable"})
@@ -119,7 +119,7 @@ class Notifier:
         sent = [mark_sent(notice) for notice in batch]
         resting = start_quiet_period(channel.name, rest, now + channel.quiet)
         verdict = await self._committer.commit(
-            WHO,
+            ACTOR,
             "notify",
             *(RecordChange(before=old, after=new) for old, new in zip(batch, sent, strict=True)),
             RecordChange(before=rest, after=resting),
@@ -141,7 +141,7 @@ class Notifier:
             if after is before:
                 continue
             verdict = await self._committer.commit(
-                WHO, "notice", RecordChange(before=before, after=after)
+                ACTOR, "notice", RecordChange(before=before, after=after)
             )
             if isinstance(verdict, Stored):
                 existing[place] = after
@@ -160,7 +160,7 @@ class Notifier:
             log.warning("notification failed", channel=channel.name, why=str(why), items=len(sent))
             now = self._clock.now()
             await self._committer.commit(
-                WHO,
+                ACTOR,
                 "notify",
                 *(RecordChange(before=n, after=mark_failed(n, now=now)) for n in sent),
                 RecordChange(before=resting, after=start_quiet_period(channel.name, resting, now)),

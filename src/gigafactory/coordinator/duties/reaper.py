@@ -16,7 +16,7 @@ from gigafactory.domain.tenancy.leader import LeaderHeartbeat
 SERVABLE_EVERY = timedelta(seconds=5)
 GAP_MIN = SERVABLE_EVERY * 3
 """A longer gap between the reaper's own beats means that renewals could not be served."""
-WHO = "system:reaper"
+ACTOR = "system:reaper"
 
 log = structlog.get_logger()
 
@@ -43,14 +43,14 @@ class Reaper:
 
     async def _reap(self, job: Job, now: datetime) -> None:
         # A lost race is fine: the lease was renewed, reported on, or reaped by another coordinator.
-        await self._committer.commit(WHO, "reap", *await self._end_lease(job, now))
+        await self._committer.commit(ACTOR, "reap", *await self._end_lease(job, now))
 
     async def _record_beat(self, now: datetime) -> bool:
         """Record that renewals can be served; False after a gap, when leases were extended."""
         heartbeat = await self._store.record(LeaderHeartbeat, "reaper")
         if heartbeat is None:
             first = LeaderHeartbeat(duty="reaper", until=now)
-            await self._committer.commit(WHO, "beat", RecordChange(before=None, after=first))
+            await self._committer.commit(ACTOR, "beat", RecordChange(before=None, after=first))
             return False
         gap = now - heartbeat.until
         if gap < SERVABLE_EVERY:
@@ -58,10 +58,10 @@ class Reaper:
         after = LeaderHeartbeat(duty="reaper", until=now, rev=heartbeat.rev + 1)
         saved = RecordChange(before=heartbeat, after=after)
         if gap < GAP_MIN:
-            await self._committer.commit(WHO, "beat", saved)
+            await self._committer.commit(ACTOR, "beat", saved)
             return True
         log.warning("leases extended after a gap", gap_s=gap.total_seconds())
-        await self._committer.commit(WHO, "extend", LeaseExtension(gap), saved)
+        await self._committer.commit(ACTOR, "extend", LeaseExtension(gap), saved)
         return False
 
     async def _end_lease(self, job: Job, now: datetime) -> tuple[Write, ...]:
@@ -72,4 +72,4 @@ class Reaper:
             ended = await self._workers.end_run_writes(lease, Result.LOST, change.after.reason)
             return (change, *ended)
         epoch = next(ending.epoch for ending in job.ending if ending.expires_at <= now)
-        return (leases.release_revoked(job, epoch, now=now, actor=WHO, expired=True),)
+        return (leases.release_revoked(job, epoch, now=now, actor=ACTOR, expired=True),)

@@ -100,8 +100,8 @@ class ArchiveFile:
             yield _line("missing", {"artifactId": artifact.id})
 
 
-def _line(what: str, value: object) -> bytes:
-    return msgspec.json.encode({what: value}) + b"\n"
+def _line(kind: str, value: object) -> bytes:
+    return msgspec.json.encode({kind: value}) + b"\n"
 
 
 async def _compressed(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

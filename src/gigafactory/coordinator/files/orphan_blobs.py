@@ -12,7 +12,7 @@ from gigafactory.coordinator.core.ports import Blobs, Clock, Store
 from gigafactory.domain.job.artifact import OrphanBlob
 from gigafactory.domain.job.change import RecordChange, Stored
 
-WHO = "system:blobs"
+ACTOR = "system:blobs"
 UPLOAD_GRACE = timedelta(hours=1)
 """Time for an upload to finish; after that, the janitor removes its bytes."""
 
@@ -35,7 +35,7 @@ class OrphanBlobs:
         """Reserve a key for an upload; a blob that is still an orphan at the end is removed."""
         note = OrphanBlob(key=key, expires_at=self._clock.now() + UPLOAD_GRACE)
         verdict = await self._committer.commit(
-            WHO, "begin-blob", RecordChange(before=None, after=note)
+            ACTOR, "begin-blob", RecordChange(before=None, after=note)
         )
         require_stored(verdict, "the same bytes are being uploaded right now; try again")
         try:
@@ -57,12 +57,12 @@ class OrphanBlobs:
         # Change the note first: a commit that creates the blob's record then fails.
         taken = replace(note, expires_at=self._clock.now(), rev=note.rev + 1)
         verdict = await self._committer.commit(
-            WHO, "drop-blob", RecordChange(before=note, after=taken)
+            ACTOR, "drop-blob", RecordChange(before=note, after=taken)
         )
         if isinstance(verdict, Stored):
             await self.blobs.delete(note.key)
             await self._committer.commit(
-                WHO, "dropped-blob", RecordChange(before=taken, after=None)
+                ACTOR, "dropped-blob", RecordChange(before=taken, after=None)
             )
 
     async def drop(self, key: str) -> None:

@@ -18,9 +18,13 @@ LOOKED_AT_MAX = 10 * PAGE_MAX
 
 def departure_data(before: Factory, after: Factory | None = None) -> dict[str, Any]:
     """Return event data for a factory that leaves or changes, with lost capabilities."""
-    had = FactoryTraits.of(before)
-    lost_capabilities = after is None or not had.tokens <= FactoryTraits.of(after).tokens
-    lost = {ADVERTISED: sorted(had.tokens), SERVED: list(had.products)} if lost_capabilities else {}
+    before_traits = FactoryTraits.of(before)
+    lost_capabilities = after is None or not before_traits.tokens <= FactoryTraits.of(after).tokens
+    lost = (
+        {ADVERTISED: sorted(before_traits.tokens), SERVED: list(before_traits.products)}
+        if lost_capabilities
+        else {}
+    )
     return {"factoryId": before.id} | lost
 
 
@@ -40,5 +44,5 @@ async def restore_past_capabilities(
         until = min(event.at, seen.get(factory_id, event.at))
         # Events of older versions do not say whom the factory served: then nobody is told of it.
         served = tuple(event.data.get(SERVED, ()))
-        had = PastCapabilities(frozenset(event.data[ADVERTISED]), served)
-        fleet.remember_capabilities(factory_id, had, until)
+        capabilities = PastCapabilities(frozenset(event.data[ADVERTISED]), served)
+        fleet.remember_capabilities(factory_id, capabilities, until)

@@ -24,7 +24,7 @@ from gigafactory.domain.insights.routing_model import RoutingModel, fit_in_steps
 from gigafactory.domain.insights.tally import Tally
 from gigafactory.domain.job.change import Record, RecordChange
 
-WHO = "system:learner"
+ACTOR = "system:learner"
 
 
 class LearnedModel(msgspec.Struct, frozen=True):
@@ -74,7 +74,7 @@ class Learner:
         expired_tallies = await self._store.records(Tally, prefix=expired_month)
         old: Sequence[Record] = (*episodes, *expired_tallies)
         for each in old:
-            await self._committer.commit(WHO, "forget", RecordChange(before=each, after=None))
+            await self._committer.commit(ACTOR, "forget", RecordChange(before=each, after=None))
 
     async def current(self) -> LearnedModel:
         """Return the current model, at most a few seconds old."""

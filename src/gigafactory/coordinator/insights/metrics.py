@@ -59,9 +59,9 @@ class MetricsCollector:
 
     async def snapshot(self) -> MetricsSnapshot:
         """Return the current metrics; without the store, only those in memory."""
-        behind, fleet = 0, None
+        lag, fleet = 0, None
         try:
-            behind = max(await self._store.position() - self._index.position, 0)
+            lag = max(await self._store.position() - self._index.position, 0)
             fleet = await self.fleet_metrics(EVERYTHING)
         except Unavailable:
             self.counters.store_failures += 1
@@ -70,7 +70,7 @@ class MetricsCollector:
             counters=self.counters,
             gauges=read_gauges(self._index, self.counters, now),
             fleet=fleet,
-            feed_behind=behind,
+            feed_behind=lag,
         )
 
     async def fleet_metrics(self, caller: Caller) -> FleetMetrics:

@@ -24,7 +24,7 @@ from gigafactory.domain.insights.tally import (
 from gigafactory.domain.job.change import RecordChange, Stored
 from gigafactory.domain.job.run import Run
 
-WHO = "system:tallies"
+ACTOR = "system:tallies"
 INCREMENTS_AT_ONCE = 100
 """Increments per commit: keeps each commit to a few milliseconds, so that others are served."""
 LOOK_ANYWAY = 12
@@ -90,7 +90,7 @@ class Tallier:
         ]
         removals = (RecordChange(before=increment, after=None) for increment in increments)
         return isinstance(
-            await self._committer.commit(WHO, "tally", *tallied, *learned, *removals), Stored
+            await self._committer.commit(ACTOR, "tally", *tallied, *learned, *removals), Stored
         )
 
     async def _update_episodes(self, trials: TrialBatch) -> list[RecordChange]:
@@ -105,7 +105,7 @@ class Tallier:
         for before, after in trials.update_rollouts(
             await self._store.records_by_key(RoutingRollout, trials.products), now
         ):
-            events = (trip_event(after, WHO),) if after.tripped != before.tripped else ()
+            events = (trip_event(after, ACTOR),) if after.tripped != before.tripped else ()
             saved.append(RecordChange(before=before, after=after, events=events))
         return saved
 

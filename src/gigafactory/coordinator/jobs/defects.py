@@ -11,7 +11,7 @@ from gigafactory.domain.tenancy.access import OWN_PRODUCTS, Caller, Role
 from gigafactory.domain.tracker.defect import Defect, DefectSource, job_ids_in_ticket, report_defect
 from gigafactory.domain.tracker.ticket import Ticket
 
-WHO = "system:tracker"
+ACTOR = "system:tracker"
 
 log = structlog.get_logger()
 
@@ -46,7 +46,7 @@ class Defects:
 
         Raises Unavailable.
         """
-        by = Caller(actor=WHO, role=Role.OPERATOR, products=(product,), product=product)
+        by = Caller(actor=ACTOR, role=Role.OPERATOR, products=(product,), product=product)
         for job_id in job_ids_in_ticket(item):
             defect = Defect(source=DefectSource.TICKET, reference=item.id)
             try:

@@ -37,7 +37,7 @@ from gigafactory.domain.tracker.ticket import (
     with_key,
 )
 
-WHO = "system:tracker"
+ACTOR = "system:tracker"
 HINT = "configure one in the settings, under [tracker.products]"
 
 log = structlog.get_logger()
@@ -161,7 +161,7 @@ class TicketImporter:
         if product is None:
             return SubmissionResult((), created=False)
         await self._defects.record_from_ticket(product, item)
-        by = caller or Caller(actor=WHO, role=Role.OPERATOR, products=("*",), product=product)
+        by = caller or Caller(actor=ACTOR, role=Role.OPERATOR, products=("*",), product=product)
         try:
             return await self.ingest_item(by, item)
         except (Invalid, IdempotencyConflict) as no:
@@ -211,7 +211,7 @@ class TicketImporter:
             else:
                 self._imported[known] = digest
 
-    async def _report_refusal(self, place: TrackerBinding, item: Ticket, no: Refused) -> None:
+    async def _report_refusal(self, place: TrackerBinding, item: Ticket, refused: Refused) -> None:
         """Comment on an item why it was refused, and mark invalid ones for triage."""
         if not place.sends_updates:
             return
@@ -219,9 +219,11 @@ class TicketImporter:
         try:
             if self._reported.get((place.name, item.id)) != digest:
                 marker = f"<!-- aq:item:{digest[:32]} -->"
-                await place.tracker.comment(item.id, f"No job was created: {no.detail}", marker)
+                await place.tracker.comment(
+                    item.id, f"No job was created: {refused.detail}", marker
+                )
                 self._reported[place.name, item.id] = digest
-            if isinstance(no, Invalid):
+            if isinstance(refused, Invalid):
                 await place.tracker.update(item, None, (*item.labels, TRIAGE_LABEL))
         except TrackerRefused as deaf:
             log.warning("ticket refusal not reported", item=item.id, reason=deaf.detail)

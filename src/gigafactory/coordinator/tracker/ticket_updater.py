@@ -39,7 +39,7 @@ from gigafactory.domain.tracker.ticket_update import (
     with_intent,
 )
 
-WHO = "system:tracker"
+ACTOR = "system:tracker"
 DUTY = "echoes"
 UPDATE_TIMEOUT_S = 45.0
 """Shorter than an intent lasts: after the intent expires, no update is still in flight."""
@@ -165,7 +165,7 @@ class TicketUpdater:
         cursor = await self._store.record(FeedCursor, DUTY)
         if cursor is None:
             cursor = FeedCursor(duty=DUTY, position=self._start_position)
-            await self._committer.commit(WHO, "hear", RecordChange(before=None, after=cursor))
+            await self._committer.commit(ACTOR, "hear", RecordChange(before=None, after=cursor))
         self._cursor, self._position = cursor, cursor.position
         self._due.clear()
         self._stages.clear()
@@ -201,13 +201,13 @@ class TicketUpdater:
         if before is not None and (before.expires_at is None or not goes_on):
             return False
         after = cursor if before is None else reopen(before)
-        await self._committer.commit(WHO, "trail", RecordChange(before=before, after=after))
+        await self._committer.commit(ACTOR, "trail", RecordChange(before=before, after=after))
         return True
 
     async def _save_position(self, before: FeedCursor) -> None:
         after = msgspec.structs.replace(before, position=self._position, rev=before.rev + 1)
         saved = RecordChange(before=before, after=after, guards=(self._leadership.guard,))
-        stored = await self._committer.commit(WHO, "hear", saved)
+        stored = await self._committer.commit(ACTOR, "hear", saved)
         self._cursor = after if isinstance(stored, Stored) else None
 
     async def _update_all(self, place: str, items: list[tuple[str, str]]) -> None:
@@ -297,17 +297,17 @@ class TicketUpdater:
             if job is None:
                 return await self._stored(RecordChange(before=before, after=after))
             change = step_of(
-                job, None, (event_types.TRACKER_ECHOED, data), actor=WHO, now=self._clock.now()
+                job, None, (event_types.TRACKER_ECHOED, data), actor=ACTOR, now=self._clock.now()
             )
             saved = RecordChange(before=before, after=after)
-            if isinstance(await self._committer.commit(WHO, "echo", saved, change), Stored):
+            if isinstance(await self._committer.commit(ACTOR, "echo", saved, change), Stored):
                 return True
             if await self._store.record(TicketCursor, before.key) != before:
                 return False
         return False
 
     async def _stored(self, saved: RecordChange) -> bool:
-        return isinstance(await self._committer.commit(WHO, "echo", saved), Stored)
+        return isinstance(await self._committer.commit(ACTOR, "echo", saved), Stored)
 
     async def _events(self, job: Job, seq: int) -> list[Event]:
         events: list[Event] = []

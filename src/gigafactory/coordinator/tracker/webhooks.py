@@ -16,7 +16,7 @@ from gigafactory.domain.tracker.webhook_delivery import (
     new_deliveries,
 )
 
-WHO = "system:webhook"
+ACTOR = "system:webhook"
 
 
 class WebhookReceiver:
@@ -94,5 +94,5 @@ class WebhookReceiver:
     async def _record_delivery(self, records: list[WebhookDelivery]) -> None:
         """Record a processed delivery; of two at once, one raises Replayed."""
         saved = [RecordChange(before=None, after=record) for record in records]
-        if not isinstance(await self._committer.commit(WHO, "delivery", *saved), Stored):
+        if not isinstance(await self._committer.commit(ACTOR, "delivery", *saved), Stored):
             raise Replayed("this delivery was already processed; nothing is done twice")

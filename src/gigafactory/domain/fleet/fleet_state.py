@@ -100,11 +100,11 @@ class FleetState:
             self._refresh(member)
 
     def remember_capabilities(
-        self, factory_id: str, had: PastCapabilities, until: datetime
+        self, factory_id: str, capabilities: PastCapabilities, until: datetime
     ) -> None:
         """Record capabilities a factory had in the past; beyond a limit the oldest are dropped."""
-        self.past_capabilities.pop(had, None)
-        self.past_capabilities[had] = (factory_id, until)
+        self.past_capabilities.pop(capabilities, None)
+        self.past_capabilities[capabilities] = (factory_id, until)
         if len(self.past_capabilities) > PAST_CAPABILITIES_MAX:
             del self.past_capabilities[next(iter(self.past_capabilities))]
 
@@ -189,9 +189,9 @@ class FleetState:
         """Apply the passing of time: silent factories go offline, cool-downs end."""
         self._now = max(self._now, now)
         while self._timers and self._timers[0][0] <= self._now:
-            when, factory_id = heappop(self._timers)
+            due_at, factory_id = heappop(self._timers)
             member = self._members.get(factory_id)
-            if member is not None and member.check_at == when:
+            if member is not None and member.check_at == due_at:
                 member.check_at = None
                 self._refresh(member)
 
@@ -253,11 +253,11 @@ class FleetState:
         if engine is None:
             return max(0, slots)
         name = base_engine(engine)
-        here = member.factory.engines.get(name)
-        if here is None or not here.is_ready(now):
+        engine_seats = member.factory.engines.get(name)
+        if engine_seats is None or not engine_seats.is_ready(now):
             return 0
         left = self.seat_map.fleet_seats_free(name)
-        seats = here.seats - self.seat_map.seats_taken(factory_id, name)
+        seats = engine_seats.seats - self.seat_map.seats_taken(factory_id, name)
         return max(0, min(slots, seats, slots if left is None else left))
 
     def seat_keys(self, factory_id: str, engine: str | None) -> tuple[str, ...] | None:
@@ -317,8 +317,8 @@ class FleetState:
             del self._pools[pool.traits]
             self._refresh_common()
         until = member.vitals.last_seen if member.vitals is not None else self._now
-        had = PastCapabilities(pool.traits.tokens, pool.traits.products)
-        self.remember_capabilities(member.factory.id, had, until)
+        capabilities = PastCapabilities(pool.traits.tokens, pool.traits.products)
+        self.remember_capabilities(member.factory.id, capabilities, until)
 
     def _refresh_common(self) -> None:
         tokens = [pool.traits.tokens for pool in self._pools.values()]

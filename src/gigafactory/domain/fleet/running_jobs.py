@@ -57,9 +57,9 @@ class RunningJobs:
         job = self._jobs.pop(job_id, None)
         if job is None or job.lease is None:
             return
-        here = self._at[job.lease.factory_id]
-        del here[job_id]
-        if not here:
+        jobs_there = self._at[job.lease.factory_id]
+        del jobs_there[job_id]
+        if not jobs_there:
             del self._at[job.lease.factory_id]
         by = job.preemption.by.removeprefix(JOB_ACTOR_PREFIX) if job.preemption is not None else ""
         if (preempted := self._preempted_by_asker.get(by)) is not None and preempted.id == job_id:

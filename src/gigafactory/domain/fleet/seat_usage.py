@@ -55,8 +55,8 @@ class SeatUsage:
     def typical(self, now: datetime) -> float:
         """Return the recent mean seat-seconds per run of the fleet; 0 before the first run."""
         starts = self._starts * self._fade(now)
-        had = self.used(FLEET, now)
-        return round(min(_AREA_S, had / starts), 3) if starts else 0.0
+        used = self.used(FLEET, now)
+        return round(min(_AREA_S, used / starts), 3) if starts else 0.0
 
     def _fade(self, now: datetime) -> float:
         return math.pow(2.0, -max(_half_lives(now) - self._base, -float(REBASE_AFTER)))

@@ -121,8 +121,10 @@ class SeatMap:
         """
         wanted = [(f"slot/{factory.id}", factory.slots)]
         if engine is not None:
-            here = factory.engines.get(engine)
-            wanted.append((f"seat/{factory.id}/{engine}", here.seats if here else 0))
+            engine_seats = factory.engines.get(engine)
+            wanted.append(
+                (f"seat/{factory.id}/{engine}", engine_seats.seats if engine_seats else 0)
+            )
             if engine in self.fleet_seats:
                 wanted.append((f"fleet-seat/{engine}", self.fleet_seats[engine]))
         keys = []

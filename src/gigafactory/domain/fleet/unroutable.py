@@ -75,14 +75,16 @@ def missing_capabilities(
     """Return which needed tokens no factory of the product advertises, and which one did last."""
     present = [*_present_tokens(product_id, fleet)]
     past = [
-        (had.tokens, who) for had, who in fleet.past_capabilities.items() if had.admits(product_id)
+        (past_set.tokens, who)
+        for past_set, who in fleet.past_capabilities.items()
+        if past_set.admits(product_id)
     ]
     reasons = []
     for token in ask.needs:
         if token.startswith(FACTORY_PREFIX) or any(meets(token, have) for have in present):
             continue
-        did = [who for tokens, who in past if meets(token, tokens)]
-        last = max(did, key=lambda who: (who[1], who[0]), default=None)
+        holders = [who for tokens, who in past if meets(token, tokens)]
+        last = max(holders, key=lambda who: (who[1], who[0]), default=None)
         memory = f"; {last[0]} did until {format_ago(now - last[1])}" if last is not None else ""
         reasons.append(f"no factory advertises {token}{memory}")
     return tuple(reasons)

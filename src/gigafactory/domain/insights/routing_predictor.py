@@ -130,12 +130,12 @@ class RoutingPredictor:
         return value
 
     def _place_sums(self, place: tuple[str, str]) -> LogSums:
-        there = self._places.get(place)
-        if there is None:
+        sums = self._places.get(place)
+        if sums is None:
             if len(self._places) >= self._kept_max:
                 self._places.clear()
-            there = self._places[place] = self._model.factory_sums(*place)
-        return there
+            sums = self._places[place] = self._model.factory_sums(*place)
+        return sums
 
     def choice(self, guidance: Guidance, engine: str, factory_id: str) -> RoutingChoice:
         """Return the choice with the requested model, or the most used one there."""
@@ -143,8 +143,8 @@ class RoutingPredictor:
 
     def _usual_model(self, guidance: Guidance, engine: str, factory_id: str) -> str | None:
         models = self._models
-        here = guidance.predictions.requested_model or models.get((engine, factory_id))
-        return here or models.get((engine, None))
+        model = guidance.predictions.requested_model or models.get((engine, factory_id))
+        return model or models.get((engine, None))
 
     def _predictions_of(self, job_class: JobClass, features: JobFeatures) -> TaskPredictions:
         cached = self._predictions.get((job_class, features))

@@ -87,9 +87,9 @@ class RoutingRollout(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return self.mode is not RolloutMode.OFF and hash_fraction(job_id, "explore") < self.explore
 
 
-def hash_fraction(job_id: str, what: str) -> float:
+def hash_fraction(job_id: str, purpose: str) -> float:
     """Return a number in [0, 1) from a hash of the job and the purpose; independent per job."""
-    digest = hashlib.blake2b(f"{what}/{job_id}".encode(), digest_size=7).digest()
+    digest = hashlib.blake2b(f"{purpose}/{job_id}".encode(), digest_size=7).digest()
     return int.from_bytes(digest) / 2.0**56
 
 

@@ -46,13 +46,13 @@ def require_shown_commit(job: Job, commit: str | None) -> str | None:
     return require_commit(job, commit)
 
 
-def require_reason(reason: str, what: str) -> None:
+def require_reason(reason: str, action: str) -> None:
     """Refuse an empty reason.
 
     Raises Invalid.
     """
     if not reason.strip():
-        raise Invalid("the decision", [Fault("reason", f"is empty; say why you {what}")])
+        raise Invalid("the decision", [Fault("reason", f"is empty; say why you {action}")])
 
 
 def _refuse_while_shipping(job: Job, wanted: Stage) -> None:

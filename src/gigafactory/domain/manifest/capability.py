@@ -61,7 +61,9 @@ class AdvertisedCapability(msgspec.Struct, frozen=True):
         return AdvertisedCapability(token, requirement.key, requirement.value)
 
 
-def parse_advertised(tokens: Iterable[str], *, what: str = "the advertisement") -> frozenset[str]:
+def parse_advertised(
+    tokens: Iterable[str], *, subject: str = "the advertisement"
+) -> frozenset[str]:
     """Return a factory's tokens; raises Invalid with the faults of all."""
     accepted, faults = set(), []
     for index, token in enumerate(tokens):
@@ -70,7 +72,7 @@ def parse_advertised(tokens: Iterable[str], *, what: str = "the advertisement") 
         except ValueError as wrong:
             faults.append(Fault(f"capabilities[{index}]", str(wrong)))
     if faults:
-        raise Invalid(what, faults)
+        raise Invalid(subject, faults)
     return frozenset(accepted)
 
 

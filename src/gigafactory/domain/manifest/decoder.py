@@ -65,13 +65,13 @@ class DecodeContext:
         """Return a table's decoders by the keys in this input's spelling."""
         return table.camel if self._camel else table.kebab
 
-    def raise_faults(self, what: str) -> None:
+    def raise_faults(self, subject: str) -> None:
         """Raise Invalid with all faults, ordered by line, if there are any."""
         listed = sorted(self._faults, key=lambda fault: fault.line or math.inf)
         if self._unlisted:
             listed.append(Fault("", f"and {self._unlisted} faults more"))
         if listed:
-            raise Invalid(what, listed)
+            raise Invalid(subject, listed)
 
 
 FieldDecoder = Callable[[Node, str, DecodeContext], object]
@@ -96,14 +96,14 @@ def camel(kebab: str) -> str:
     return first + "".join(other.capitalize() for other in others)
 
 
-def mismatch(node: Node, what: object) -> str:
+def mismatch(node: Node, expected: object) -> str:
     """Return the message of a fault: what was found and what is expected."""
-    return f"found {describe(node)}; expected {what}"
+    return f"found {describe(node)}; expected {expected}"
 
 
-def check_message(_node: Node, what: object) -> str:
+def check_message(_node: Node, expected: object) -> str:
     """Return the check's own message, without the found text."""
-    return str(what)
+    return str(expected)
 
 
 def text(check: Check, *, explain: Callable[[Node, object], str] = mismatch) -> FieldDecoder:
@@ -130,14 +130,14 @@ def one_of(*choices: str) -> FieldDecoder:
 
 def whole_number(least: int, most: int) -> FieldDecoder:
     """Return a decoder of a whole number between two bounds."""
-    what = f"a whole number from {least} to {most}"
+    expected = f"a whole number from {least} to {most}"
 
     def check(digits: str) -> int:
         if not _WHOLE.fullmatch(digits) or not least <= int(digits) <= most:
-            raise ValueError(what)
+            raise ValueError(expected)
         return int(digits)
 
-    return _scalar(check, frozenset({"plain", "number"}), what, mismatch)
+    return _scalar(check, frozenset({"plain", "number"}), expected, mismatch)
 
 
 def boolean(node: Node, field: str, context: DecodeContext) -> object:
@@ -197,17 +197,19 @@ def decode_fields(
 
 
 def record_of(
-    of: type[RecordType], table: FieldTable, *, what: str
+    of: type[RecordType], table: FieldTable, *, expected: str
 ) -> Callable[..., RecordType | None]:
     """Return a decoder of a mapping into a record."""
 
     def read(node: Node, field: str, context: DecodeContext) -> RecordType | None:
         if not isinstance(node, MappingNode):
-            context.add_fault(field, node.line, mismatch(node, what))
+            context.add_fault(field, node.line, mismatch(node, expected))
             return None
         values = decode_fields(node, table, field, context)
         if values.pop("extra", None):
-            context.add_fault(field, node.line, f"found a key that starts with x-; expected {what}")
+            context.add_fault(
+                field, node.line, f"found a key that starts with x-; expected {expected}"
+            )
         return msgspec.convert(values, of)
 
     return read
@@ -251,11 +253,11 @@ def _check_extra(
 
 
 def _scalar(
-    check: Check, kinds: frozenset[str], what: str, explain: Callable[[Node, object], str]
+    check: Check, kinds: frozenset[str], expected: str, explain: Callable[[Node, object], str]
 ) -> FieldDecoder:
     def read(node: Node, field: str, context: DecodeContext) -> object:
         if not isinstance(node, Scalar) or node.kind not in kinds:
-            context.add_fault(field, node.line, mismatch(node, what))
+            context.add_fault(field, node.line, mismatch(node, expected))
             return None
         try:
             return check(node.text)

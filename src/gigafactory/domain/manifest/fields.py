@@ -107,10 +107,10 @@ def _schedule(expression: str) -> str:
     return schedule
 
 
-def _environment(node: Node, what: object) -> str:
+def _environment(node: Node, expected: object) -> str:
     """Show only the variable's name: its value may be a secret."""
     variable_name = node.text.partition("=")[0] if isinstance(node, Scalar) else ""
-    return mismatch(Scalar(variable_name, "text"), what)
+    return mismatch(Scalar(variable_name, "text"), expected)
 
 
 class _BudgetFields(msgspec.Struct, frozen=True):
@@ -133,7 +133,7 @@ _budget_fields = record_of(
             "wall": quantity(_positive),
         }
     ),
-    what="a mapping of usd, tokens and wall",
+    expected="a mapping of usd, tokens and wall",
 )
 _retry = record_of(
     Retry,
@@ -144,13 +144,13 @@ _retry = record_of(
             "on": list_of(one_of(*RETRY_ON_CHOICES)),
         }
     ),
-    what="a mapping of max, backoff and on",
+    expected="a mapping of max, backoff and on",
 )
 _people = list_of(text(person))
 _named_reviewers = record_of(
     _NamedReviewers,
     FieldTable({"reviewers": _people, "quorum": whole_number(1, LIST_MAX)}),
-    what="a mapping of reviewers and quorum",
+    expected="a mapping of reviewers and quorum",
 )
 
 

@@ -220,8 +220,8 @@ def _yaml_fault(text: str, wrong: yaml.YAMLError, first_line: int) -> Fault:
         mark = getattr(wrong, "problem_mark", None) or yaml.Mark("", 0, 0, 0, None, 0)
         problem = getattr(wrong, "problem", None) or str(wrong)
         line, problem = mark.line, _with_hint(text, mark.line, mark.column, problem)
-    what = "the frontmatter" if first_line == _FIRST_LINE else "it"
-    return Fault("", f"{what} is not readable as YAML: {problem}", line + first_line)
+    subject = "the frontmatter" if first_line == _FIRST_LINE else "it"
+    return Fault("", f"{subject} is not readable as YAML: {problem}", line + first_line)
 
 
 def _with_hint(text: str, line: int, column: int, problem: str) -> str:

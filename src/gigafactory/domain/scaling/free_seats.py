@@ -109,9 +109,9 @@ class FreeSeats:
     def _candidates(search: Search) -> Iterator[Member]:
         """Yield the online factories of the pool that have a free slot and are not excluded."""
         pool, _, only, barred = search
-        here = [member for ranks in pool.open.values() for _, _, member in ranks]
-        here += [pool.members[name] for name in sorted(pool.odd[Presence.FADING])]
-        for member in here:
+        members = [member for ranks in pool.open.values() for _, _, member in ranks]
+        members += [pool.members[name] for name in sorted(pool.odd[Presence.FADING])]
+        for member in members:
             name = member.factory.id
             if name not in barred and (not only or only == {name}):
                 yield member

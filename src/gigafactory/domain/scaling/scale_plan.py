@@ -93,17 +93,17 @@ def assess_machines(
     now: datetime,
 ) -> tuple[list[ShapeMachine], ScaleMemory]:
     """Return the machines known to the fleet or the provider, by name, and the updated memory."""
-    there = frozenset(existing)
+    existing_names = frozenset(existing)
     fleet = {factory.id: factory for factory in factories}
     before, since = dict(memory.since), {}
     machines = []
-    for name in sorted(there | fleet.keys()):
+    for name in sorted(existing_names | fleet.keys()):
         factory = fleet.get(name)
         if factory is None or (factory.state is FactoryState.DRAINING and not factory.jobs):
             since[name] = before.get(name, now)
         waited = now - since.get(name, now)
         if factory is not None:
-            state = _state_of(factory, limits, now, waited, exists=name in there)
+            state = _state_of(factory, limits, now, waited, exists=name in existing_names)
         elif name in memory.joined:
             state = MachineState.DONE
         else:
@@ -113,11 +113,11 @@ def assess_machines(
                 name=name,
                 state=state,
                 enrolled=factory is not None,
-                exists=name in there,
+                exists=name in existing_names,
             )
         )
     online = {name for name, factory in fleet.items() if factory.state is not FactoryState.STARTING}
-    joined = (memory.joined & there) | online
+    joined = (memory.joined & existing_names) | online
     return machines, replace(memory, since=tuple(since.items()), joined=joined)
 
 

@@ -202,11 +202,11 @@ class _ShapeFilling:
         self._built = levels[at]
         for name in engines:
             if name is not None:
-                here = min(todo, self._free_seats(self._built, name, left))
-                self._seats[name] += here
-                todo -= here
+                taken = min(todo, self._free_seats(self._built, name, left))
+                self._seats[name] += taken
+                todo -= taken
                 if name in left:
-                    left[name] -= here
+                    left[name] -= taken
         self._slots += given
         return given
 
@@ -218,8 +218,8 @@ class _ShapeFilling:
         return min(slots, sum(seats))
 
     def _free_seats(self, level: int, engine: str, left: Mapping[str, int]) -> int:
-        here = level * self.shape.engines[engine] - self._seats[engine]
-        return min(here, left.get(engine, here))
+        free = level * self.shape.engines[engine] - self._seats[engine]
+        return min(free, left.get(engine, free))
 
     def to_target(self, existing: tuple[ShapeFactory, ...]) -> ScaleTarget:
         shape = self.shape

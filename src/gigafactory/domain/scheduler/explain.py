@@ -232,8 +232,8 @@ def _describe_preemption(victim: Job, job: Job) -> str:
     until = f"{victim.preemption.deadline:%H:%M:%S} UTC"
     place = victim.lease.factory_id
     own = victim.product_id == job.product_id
-    what = f"job {victim.id}" if own else "job of another product"
-    return f"{victim.priority} {what} is being preempted on {place}, by {until}"
+    victim_name = f"job {victim.id}" if own else "job of another product"
+    return f"{victim.priority} {victim_name} is being preempted on {place}, by {until}"
 
 
 def _ask_factories(

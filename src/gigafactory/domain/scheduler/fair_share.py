@@ -24,7 +24,7 @@ def fair_shares(
     """Return the fair share of each product with queued jobs, given its most urgent rank."""
     used = {p: fleet.seat_usage(p, now) for p in urgency if fleet.stop_reason(p) is None}
     shares = {product_id: fleet.share(product_id) for product_id in used}
-    level = sum(had * shares[p] for p, had in used.items())
+    level = sum(usage * shares[p] for p, usage in used.items())
     level = level / sum(shares.values()) * (1.0 + ROUNDING) if shares else 0.0
     return {
         p: FairShare(fleet.projected_usage(p, now), urgency[p] if used[p] > level else 0)

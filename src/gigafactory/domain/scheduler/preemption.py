@@ -60,8 +60,8 @@ def preempt_for(
     lease = victim.lease
     assert lease is not None, "only a running job is preempted"
     own = urgent.product_id == victim.product_id
-    what = f"job {urgent.name}" if own else "job of another product"
-    reason = f"{urgent.priority} {what} found no free seat"
+    urgent_name = f"job {urgent.name}" if own else "job of another product"
+    reason = f"{urgent.priority} {urgent_name} found no free seat"
     change = request_preemption(victim, preempting_actor(urgent.id), reason, now=now, actor=actor)
     note = {"factoryId": lease.factory_id} | ({"evicts": victim.id} if own else {})
     first = transition(

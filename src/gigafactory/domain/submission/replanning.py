@@ -30,11 +30,11 @@ def compare_plan(drafts: Sequence[Draft], children: Sequence[Job]) -> PlanCompar
     Unchanged shipped children are not repeated, and running ones are never touched.
     """
     # The newest child of a name counts.
-    there = {child.name: child for child in sorted(children, key=lambda child: child.id)}
+    children_by_name = {child.name: child for child in sorted(children, key=lambda child: child.id)}
     unchanged: dict[str, Job] = {}
     replaced: dict[str, Job] = {}
     for made in drafts:
-        child = there.get(made.job.name)
+        child = children_by_name.get(made.job.name)
         if child is None:
             continue
         if made.job.planner and child.stage is Stage.SHIPPED:

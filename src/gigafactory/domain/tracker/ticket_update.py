@@ -227,7 +227,7 @@ def _text(job: Job, event: Event, events: Sequence[Event], runs: Sequence[Run]) 
 
 def _headline(job: Job, event: Event) -> str:
     result = event.data.get("result") or job.result
-    because = f" ({result})" if result not in (None, Result.OK) else ""
+    reason = f" ({result})" if result not in (None, Result.OK) else ""
     match event.stage:
         case Stage.BUILDING:
             factory, engine = event.data.get("factoryId"), event.data.get("engine")
@@ -242,7 +242,7 @@ def _headline(job: Job, event: Event) -> str:
         case Stage.CANCELLED:
             return "Cancelled. A person decides what becomes of this ticket."
         case _:
-            return f"Failed{because}. A person must look."
+            return f"Failed{reason}. A person must look."
 
 
 def _pull_requests(event: Event, events: Sequence[Event]) -> list[str]:

@@ -125,16 +125,16 @@ class AllowedFolders(msgspec.Struct, frozen=True, kw_only=True):
         return (root.resolve() for root in self.roots)
 
     def _why_forbidden(self, real: Path, root: Path) -> str | None:
-        here = (real, *real.parents)
-        if any(_is_data_folder(each) for each in here):
+        chain = (real, *real.parents)
+        if any(_is_data_folder(each) for each in chain):
             return "is inside the data folder of a factory"
         # By identity: the same folder may be mounted elsewhere, or spelled in another case.
-        identities = {_identity(each) for each in here} - {None}
+        identities = {_identity(each) for each in chain} - {None}
         inside = next((each for each in self.forbidden if _identity(each) in identities), None)
         if inside is not None:
             return f"is inside {inside}, which no job may use"
         temporary = Path(tempfile.gettempdir()).resolve()
-        if any(each.parent == temporary and TEMPORARY.fullmatch(each.name) for each in here):
+        if any(each.parent == temporary and TEMPORARY.fullmatch(each.name) for each in chain):
             return "belongs to a run"
         if any(part.startswith(".") for part in real.relative_to(root).parts):
             return "is in a folder whose name starts with a dot"

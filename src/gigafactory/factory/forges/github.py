@@ -81,49 +81,49 @@ class Github:
             return None
         # Only the response for a single pull request says whether it can be merged.
         chosen = next((pull for pull in pulls if pull.state == "open"), pulls[0])
-        what = f"the pull request {chosen.number}"
-        answer = await self._request("GET", f"/pulls/{chosen.number}", what)
-        return answers.decode(answer.content, answers.PullResponse, what).to_pull_request()
+        subject = f"the pull request {chosen.number}"
+        answer = await self._request("GET", f"/pulls/{chosen.number}", subject)
+        return answers.decode(answer.content, answers.PullResponse, subject).to_pull_request()
 
     async def find_merged(self, head: str, base: str, commit: str) -> PullRequest | None:
         ours = (pull.to_pull_request() for pull in await self._pulls(head, base))
         return next((pull for pull in ours if (pull.state, pull.head) == ("merged", commit)), None)
 
     async def _pulls(self, head: str, base: str) -> tuple[answers.PullResponse, ...]:
-        what = f"the pull requests of {head}"
+        subject = f"the pull requests of {head}"
         filters = {"head": f"{self._owner}:{head}", "base": base, "state": "all"}
         answer = await self._request(
-            "GET", "/pulls", what, params={**filters, "sort": "created", "direction": "desc"}
+            "GET", "/pulls", subject, params={**filters, "sort": "created", "direction": "desc"}
         )
-        return answers.decode(answer.content, tuple[answers.PullResponse, ...], what)
+        return answers.decode(answer.content, tuple[answers.PullResponse, ...], subject)
 
     async def open(self, head: str, base: str, text: PullRequestText) -> PullRequest:
-        what = f"a pull request of {head}"
+        subject = f"a pull request of {head}"
         body = {"head": head, "base": base, "title": text.title, "body": text.body}
         answer = await self._request(
-            "POST", "/pulls", what, json=body, fine=(201, answers.UNPROCESSABLE)
+            "POST", "/pulls", subject, json=body, fine=(201, answers.UNPROCESSABLE)
         )
         if answer.status_code != answers.UNPROCESSABLE:
-            return answers.decode(answer.content, answers.PullResponse, what).to_pull_request()
+            return answers.decode(answer.content, answers.PullResponse, subject).to_pull_request()
         existing = await self.find_pull_request(head, base)
         if existing is not None and existing.state == "open":
             return existing
-        raise ForgeRefused(f"{what} cannot be opened: {answers.message(answer.content)}")
+        raise ForgeRefused(f"{subject} cannot be opened: {answers.message(answer.content)}")
 
     async def checks(self, base: str, commit: str) -> Checks:
         required = await self._required_checks(base)
         if not required:
             return Checks(CheckState.GREEN)
-        what = "the checks"
+        subject = "the checks"
         runs: list[answers.CheckRun] = []
-        async for content in self._pages(f"/commits/{commit}/check-runs", what):
-            page = answers.decode(content, answers.CheckRuns, what).check_runs
+        async for content in self._pages(f"/commits/{commit}/check-runs", subject):
+            page = answers.decode(content, answers.CheckRuns, subject).check_runs
             runs += page
             if len(page) < PAGE:
                 break
         statuses: list[answers.StatusResponse] = []
-        async for content in self._pages(f"/commits/{commit}/status", what):
-            status_list = answers.decode(content, answers.StatusesResponse, what).statuses
+        async for content in self._pages(f"/commits/{commit}/status", subject):
+            status_list = answers.decode(content, answers.StatusesResponse, subject).statuses
             statuses += status_list
             if len(status_list) < PAGE:
                 break
@@ -140,35 +140,37 @@ class Github:
             "commit_title": text.title,
             "commit_message": text.body,
         }
-        what = f"the merge of #{pull.number}"
+        subject = f"the merge of #{pull.number}"
         path = f"/pulls/{pull.number}/merge"
-        answer = await self._request("PUT", path, what, json=body, fine=(200, *answers.UNMERGED))
+        answer = await self._request("PUT", path, subject, json=body, fine=(200, *answers.UNMERGED))
         if answer.status_code in answers.UNMERGED:
             return answers.unmerged_from(answer.status_code, answer.content)
-        return MergedPull(answers.decode(answer.content, answers.MergeResponse, what).sha)
+        return MergedPull(answers.decode(answer.content, answers.MergeResponse, subject).sha)
 
     async def close(self, pull: PullRequest) -> None:
-        path, what = f"/pulls/{pull.number}", f"closing #{pull.number}"
-        await self._request("PATCH", path, what, json={"state": "closed"})
+        path, subject = f"/pulls/{pull.number}", f"closing #{pull.number}"
+        await self._request("PATCH", path, subject, json={"state": "closed"})
 
     async def comment(self, pull: PullRequest, marker: str, text: str) -> bool:
-        path, what = f"/issues/{pull.number}/comments", f"the comments of #{pull.number}"
-        async for content in self._pages(path, what):
-            page = answers.decode(content, tuple[answers.CommentResponse, ...], what)
+        path, subject = f"/issues/{pull.number}/comments", f"the comments of #{pull.number}"
+        async for content in self._pages(path, subject):
+            page = answers.decode(content, tuple[answers.CommentResponse, ...], subject)
             if any(marker in (comment.body or "") for comment in page):
                 return False
             if len(page) < PAGE:
                 break
-        await self._request("POST", path, what, json={"body": f"{text}\n\n{marker}"}, fine=(201,))
+        await self._request(
+            "POST", path, subject, json={"body": f"{text}\n\n{marker}"}, fine=(201,)
+        )
         return True
 
     async def _required_checks(self, base: str) -> frozenset[answers.RequiredCheck]:
         name = quote(base, safe="/")
-        what = f"the branch {base}"
-        answer = await self._request("GET", f"/branches/{name}", what)
-        required = answers.decode(answer.content, answers.BranchResponse, what).required_checks()
-        async for content in self._pages(f"/rules/branches/{name}", what):
-            rules = answers.decode(content, tuple[answers.RuleResponse, ...], what)
+        subject = f"the branch {base}"
+        answer = await self._request("GET", f"/branches/{name}", subject)
+        required = answers.decode(answer.content, answers.BranchResponse, subject).required_checks()
+        async for content in self._pages(f"/rules/branches/{name}", subject):
+            rules = answers.decode(content, tuple[answers.RuleResponse, ...], subject)
             required |= frozenset(check for rule in rules for check in rule.required_checks())
             if len(rules) < PAGE:
                 break
@@ -191,13 +193,13 @@ class Github:
             f" pushed to ({reason})"
         )
 
-    async def _pages(self, path: str, what: str) -> AsyncIterator[bytes]:
+    async def _pages(self, path: str, subject: str) -> AsyncIterator[bytes]:
         """Yield the pages of a list; none if this GitHub does not have the endpoint."""
         for page in range(1, PAGES_MAX + 1):
             answer = await self._request(
                 "GET",
                 path,
-                what,
+                subject,
                 params={"per_page": str(PAGE), "page": str(page)},
                 fine=(200, answers.NOT_FOUND),
             )
@@ -209,13 +211,13 @@ class Github:
         self,
         method: str,
         path: str,
-        what: str,
+        subject: str,
         *,
         params: Mapping[str, str] | None = None,
         json: Mapping[str, object] | None = None,
         fine: Collection[int] = (200,),
     ) -> httpx.Response:
-        what = f"{what} ({self._repo} on {self._http.base_url.host})"
+        subject = f"{subject} ({self._repo} on {self._http.base_url.host})"
         try:
             answer = await self._http.request(
                 method,
@@ -227,10 +229,12 @@ class Github:
                 follow_redirects=method == "GET",
             )
         except httpx.TimeoutException:
-            raise ForgeUnavailable(f"{what}: no answer within {TIMEOUT_S:g} s") from None
+            raise ForgeUnavailable(f"{subject}: no answer within {TIMEOUT_S:g} s") from None
         except httpx.HTTPError as error:
-            raise ForgeUnavailable(f"{what}: the forge cannot be reached: {error}") from None
+            raise ForgeUnavailable(f"{subject}: the forge cannot be reached: {error}") from None
         if answer.status_code in fine:
             return answer
         now = datetime.now(UTC)
-        raise answers.error_from(answer.status_code, answer.headers, answer.content, what, now=now)
+        raise answers.error_from(
+            answer.status_code, answer.headers, answer.content, subject, now=now
+        )

@@ -206,7 +206,7 @@ def _check_state(
     )
 
 
-def decode(content: bytes, kind: type[T], what: str) -> T:
+def decode(content: bytes, kind: type[T], subject: str) -> T:
     """Decode a response.
 
     Raises ForgeRefused if it does not match.
@@ -215,7 +215,7 @@ def decode(content: bytes, kind: type[T], what: str) -> T:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise ForgeRefused(
-            f"{what}: the response does not match GitHub's documentation: {error}"
+            f"{subject}: the response does not match GitHub's documentation: {error}"
         ) from None
 
 
@@ -239,11 +239,11 @@ class _ErrorResponse(msgspec.Struct, frozen=True):
 
 
 def error_from(
-    status: int, headers: Mapping[str, str], content: bytes, what: str, *, now: datetime
+    status: int, headers: Mapping[str, str], content: bytes, subject: str, *, now: datetime
 ) -> ForgeRefused | ForgeUnavailable:
     """Return the error that an unsuccessful response means; header names are lower case."""
     message_text = message(content)
-    quoted = f"{what}: {status}" + (f" {message_text!r}" if message_text else "")
+    quoted = f"{subject}: {status}" + (f" {message_text!r}" if message_text else "")
     if status == UNAUTHORIZED:
         return ForgeForbidden(f"{quoted}: the token is not valid; give the factory another")
     if status in {FORBIDDEN, TOO_MANY} and (

@@ -113,17 +113,19 @@ class BranchCollector:
         verdicts = {
             each: await self._judge(mirror, each, states[each.job_id], now) for each in branches
         }
-        goes = [each for each, verdict in verdicts.items() if verdict.remove]
-        if goes and not dry_run:
+        removable = [each for each, verdict in verdicts.items() if verdict.remove]
+        if removable and not dry_run:
             # A job may have been reopened meanwhile.
-            again = await self._states.look_up({each.job_id for each in goes})
-            goes = [each for each in goes if again.get(each.job_id) == states[each.job_id]]
-        stay = {} if dry_run else await _remove(mirror, goes)
+            again = await self._states.look_up({each.job_id for each in removable})
+            removable = [
+                each for each in removable if again.get(each.job_id) == states[each.job_id]
+            ]
+        stay = {} if dry_run else await _remove(mirror, removable)
         kept_items = [kept_item("branch", each, reason) for each, reason in stay.items()]
         for each, verdict in verdicts.items():
             if not verdict.remove and verdict.reason is not None:
                 kept_items.append(kept_item("branch", each.name, verdict.reason))
-        left = [each for each in goes if each.name not in stay]
+        left = [each for each in removable if each.name not in stay]
         return [removed_item("branch", e.name, verdicts[e].reason or "") for e in left] + kept_items
 
     async def _judge(

@@ -99,12 +99,12 @@ def kept_item(kind: Kind, name: str, reason: str) -> GcItem:
     return GcItem(kind=kind, name=name, did="kept", reason=reason)
 
 
-def _any(sweep: GcReport, did: Action) -> bool:
-    return any(each.did == did for each in sweep.swept)
+def _any(sweep: GcReport, action: Action) -> bool:
+    return any(each.did == action for each in sweep.swept)
 
 
-def _count_by_kind(items: Iterable[GcItem], did: Action) -> str:
-    counts = Counter(each.kind for each in items if each.did == did)
+def _count_by_kind(items: Iterable[GcItem], action: Action) -> str:
+    counts = Counter(each.kind for each in items if each.did == action)
     return ", ".join(_count_text(kind, count) for kind, count in counts.items())
 
 

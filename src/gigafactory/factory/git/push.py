@@ -180,9 +180,9 @@ async def _move_refs(
             return
         if deployed is not None and deployed.commit is not None and deployed.expect is not None:
             await update_files(mirror, mirror.local_repo(), deployed.commit, deployed.expect)
-        for each, there in zip(moves, now, strict=True):
-            if there != each.expect:
-                raise RefMoved(each.branch, expected=each.expect, now=there) from error
+        for each, current in zip(moves, now, strict=True):
+            if current != each.expect:
+                raise RefMoved(each.branch, expected=each.expect, now=current) from error
         raise
 
 

@@ -26,11 +26,11 @@ class Inventory:
     async def refresh(self) -> bool:
         """Detect again; return whether something changed."""
         detected = await self._look()
-        came = sorted(detected.tokens - self.detected.tokens)
+        added = sorted(detected.tokens - self.detected.tokens)
         went = sorted(self.detected.tokens - detected.tokens)
         changed = detected != self.detected
         if changed:
-            log.info("machine inventory changed", has=came, lacks=went)
+            log.info("machine inventory changed", has=added, lacks=went)
         self.detected = detected
         return changed
 

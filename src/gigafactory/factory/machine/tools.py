@@ -155,7 +155,7 @@ async def detect_gpus(
     answered = await asyncio.gather(
         *(_has_card(argv, probe, environ) for argv in GPUS.values()),
     )
-    makes = [make for make, there in zip(GPUS, answered, strict=True) if there]
+    makes = [make for make, present in zip(GPUS, answered, strict=True) if present]
     if platform == "darwin" and arch == "arm64":
         makes.append("apple")
     return ("gpu", *(f"gpu:{make}" for make in makes)) if makes else ()

@@ -36,8 +36,10 @@ async def check_shipped_commit(run: ActiveRun, changes: Diff) -> RunOutcome | No
     review.
     """
     outside = await record_diff(run, changes)
-    if run.assignment.result is not Result.SCOPE_VIOLATION and (no := _violation(run, outside)):
-        return no
+    if run.assignment.result is not Result.SCOPE_VIOLATION and (
+        violation := _violation(run, outside)
+    ):
+        return violation
     guarded = await asyncio.to_thread(_guarded, run, changes)
     if guarded and PROTECTED not in run.assignment.flags:
         reason = f"changed protected paths without a review: {_format_paths(guarded)}"

@@ -38,8 +38,10 @@ async def ship_to_plain_remote(
         await mirror.fetch_branch(work.branch)
     tip = await mirror.resolve(base)
     fork = (await mirror.run("merge-base", tip, commit, codes=(0, 1))).text.strip() or tip
-    if (no := await check_shipped_commit(run, await compare(mirror, fork, commit))) is not None:
-        return no
+    if (
+        violation := await check_shipped_commit(run, await compare(mirror, fork, commit))
+    ) is not None:
+        return violation
     run.reporter.report(run.report(note=f"merges {commit[:12]} into {base}"))
     style = manifest.merge_style or "merge"
     message = f"{run.assignment.title}\n"

@@ -229,11 +229,11 @@ class PullRequestShipping:
             self._run.log_line(f"{pull.url} is closed: {done.url} is already merged")
         return self._fenced_outcome()
 
-    async def _announce(self, what: str) -> RunOutcome | None:
+    async def _announce(self, event: str) -> RunOutcome | None:
         """Report an external effect before it happens; return an outcome if the lease is lost."""
-        if what not in self._announced:
-            self._run.reporter.report(self._run.report(note=what))
-            self._announced.add(what)
+        if event not in self._announced:
+            self._run.reporter.report(self._run.report(note=event))
+            self._announced.add(event)
         return None if await confirm_lease(self._run.reporter) else self._fenced_outcome()
 
     def _fenced_outcome(self) -> RunOutcome:

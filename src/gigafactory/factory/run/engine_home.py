@@ -115,12 +115,14 @@ def _prepare_path(home: Path, name: str) -> Path:
     place = home / name
     real = home.resolve()
     for folder in reversed(place.relative_to(home).parents):
-        here = home / folder
-        if here.resolve() != real / folder or (here.exists() and not here.is_dir()):
+        folder_path = home / folder
+        if folder_path.resolve() != real / folder or (
+            folder_path.exists() and not folder_path.is_dir()
+        ):
             raise EngineHomeInvalid(
-                f"{here} is not a folder of this home; remove it, and requeue the job"
+                f"{folder_path} is not a folder of this home; remove it, and requeue the job"
             )
-        here.mkdir(exist_ok=True, mode=0o700, parents=True)
+        folder_path.mkdir(exist_ok=True, mode=0o700, parents=True)
     return place
 
 

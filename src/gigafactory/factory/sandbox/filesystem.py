@@ -269,15 +269,15 @@ def _is_needed(place: Mount, mounts: Sequence[Mount]) -> bool:
 
 def _links(path: Path) -> Iterator[Mount]:
     """Yield the links on the way to a path: where they are not shown, they have to be made."""
-    here, left = Path(path.anchor), list(reversed(path.absolute().parts[1:]))
+    current, left = Path(path.anchor), list(reversed(path.absolute().parts[1:]))
     for _ in range(_LINKS_MAX * 10):
         if not left:
             return
         part = left.pop()
-        here = here.parent if part == ".." else here / part
-        if not here.is_symlink():
+        current = current.parent if part == ".." else current / part
+        if not current.is_symlink():
             continue
-        target = str(here.readlink())
-        yield Mount(here, "link", is_folder=False, target=target)
+        target = str(current.readlink())
+        yield Mount(current, "link", is_folder=False, target=target)
         left += reversed([each for each in Path(target).parts if each != "/"])
-        here = Path("/") if target.startswith("/") else here.parent
+        current = Path("/") if target.startswith("/") else current.parent

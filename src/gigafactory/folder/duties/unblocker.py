@@ -22,8 +22,8 @@ def unblock_jobs(locked: LockedQueue) -> None:
 def _reevaluate(locked: LockedQueue, job_id: str) -> bool:
     job = locked.records[job_id].job
     names = [dep for dep in job.deps if dep not in locked.records]
-    here = {name: find_job(locked, job.product_id, name) for name in names}
-    ids = {name: dep.id for name, dep in here.items() if dep is not None}
+    found_jobs = {name: find_job(locked, job.product_id, name) for name in names}
+    ids = {name: dep.id for name, dep in found_jobs.items() if dep is not None}
     change = resolve_names(job, ids, [name for name in names if name not in ids], locked.now)
     if change is None:
         deps = [locked.records[dep].job for dep in job.deps if dep in locked.records]

@@ -111,9 +111,9 @@ class LockedQueue:
         before = new or self.put(self.records[job.id])
         runs_by_id = {run.id: run for run in (*before.runs, *changed_runs) if run is not None}
         runs = tuple(sorted(runs_by_id.values(), key=lambda run: run.number))
-        was = before.was if new else column_of(before.job)
+        column_before = before.was if new else column_of(before.job)
         record = write_record(
-            self.board, replace(before, job=job, runs=runs, was=was), change.events
+            self.board, replace(before, job=job, runs=runs, was=column_before), change.events
         )
         self.records[job.id] = record
         return self.put(record)

@@ -181,10 +181,10 @@ class FleetSource:
         product = None if about == "*" else about
         call = fleet.halt(product, reason=reason) if halted else fleet.resume(product)
         switch = await self._send(call)
-        what = "the whole fleet" if switch.product == "*" else f"product {switch.product}"
+        target = "the whole fleet" if switch.product == "*" else f"product {switch.product}"
         if switch.halted:
-            return f"{what} is halted: no new job starts; H ends the halt"
-        return f"{what} continues"
+            return f"{target} is halted: no new job starts; H ends the halt"
+        return f"{target} continues"
 
     async def close(self) -> None:
         await self._client.close()

@@ -29,10 +29,10 @@ def factory_rows(context: ViewContext) -> list[Row]:
     """Return each factory with its engines and jobs."""
     rows: list[Row] = []
     for factory in context.snapshot.factories:
-        here = [j for j in context.snapshot.jobs if j.lease and j.lease.factory_id == factory.id]
+        running = [j for j in context.snapshot.jobs if j.lease and j.lease.factory_id == factory.id]
         words = (factory.id, factory.os, *factory.labels, *factory.engines, *factory.capabilities)
-        if context.matches(*words, *(job.name for job in here)):
-            rows += _factory_card(context, factory, here)
+        if context.matches(*words, *(job.name for job in running)):
+            rows += _factory_card(context, factory, running)
     return rows or empty_rows(context, context.hints.no_factories)
 
 

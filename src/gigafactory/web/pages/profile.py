@@ -161,8 +161,8 @@ async def save(request: ApiRequest) -> ASGIApp:
         return _render_profile(request, session, product, form.text, faults=wrong.faults)
     before = await profiles.find(product, profile.name)
     saved = await profiles.save(_for_product(session.caller, product), profile)
-    did = "same" if before is not None and before.version == saved.version else "saved"
-    parameters = urlencode({"product": product, "did": did})
+    outcome = "same" if before is not None and before.version == saved.version else "saved"
+    parameters = urlencode({"product": product, "did": outcome})
     return see_other(f"/settings/profiles/{saved.name}?{parameters}")
 
 

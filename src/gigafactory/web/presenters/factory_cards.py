@@ -95,12 +95,12 @@ def _card(
     *,
     controlled: bool,
 ) -> FactoryCard:
-    here = [job for job in running if job.lease and job.lease.factory_id == factory.id]
+    own_jobs = [job for job in running if job.lease and job.lease.factory_id == factory.id]
     rows = [
         EngineRow(
             name,
             seats,
-            sum(1 for job in here if _uses(job, name)),
+            sum(1 for job in own_jobs if _uses(job, name)),
             seats.cooling_until if seats.cooling_until and seats.cooling_until > now else None,
         )
         for name, seats in sorted(factory.engines.items())
@@ -108,7 +108,7 @@ def _card(
     health = round(health_score(vitals, now) * 100) if vitals else 0
     exclusive = [token for token in factory.capabilities if token in rare]
     return FactoryCard(
-        factory, vitals, is_online(vitals, now), health, here, rows, exclusive, controlled
+        factory, vitals, is_online(vitals, now), health, own_jobs, rows, exclusive, controlled
     )
 
 

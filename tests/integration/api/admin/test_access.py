@@ -190,9 +190,9 @@ async def test_repeated_report_is_answered_after_the_lease_has_ended(
     grant = await worker.granted()
     await worker.report(grant, stage="building")
     path = f"/jobs/{grant['job']['id']}"
-    told, key = {"leaseEpoch": 1, "stage": "review"}, {"idempotency-key": "done-1"}
-    first = await worker.http.patch(path, json=told, headers=key)
-    again = await worker.http.patch(path, json=told, headers=key)
+    result, key = {"leaseEpoch": 1, "stage": "review"}, {"idempotency-key": "done-1"}
+    first = await worker.http.patch(path, json=result, headers=key)
+    again = await worker.http.patch(path, json=result, headers=key)
     assert (first.status_code, again.json()) == (200, first.json())
 
 

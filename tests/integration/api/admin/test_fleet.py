@@ -41,8 +41,8 @@ async def test_halt_with_stop_preempts_running_jobs(
     grant = await worker.granted()
     halted = await admin.post("/halt", json={"product": product, "stop": True})
     assert halted.json()["stopping"] == 1
-    told = (await worker.beat(running=[grant["job"]["id"]])).json()
-    assert told["commands"] == [{"type": "preempt", "jobId": grant["job"]["id"]}]
+    data = (await worker.beat(running=[grant["job"]["id"]])).json()
+    assert data["commands"] == [{"type": "preempt", "jobId": grant["job"]["id"]}]
 
 
 async def test_halt_without_a_product_halts_the_whole_fleet(tmp_path: Path) -> None:
@@ -81,10 +81,10 @@ async def test_metrics_count_jobs_by_stage_and_factories(
     for name in ("a", "b"):
         await admin.post("/jobs", json={"manifest": {"name": name}})
     await worker.granted()
-    told = (await admin.get("/metrics")).json()
-    assert (told["stages"]["queued"], told["stages"]["assigned"], told["queueDepth"]) == (1, 1, 1)
-    assert told["board"]["inbox"] == 2
-    assert told["factories"]["online"] >= 1
+    data = (await admin.get("/metrics")).json()
+    assert (data["stages"]["queued"], data["stages"]["assigned"], data["queueDepth"]) == (1, 1, 1)
+    assert data["board"]["inbox"] == 2
+    assert data["factories"]["online"] >= 1
 
 
 async def test_health_readiness_and_metrics_are_public(server: Server, worker: Worker) -> None:
@@ -105,12 +105,12 @@ async def test_product_settings_are_stored_and_returned(
     asked |= {"targetWait": {"critical": "5m"}}
     put = await admin.put(f"/products/{product}", json=asked | {"weights": {"affinity": 0.9}})
     assert put.status_code == 200
-    told = (await admin.get(f"/products/{product}")).json()
-    assert told == put.json()
-    assert (told["share"], told["weights"]["affinity"], told["weights"]["load"]) == (2.5, 0.9, 1.0)
-    assert told["targetWait"] == {"critical": "5m"}
+    data = (await admin.get(f"/products/{product}")).json()
+    assert data == put.json()
+    assert (data["share"], data["weights"]["affinity"], data["weights"]["load"]) == (2.5, 0.9, 1.0)
+    assert data["targetWait"] == {"critical": "5m"}
     listed = (await admin.get("/products")).json()["products"]
-    assert told in listed
+    assert data in listed
 
 
 @pytest.mark.parametrize(

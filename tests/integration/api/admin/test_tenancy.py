@@ -135,8 +135,8 @@ async def test_an_admin_of_one_product_still_controls_its_own_factory(tenants: T
         drained = await tenants.ann.post(f"/factories/{own.id}/drain", json={})
         assert drained.json()["draining"] is True
         assert (await tenants.ann.delete(f"/factories/{own.id}")).status_code == 204
-    told = [each["type"] for each in (await tenants.ann.get("/audit")).json()["events"]]
-    assert {"factory_deregistered", "token_rotated", "factory_enrolled"} <= set(told)
+    items = [each["type"] for each in (await tenants.ann.get("/audit")).json()["events"]]
+    assert {"factory_deregistered", "token_rotated", "factory_enrolled"} <= set(items)
 
 
 @pytest.mark.parametrize("method", ["halt", "resume"])
@@ -154,17 +154,17 @@ async def test_the_audit_log_of_one_product_names_nothing_foreign(
     tenants: Tenants, role: Role
 ) -> None:
     async with tenants.person(role) as person:
-        told = (await person.get("/audit?limit=500")).json()["events"]
-    assert {each["productId"] for each in told} == {tenants.own}
-    assert tenants.other not in str(told)
-    assert tenants.shared.id not in str(told)
+        result = (await person.get("/audit?limit=500")).json()["events"]
+    assert {each["productId"] for each in result} == {tenants.own}
+    assert tenants.other not in str(result)
+    assert tenants.shared.id not in str(result)
 
 
 async def test_a_fleet_admin_reads_the_whole_audit_log(tenants: Tenants) -> None:
     for chosen in (None, tenants.own):
         async with tenants.server.client(product=chosen) as root:
-            told = (await root.get("/audit?limit=500")).json()["events"]
-        assert {"*", tenants.own} <= {each["productId"] for each in told}
+            result = (await root.get("/audit?limit=500")).json()["events"]
+        assert {"*", tenants.own} <= {each["productId"] for each in result}
 
 
 @pytest.mark.parametrize("role", list(Role))
@@ -180,8 +180,8 @@ async def test_the_event_stream_of_one_product_names_nothing_foreign(
         await tenants.shared.beat(capabilities=["os:linux"])
         await made(tenants.bob, "/tokens", user="bea", role="viewer", products=[tenants.other])
         await made(tenants.ann, "/jobs", manifest={"name": f"first-{role}"}, body="x")
-        told = [each async for each in _until_job(messages)]
-    assert {each["productId"] for each in told} == {tenants.own}
+        items = [each async for each in _until_job(messages)]
+    assert {each["productId"] for each in items} == {tenants.own}
 
 
 async def _until_job(messages: AsyncIterator[Any]) -> AsyncIterator[dict[str, Any]]:
@@ -200,8 +200,8 @@ async def test_a_halt_of_the_fleet_reaches_every_stream(tenants: Tenants) -> Non
     ):
         await root.post("/halt", json={})
         await root.post("/resume", json={})
-        told = [each.data["type"] async for each in _first(messages, 2)]
-    assert told == ["halted", "resumed"]
+        items = [each.data["type"] async for each in _first(messages, 2)]
+    assert items == ["halted", "resumed"]
 
 
 async def _first(messages: AsyncIterator[Any], count: int) -> AsyncIterator[Any]:
@@ -216,11 +216,11 @@ async def _first(messages: AsyncIterator[Any], count: int) -> AsyncIterator[Any]
 async def test_an_explanation_names_no_factory_and_no_token_of_others(tenants: Tenants) -> None:
     needs = [f"cred:{tenants.other}-d", f"repo:{tenants.other}-merge"]
     job = await made(tenants.ann, "/jobs", manifest={"capabilities": needs}, body="x")
-    told = (await tenants.ann.get(f"/jobs/{job['id']}/explain")).text
-    assert tenants.theirs.id not in told
-    assert f"cred:{tenants.other}-db" not in told
-    assert f"repo:{tenants.other}-merger" not in told
-    assert "star-" in told, "a shared factory is visible"
+    result = (await tenants.ann.get(f"/jobs/{job['id']}/explain")).text
+    assert tenants.theirs.id not in result
+    assert f"cred:{tenants.other}-db" not in result
+    assert f"repo:{tenants.other}-merger" not in result
+    assert "star-" in result, "a shared factory is visible"
     waiting = (await tenants.ann.get("/attention")).text
     assert f"cred:{tenants.other}-db" not in waiting
 
@@ -277,7 +277,7 @@ async def test_a_checkpoint_is_stored_as_the_reporting_factory_s_own(tenants: Te
     async with a_worker(tenants.server, f"own-{tenants.own}", products=[tenants.own]) as own:
         grant = await own.granted()
         forged = {"branch": "aq/wip/x/1", "commit": "4f2a91c", "factoryId": tenants.theirs.id}
-        told = await own.report(grant, checkpoint=forged | {"sessionId": "theirs"})
-        assert told.json()["checkpoint"]["factoryId"] == own.id
+        result = await own.report(grant, checkpoint=forged | {"sessionId": "theirs"})
+        assert result.json()["checkpoint"]["factoryId"] == own.id
         option = forged | {"commit": "--upload-pack=x"}
         assert (await own.report(grant, checkpoint=option)).status_code == 422

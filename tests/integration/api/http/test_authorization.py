@@ -92,8 +92,8 @@ async def _new_artifact(world: TwoTenants, caller: Caller) -> Try:
 
 
 def _upload(query: dict[str, object]) -> str:
-    told = {"name": "a.txt", "sha256": sha256(b"x").hexdigest(), **query}
-    return f"/artifacts?{urlencode(told)}"
+    result = {"name": "a.txt", "sha256": sha256(b"x").hexdigest(), **query}
+    return f"/artifacts?{urlencode(result)}"
 
 
 def _report(grant: dict[str, Any]) -> Try:
@@ -101,19 +101,19 @@ def _report(grant: dict[str, Any]) -> Try:
 
 
 def _reports(grant: dict[str, Any]) -> Try:
-    told = {"jobId": grant["job"]["id"], "leaseEpoch": grant["leaseEpoch"], "note": "x"}
-    return Try("/reports", {"reports": [told]})
+    result = {"jobId": grant["job"]["id"], "leaseEpoch": grant["leaseEpoch"], "note": "x"}
+    return Try("/reports", {"reports": [result]})
 
 
 def _fail(grant: dict[str, Any]) -> Try:
-    told = {"jobId": grant["job"]["id"], "leaseEpoch": grant["leaseEpoch"]}
-    return Try("/fail", told | {"result": "crash", "reason": "x"})
+    result = {"jobId": grant["job"]["id"], "leaseEpoch": grant["leaseEpoch"]}
+    return Try("/fail", result | {"result": "crash", "reason": "x"})
 
 
 def _leased(suffix: str, **more: object) -> Callable[[dict[str, Any]], Try]:
     def make(grant: dict[str, Any]) -> Try:
-        told = {"leaseEpoch": grant["leaseEpoch"], **more}
-        return Try(f"/jobs/{grant['job']['id']}{suffix}", told)
+        result = {"leaseEpoch": grant["leaseEpoch"], **more}
+        return Try(f"/jobs/{grant['job']['id']}{suffix}", result)
 
     return make
 

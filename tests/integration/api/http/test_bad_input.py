@@ -19,12 +19,12 @@ JSON = {"content-type": "application/json"}
 def problem(answer: httpx.Response, status: int, code: str) -> dict[str, object]:
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
-    told: dict[str, object] = answer.json()
-    assert (told["status"], told["code"]) == (status, code)
-    assert told["requestId"] == answer.headers["x-request-id"]
-    assert told["title"]
+    data: dict[str, object] = answer.json()
+    assert (data["status"], data["code"]) == (status, code)
+    assert data["requestId"] == answer.headers["x-request-id"]
+    assert data["title"]
     assert "Traceback" not in answer.text
-    return told
+    return data
 
 
 @pytest.mark.parametrize(
@@ -47,10 +47,10 @@ async def test_invalid_job_file_is_rejected_with_its_line(
     admin: httpx.AsyncClient, text: str, line: int, says: str
 ) -> None:
     answer = await admin.post("/jobs", content=text.encode(), headers=MARKDOWN)
-    told = problem(answer, 422, "invalid")
+    result = problem(answer, 422, "invalid")
     faults = answer.json()["faults"]
     assert line in [fault.get("line") for fault in faults]
-    assert says in str(told["detail"])
+    assert says in str(result["detail"])
 
 
 async def test_all_faults_of_a_job_file_are_reported_together(admin: httpx.AsyncClient) -> None:
@@ -72,8 +72,8 @@ async def test_non_utf8_job_file_names_the_invalid_byte(admin: httpx.AsyncClient
 
 async def test_job_body_above_one_mebibyte_is_rejected(admin: httpx.AsyncClient) -> None:
     answer = await admin.post("/jobs", content=b"x" * (MIB + 1), headers=MARKDOWN)
-    told = problem(answer, 422, "invalid")
-    assert f"found {MIB + 1} bytes; expected at most {MIB}" in str(told["detail"])
+    result = problem(answer, 422, "invalid")
+    assert f"found {MIB + 1} bytes; expected at most {MIB}" in str(result["detail"])
     exact = await admin.post("/jobs", content=b"x" * MIB, headers=MARKDOWN)
     assert exact.status_code == 201
 
@@ -112,8 +112,8 @@ async def test_invalid_json_is_rejected_with_its_position(
     admin: httpx.AsyncClient, body: bytes, status: int, says: str
 ) -> None:
     answer = await admin.post("/jobs", content=body, headers=JSON)
-    told = problem(answer, status, "malformed" if status == 400 else "invalid")
-    assert says in str(told["detail"])
+    result = problem(answer, status, "malformed" if status == 400 else "invalid")
+    assert says in str(result["detail"])
     assert (await admin.get("/jobs")).json()["jobs"] == []
 
 
@@ -167,8 +167,8 @@ async def test_repo_of_another_product_is_rejected_and_names_its_owner(
     await admin.put(f"/products/{product}", json={"repos": ["notes"]})
     await admin.put(f"/products/{product}-shop", json={"repos": [f"{product}-web"]})
     answer = await admin.post("/jobs", json={"manifest": {"repo": f"{product}-web"}, "body": "x"})
-    told = problem(answer, 422, "repo_not_owned")
-    assert f"belongs to product '{product}-shop'" in str(told["detail"])
+    result = problem(answer, 422, "repo_not_owned")
+    assert f"belongs to product '{product}-shop'" in str(result["detail"])
 
 
 @pytest.mark.parametrize(

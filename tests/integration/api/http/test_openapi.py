@@ -44,14 +44,16 @@ def app() -> Litestar:
 def operations(app: Litestar) -> dict[str, dict[str, Any]]:
     found = describe(app)["paths"]
     return {
-        f"{method.upper()} {path}": told for path in found for method, told in found[path].items()
+        f"{method.upper()} {path}": result
+        for path in found
+        for method, result in found[path].items()
     }
 
 
 def test_description_is_openapi_3_1_with_a_bearer_scheme(app: Litestar) -> None:
-    told = describe(app)
-    assert told["openapi"].startswith("3.1")
-    assert told["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
+    document = describe(app)
+    assert document["openapi"].startswith("3.1")
+    assert document["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
 
 
 SHOWN = """
@@ -65,7 +67,7 @@ print(encode(describe(create_app(a_coordinator(Path())))).decode())
 
 
 def test_description_is_identical_in_every_process(app: Litestar) -> None:
-    told = {
+    result = {
         subprocess.run(
             [sys.executable, "-c", SHOWN],
             env={**os.environ, "PYTHONHASHSEED": seed},
@@ -76,7 +78,7 @@ def test_description_is_identical_in_every_process(app: Litestar) -> None:
         ).stdout.rstrip("\n")
         for seed in ("1", "2", "3")
     }
-    assert told == {encode(describe(app)).decode()}
+    assert result == {encode(describe(app)).decode()}
 
 
 def test_description_has_every_operation_of_the_contract(
@@ -104,25 +106,25 @@ def test_every_route_is_described(app: Litestar) -> None:
 def test_every_operation_has_a_unique_id_summary_and_request_example(
     operations: dict[str, dict[str, Any]],
 ) -> None:
-    assert len({told["operationId"] for told in operations.values()}) == len(operations)
-    for name, told in operations.items():
-        assert told["summary"], name
-        assert told["description"], name
-        for content in told.get("requestBody", {}).get("content", {}).values():
+    assert len({result["operationId"] for result in operations.values()}) == len(operations)
+    for name, result in operations.items():
+        assert result["summary"], name
+        assert result["description"], name
+        for content in result.get("requestBody", {}).get("content", {}).values():
             assert "example" in content, name
 
 
 def test_every_operation_lists_its_problem_responses(
     operations: dict[str, dict[str, Any]],
 ) -> None:
-    for name, told in operations.items():
+    for name, result in operations.items():
         problems = {
             status
-            for status, answer in told["responses"].items()
+            for status, answer in result["responses"].items()
             if "application/problem+json" in answer.get("content", {})
         }
         assert {"400", "422", "429", "503"} <= problems, name
-        if "security" in told:
+        if "security" in result:
             assert {"401", "403"} <= problems, name
         if "{" in name and "/actions/" not in name:
             assert "404" in problems, name

@@ -10,8 +10,8 @@ from tests.support.polling import until
 
 async def submitted(admin: httpx.AsyncClient, name: str) -> str:
     sent = {"manifest": {"name": name}, "body": "Do it."}
-    told: dict[str, Any] = (await admin.post("/jobs", json=sent)).raise_for_status().json()
-    return str(told["id"])
+    data: dict[str, Any] = (await admin.post("/jobs", json=sent)).raise_for_status().json()
+    return str(data["id"])
 
 
 async def way(admin: httpx.AsyncClient, **wanted: object) -> httpx.Response:
@@ -32,9 +32,9 @@ async def test_product_in_shadow_mode_reports_its_comparison(
         assert [each.event for each in published] == ["command", "shadow"]
         assert published[1].data["jobId"] == job_id
         assert (await worker.granted())["job"]["id"] == job_id
-    told = (await admin.get("/shadow")).raise_for_status().json()
-    assert (told["decisionsNeeded"], told["agreementNeeded"]) == (200, 0.99)
-    (product,) = told["products"]
+    data = (await admin.get("/shadow")).raise_for_status().json()
+    assert (data["decisionsNeeded"], data["agreementNeeded"]) == (200, 0.99)
+    (product,) = data["products"]
     compared = product["comparison"]
     assert {name: compared[name] for name in ("decisions", "agree", "same", "diverge")} == {
         "decisions": 1,

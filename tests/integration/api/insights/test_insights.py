@@ -23,8 +23,8 @@ async def ran(
     admin: httpx.AsyncClient, worker: Worker, name: str, **manifest: object
 ) -> dict[str, Any]:
     """Submit a job, complete its first run and return the grant."""
-    told = ({"stage": "building"}, {"stage": "review", "usage": USAGE, "wallSec": 2.5})
-    return await submit_claim_report(admin, worker, *told, name=name, engine="claude", **manifest)
+    result = ({"stage": "building"}, {"stage": "review", "usage": USAGE, "wallSec": 2.5})
+    return await submit_claim_report(admin, worker, *result, name=name, engine="claude", **manifest)
 
 
 async def insights(client: httpx.AsyncClient, **query: str) -> Any:  # noqa: ANN401 - plain JSON values
@@ -42,15 +42,15 @@ async def test_ended_runs_are_counted_in_insights(
     grant = await worker.granted()
     await worker.report(grant, stage="failed", result="crash", reason="segfault")
     await count_ended_runs(server.coordinator)
-    told = await insights(admin, by="engine,product,factory,day")
-    assert (told["total"]["runs"], told["total"]["jobs"]) == (2, 2)
-    assert told["total"]["results"] == {"crash": 1, "ok": 1}
-    assert (told["total"]["costUsd"], told["total"]["costNanoUsd"]) == ("0.25", 250_000_000)
-    assert (told["total"]["firstPass"], told["total"]["unmetered"]) == (0.5, 1)
-    assert [one["group"] for one in told["by"]["product"]] == ["notes"]
-    assert [one["runs"] for one in told["by"]["day"]] == [2]
-    assert told["by"]["factory"][0]["tokensIn"] == 100
-    engine = {one["group"]: one for one in told["by"]["engine"]}["claude"]
+    result = await insights(admin, by="engine,product,factory,day")
+    assert (result["total"]["runs"], result["total"]["jobs"]) == (2, 2)
+    assert result["total"]["results"] == {"crash": 1, "ok": 1}
+    assert (result["total"]["costUsd"], result["total"]["costNanoUsd"]) == ("0.25", 250_000_000)
+    assert (result["total"]["firstPass"], result["total"]["unmetered"]) == (0.5, 1)
+    assert [one["group"] for one in result["by"]["product"]] == ["notes"]
+    assert [one["runs"] for one in result["by"]["day"]] == [2]
+    assert result["by"]["factory"][0]["tokensIn"] == 100
+    engine = {one["group"]: one for one in result["by"]["engine"]}["claude"]
     assert engine["wallSec"] >= 2.5
 
 
@@ -97,13 +97,13 @@ async def test_insights_cover_only_the_products_of_the_caller(
         await count_ended_runs(server.coordinator)
         assert (await insights(shop))["total"]["runs"] == 1
     async with server.client(product=None) as everything:
-        told = await insights(everything, by="product")
-        assert [one["group"] for one in told["by"]["product"]] == ["notes", "shop"]
+        result = await insights(everything, by="product")
+        assert [one["group"] for one in result["by"]["product"]] == ["notes", "shop"]
     token = await server.token("ann", products=["notes", "other"])
     async with server.client(token, product=None) as some:
-        told = await insights(some, by="product")
-        assert told["total"]["runs"] == 1
-        assert [one["group"] for one in told["by"]["product"]] == ["notes"]
+        result = await insights(some, by="product")
+        assert result["total"]["runs"] == 1
+        assert [one["group"] for one in result["by"]["product"]] == ["notes"]
     async with server.client(token, product="shop") as other:
         assert (await other.get("/insights")).status_code == 403
 
@@ -113,9 +113,9 @@ async def test_insights_of_one_job_include_its_running_runs(
 ) -> None:
     grant = await ran(admin, worker, "a")
     await ran(admin, worker, "b")
-    told = await insights(admin, by="job,engine", job=grant["job"]["id"])
-    assert [one["group"] for one in told["by"]["job"]] == [grant["job"]["id"]]
-    assert (told["total"]["runs"], told["total"]["running"]) == (1, 0)
+    result = await insights(admin, by="job,engine", job=grant["job"]["id"])
+    assert [one["group"] for one in result["by"]["job"]] == [grant["job"]["id"]]
+    assert (result["total"]["runs"], result["total"]["running"]) == (1, 0)
     await admin.post("/jobs", json={"manifest": {"name": "c"}})
     await worker.granted()
     assert (await insights(admin, job="c"))["total"]["running"] == 1
@@ -130,20 +130,20 @@ async def test_insights_include_waits_advice_and_objectives(
     for action in ("approve", "ship"):
         assert (await admin.post(f"/jobs/{job}/actions/{action}", json={})).status_code == 200
     await count_ended_runs(server.coordinator)
-    told = await insights(admin)
-    [engine], [repo] = told["by"]["engine"], told["by"]["repo"]
-    for one in (engine, repo, told["total"]):
+    result = await insights(admin)
+    [engine], [repo] = result["by"]["engine"], result["by"]["repo"]
+    for one in (engine, repo, result["total"]):
         assert (one["waits"], one["waitSec"] >= 0) == (1, True)
-    assert (told["total"]["shipped"], told["total"]["escaped"]) == (1, 0)
-    assert told["total"]["costOfShippedUsd"] == "0.25"
-    assert [(one["by"], one["group"]) for one in told["advice"]] == [
+    assert (result["total"]["shipped"], result["total"]["escaped"]) == (1, 0)
+    assert result["total"]["costOfShippedUsd"] == "0.25"
+    assert [(one["by"], one["group"]) for one in result["advice"]] == [
         ("all", "all"),
         ("repo", "notes"),
     ]
-    for one in told["advice"]:
+    for one in result["advice"]:
         assert (one["engine"], one["firstTries"]) == (None, 1)
         assert one["says"].startswith("not enough runs")
-    objectives = {one["objective"]: one for one in told["objectives"]}
+    objectives = {one["objective"]: one for one in result["objectives"]}
     assert objectives.keys() == set(Objective)
     first = objectives["first-pass"]
     assert (first["wrong"], first["of"], first["left"], first["allowed"]) == (0, 1, 1.0, 0.3)
@@ -164,18 +164,18 @@ async def test_engine_advice_covers_only_the_products_of_the_caller(
         batch.add(month, [CellUpdate(a_cell(worse, task=task), an_observation(50, 5))])
     old = Tally(key=f"notes/repo+engine/m{month}/notes\tpi", counts=RunCounts(first_tries=99))
     await server.coordinator.store.commit(*batch.writes({}), RecordChange(before=None, after=old))
-    told = (await insights(admin, by="profile,repo"))["advice"]
-    assert [(one["by"], one["group"], one["engine"], one["firstTries"]) for one in told] == [
+    result = (await insights(admin, by="profile,repo"))["advice"]
+    assert [(one["by"], one["group"], one["engine"], one["firstTries"]) for one in result] == [
         ("all", "all", "claude", 100),
         ("profile", "coder", "claude", 100),
         ("repo", "notes", "claude", 100),
     ]
-    assert told[0]["says"].startswith(
+    assert result[0]["says"].startswith(
         "claude passes 96 % of first attempts (n = 50): at comparable"
     )
     async with server.client(product=None) as everything:
-        told = (await insights(everything, by="repo"))["advice"]
-    assert [(one["group"], one["engine"], one["firstTries"]) for one in told] == [
+        result = (await insights(everything, by="repo"))["advice"]
+    assert [(one["group"], one["engine"], one["firstTries"]) for one in result] == [
         ("all", None, 200),
         ("notes", "claude", 100),
         ("shop", "codex", 100),

@@ -110,10 +110,10 @@ async def test_expired_lease_counts_a_reap_and_its_late_report_a_fencing(
         clock.ahead += timedelta(seconds=6)
         await coordinator.reaper.step()
     assert (await worker.report(grant, stage="building")).status_code == 409
-    told = await scraped(server)
-    assert told.of("reclaim_seconds_count") == 1
-    assert told.of("fencing_rejections_total") == 1
-    assert told.of("events_total", type="lease_expired") == 1
+    metrics = await scraped(server)
+    assert metrics.of("reclaim_seconds_count") == 1
+    assert metrics.of("fencing_rejections_total") == 1
+    assert metrics.of("events_total", type="lease_expired") == 1
 
 
 async def test_failures_count_dead_letters_and_failed_first_tries(
@@ -125,10 +125,10 @@ async def test_failures_count_dead_letters_and_failed_first_tries(
         clock.ahead += timedelta(seconds=3)
         grant = await worker.granted()
         await worker.report(grant, stage="failed", result="crash", reason="segfault")
-    told = await scraped(server)
-    assert told.of("dead_letters_total") == 1
-    assert told.of("jobs_ended_total", product="notes", stage="dead_letter") == 1
-    assert told.of("first_tries_total", product="notes", verdict="failed") == 1
+    metrics = await scraped(server)
+    assert metrics.of("dead_letters_total") == 1
+    assert metrics.of("jobs_ended_total", product="notes", stage="dead_letter") == 1
+    assert metrics.of("first_tries_total", product="notes", verdict="failed") == 1
 
 
 async def test_offer_records_its_dispatch_lag(
@@ -167,11 +167,11 @@ async def test_metrics_show_unroutable_jobs_and_halts(
     await admin.post("/jobs", json={"manifest": {"name": "a", "capabilities": ["has:tpu"]}})
     await admin.post("/halt", json={"product": "notes"})
     await worker.beat(engines={"claude": {"seats": 2, "unavailable": "not logged in"}})
-    told = await scraped(server)
-    assert told.of("jobs_unroutable") == 1
-    assert told.of("halted", product="notes") == 1
-    assert told.of("engine_unavailable_factories", engine="claude") == 1
-    assert told.of("violations_total", kind="double_lease") == 0
+    metrics = await scraped(server)
+    assert metrics.of("jobs_unroutable") == 1
+    assert metrics.of("halted", product="notes") == 1
+    assert metrics.of("engine_unavailable_factories", engine="claude") == 1
+    assert metrics.of("violations_total", kind="double_lease") == 0
 
 
 @pytest.mark.parametrize("header", ["X-Forwarded-For", "Forwarded", "X-Real-IP"])

@@ -54,10 +54,10 @@ async def test_clearly_better_engine_is_recommended_with_its_evidence(
         await tried(admin, worker, f"costly-{number}", engine="claude", ok=number % 2 == 0)
         await tried(admin, worker, f"cheap-{number}", engine="codex")
     await count_ended_runs(server.coordinator)
-    told = (await admin.get("/routing")).raise_for_status().json()
-    assert told["tries"] == 50
-    assert told["rollouts"] == []
-    (best,) = told["recommendations"]
+    data = (await admin.get("/routing")).raise_for_status().json()
+    assert data["tries"] == 50
+    assert data["rollouts"] == []
+    (best,) = data["recommendations"]
     assert (best["repo"], best["engine"], best["tries"], best["others"]) == (
         *("notes", "codex"),
         *(25, 25),
@@ -101,8 +101,8 @@ async def test_learned_routing_is_off_until_it_is_turned_on_for_a_product(
     server: Server, admin: httpx.AsyncClient
 ) -> None:
     asked = {"mode": "ab", "explore": 0.1}
-    told = (await admin.put("/routing/notes", json=asked)).raise_for_status().json()
-    assert (told["mode"], told["share"], told["explore"]) == ("ab", 0.5, 0.1)
+    data = (await admin.put("/routing/notes", json=asked)).raise_for_status().json()
+    assert (data["mode"], data["share"], data["explore"]) == ("ab", 0.5, 0.1)
     back = (await admin.put("/routing/notes", json={"mode": "off"})).raise_for_status().json()
     assert (back["mode"], back["share"], back["explore"]) == ("off", 0.0, 0.0)
     log = (await admin.get("/audit")).raise_for_status().json()["events"]
@@ -129,15 +129,15 @@ async def test_routing_decision_is_explained_and_its_probability_recorded(
         grant = await tried(admin, worker, f"free-{jobs}")
         where = f"/jobs/{grant['job']['id']}"
         (run,) = (await admin.get(f"{where}/runs")).raise_for_status().json()["runs"]
-        told = run["decision"]
-        chosen = told["routing"]["choices"][told["routing"]["chosen"]]
+        result = run["decision"]
+        chosen = result["routing"]["choices"][result["routing"]["chosen"]]
         assert chosen["engine"] == grant["engine"] == run["engine"]
-        explored = told["routing"]["explored"]
-        assert told["propensity"] == (0.5 if explored else 1.0)
-        if told["routing"]["side"] == "learned" and not explored:
+        explored = result["routing"]["explored"]
+        assert result["propensity"] == (0.5 if explored else 1.0)
+        if result["routing"]["side"] == "learned" and not explored:
             assert grant["engine"] == "codex"
-            assert told["terms"]["learned"]["weight"] == 2.0
-        seen.add(told["propensity"])
+            assert result["terms"]["learned"]["weight"] == 2.0
+        seen.add(result["propensity"])
     assert seen == {0.5, 1.0}
     await count_ended_runs(server.coordinator)
     (rollout,) = (await admin.get("/routing")).raise_for_status().json()["rollouts"]

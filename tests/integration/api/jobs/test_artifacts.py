@@ -56,8 +56,8 @@ def artifact_blobs(server: Server, job_id: str) -> list[str]:
 async def nothing_stays(server: Server, admin: httpx.AsyncClient, job_id: str) -> None:
     """Check that a job has no artifact: no record, event, blob or orphan record."""
     assert (await admin.get(f"/jobs/{job_id}/artifacts")).json() == {"artifacts": []}
-    told = (await admin.get(f"/jobs/{job_id}/events")).json()["events"]
-    assert "artifact_added" not in [event["type"] for event in told]
+    result = (await admin.get(f"/jobs/{job_id}/events")).json()["events"]
+    assert "artifact_added" not in [event["type"] for event in result]
     assert artifact_blobs(server, job_id) == []
     notes = await server.coordinator.store.records(OrphanBlob, prefix=f"artifacts/{job_id}/")
     assert list(notes) == []
@@ -200,9 +200,9 @@ async def test_wrong_size_and_digest_are_rejected_with_the_actual_digest(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     job_id = await running(admin, worker)
-    told = (await send(worker.http, job_id, sha256="0" * 64, size=1)).json()
-    assert [fault["field"] for fault in told["faults"]] == ["size", "sha256"]
-    assert digest(HTML) in told["detail"]
+    result = (await send(worker.http, job_id, sha256="0" * 64, size=1)).json()
+    assert [fault["field"] for fault in result["faults"]] == ["size", "sha256"]
+    assert digest(HTML) in result["detail"]
 
 
 async def test_interrupted_upload_leaves_nothing(
@@ -275,8 +275,8 @@ async def test_only_operators_add_and_delete_artifacts(
         if may:
             assert added.json()["runId"] is None
             assert (await person.get(f"/artifacts/{made['id']}")).status_code == 404
-            told = (await person.get("/jobs/a/events")).json()["events"][-1]
-            assert (told["type"], told["actor"]) == ("artifact_deleted", "user:ann")
+            result = (await person.get("/jobs/a/events")).json()["events"][-1]
+            assert (result["type"], result["actor"]) == ("artifact_deleted", "user:ann")
             assert artifact_blobs(server, job_id) == [added.json()["id"].rpartition(".")[2]]
 
 

@@ -29,15 +29,15 @@ async def test_composite_and_its_children_are_submitted_together(
     )
     job = await submit_job(admin, document)
     assert (job["kind"], job["stage"]) == ("composite", "queued")
-    told = await dag(admin)
-    assert [(n["name"], n["stage"], n["phase"]) for n in told["nodes"]] == [
+    tree = await dag(admin)
+    assert [(n["name"], n["stage"], n["phase"]) for n in tree["nodes"]] == [
         ("roadmap", "queued", None),
         ("schema", "queued", 1),
         ("api", "blocked", 1),
         ("page", "blocked", 2),
     ]
-    assert {n["parentId"] for n in told["nodes"][1:]} == {job["id"]} == {told["root"]}
-    sums = told["rollup"]
+    assert {n["parentId"] for n in tree["nodes"][1:]} == {job["id"]} == {tree["root"]}
+    sums = tree["rollup"]
     assert (sums["status"], sums["total"], sums["shipped"], sums["phase"]) == ("queued", 3, 0, 1)
     assert sums["stages"] == {"blocked": 2, "queued": 1}
     assert (sums["costUsd"], sums["revision"]) == ("0", 1)
@@ -97,8 +97,8 @@ async def test_dependent_job_is_unflagged_when_its_failed_dependency_is_requeued
     await submit_job(admin, {"manifest": {"name": "waits", "deps": ["one"]}, "body": "x"})
 
     async def flags() -> list[str]:
-        told: list[str] = (await admin.get("/jobs/waits")).json()["flags"]
-        return [flag for flag in told if flag == "dep_failed"]
+        result: list[str] = (await admin.get("/jobs/waits")).json()["flags"]
+        return [flag for flag in result if flag == "dep_failed"]
 
     async def flagged() -> bool:
         return bool(await flags())
@@ -128,8 +128,8 @@ async def test_dag_of_a_thousand_nodes_is_one_response(admin: httpx.AsyncClient)
     inner = {"kind": "composite", "children": [a_child(f"leaf-{n}") for n in range(499)]}
     children = [a_child(f"child-{n}") for n in range(499)]
     await submit_job(admin, a_roadmap(*children, {**a_child("inner"), **inner}))
-    told = await dag(admin)
-    assert (len(told["nodes"]), told["rollup"]["total"], told["cut"]) == (1000, 998, False)
+    tree = await dag(admin)
+    assert (len(tree["nodes"]), tree["rollup"]["total"], tree["cut"]) == (1000, 998, False)
 
 
 async def test_roadmap_waits_for_approval_between_phases(
@@ -191,10 +191,10 @@ async def test_acceptance_runs_under_a_lease_and_its_failure_waits_for_a_person(
         assert (await act(admin, "roadmap", "cancel")).status_code == 409
         bare = await worker.report(grant, stage="shipped", result="ok")
         assert bare.status_code == 422
-        told = {"stage": "shipped", "result": "ok", "verify": {"passed": True}}
+        result = {"stage": "shipped", "result": "ok", "verify": {"passed": True}}
         if not passed:
-            told = {"stage": "failed", "result": "verify_failed", "reason": "two pages are red"}
-        assert (await worker.report(grant, **told)).status_code == 200
+            result = {"stage": "failed", "result": "verify_failed", "reason": "two pages are red"}
+        assert (await worker.report(grant, **result)).status_code == 200
         if not passed:
             job = (await admin.get("/jobs/roadmap")).json()
             assert (job["stage"], job["reason"]) == ("testing", "two pages are red")
@@ -235,9 +235,9 @@ async def test_resubmitted_roadmap_skips_unchanged_shipped_children(
     await act(admin, "roadmap", "cancel")
     await wait_for_stage(admin, "two", "cancelled")
     again = await submit_job(admin, a_roadmap(*plan))
-    told = await dag(admin, again["id"])
+    tree = await dag(admin, again["id"])
     assert first == "one"
-    assert [(n["name"], n["stage"]) for n in told["nodes"][1:]] == [
+    assert [(n["name"], n["stage"]) for n in tree["nodes"][1:]] == [
         ("one", "shipped"),
         ("two", "queued"),
     ]
@@ -265,9 +265,9 @@ async def test_new_plan_is_a_revision_that_keeps_running_children(
         "blocked",
         "blocked",
     )
-    told = await dag(admin)
-    assert (told["rollup"]["revision"], told["rollup"]["total"]) == (2, 3)
-    replaced = next(n for n in told["nodes"] if n["id"] == before["two"])
+    tree = await dag(admin)
+    assert (tree["rollup"]["revision"], tree["rollup"]["total"]) == (2, 3)
+    replaced = next(n for n in tree["nodes"] if n["id"] == before["two"])
     assert (replaced["stage"], replaced["supersededBy"]) == ("cancelled", two["id"])
     same = await admin.post("/jobs/roadmap/children", json={"jobs": plan})
     assert (same.status_code, [j["id"] for j in same.json()["jobs"]]) == (

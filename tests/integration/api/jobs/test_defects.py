@@ -16,8 +16,8 @@ async def shipped(admin: httpx.AsyncClient, worker: Worker, name: str = "a") -> 
     job_id: str = (await admin.post("/jobs", json=said)).json()["id"]
     grant = await worker.granted()
     verify = {"passed": True}
-    for told in ({"stage": "building"}, {"stage": "testing", "result": "ok", "verify": verify}):
-        assert (await worker.report(grant, **told)).status_code == 200
+    for result in ({"stage": "building"}, {"stage": "testing", "result": "ok", "verify": verify}):
+        assert (await worker.report(grant, **result)).status_code == 200
     assert (await admin.post(f"/jobs/{job_id}/actions/ship", json={})).status_code == 200
     return job_id
 
@@ -32,8 +32,8 @@ async def test_a_defect_is_recorded_once_whatever_its_source(
     more = {"source": "person", "reference": "the totals are wrong"}
     assert (await admin.post(f"/jobs/{job_id}/defects", json=more)).status_code == 200
     events = (await admin.get(f"/jobs/{job_id}/events")).json()["events"]
-    told = [event["data"]["reference"] for event in events if event["type"] == "defect_reported"]
-    assert told == ["BUG-7", "the totals are wrong"]
+    items = [event["data"]["reference"] for event in events if event["type"] == "defect_reported"]
+    assert items == ["BUG-7", "the totals are wrong"]
     text = (await admin.get(f"{server.url}/metrics")).text
     assert f'gigafactory_escaped_defects_total{{product="{product}"}} 1.0' in text
 

@@ -36,8 +36,8 @@ async def test_only_the_newest_diff_of_a_run_is_kept_and_not_as_an_artifact(
     shown = await admin.get(f"/jobs/{job_id}/diff", headers={"accept": "application/json"})
     assert shown.json()["commit"] == "bbb"
     assert (await admin.get(f"/jobs/{job_id}/artifacts")).json() == {"artifacts": []}
-    told = (await admin.get(f"/jobs/{job_id}/events")).json()["events"]
-    assert [event["type"] for event in told].count("diff_added") == 2
+    result = (await admin.get(f"/jobs/{job_id}/events")).json()["events"]
+    assert [event["type"] for event in result].count("diff_added") == 2
     job = await server.coordinator.store.job(job_id)
     assert job is not None
     assert len(await server.coordinator.artifacts.list_all(job)) == 1

@@ -85,9 +85,9 @@ async def test_several_jobs_are_fetched_by_their_ids(server: Server, product: st
             "/jobs", json={"manifest": {}, "body": "x"}, headers={"x-product-id": "elsewhere"}
         )
         asked = ",".join([two, one, "unknown", other.json()["id"]])
-        told = (await factory.get("/jobs", params={"id": asked})).json()
-        assert [job["id"] for job in told["jobs"]] == [one, two], "of its products alone"
-        assert told["nextCursor"] is None
+        data = (await factory.get("/jobs", params={"id": asked})).json()
+        assert [job["id"] for job in data["jobs"]] == [one, two], "of its products alone"
+        assert data["nextCursor"] is None
         wrong = await factory.get("/jobs", params={"id": one, "stage": "queued"})
         assert (wrong.status_code, wrong.json()["faults"][0]["field"]) == (422, "id")
         many = await factory.get("/jobs", params={"id": ",".join(["a"] * 101)})
@@ -205,7 +205,7 @@ async def test_unknown_action_lists_the_known_ones(
 
 async def test_a_waiting_job_is_explained(admin: httpx.AsyncClient) -> None:
     await submitted(admin, "a", capabilities=["has:xcode"])
-    told = (await admin.get("/jobs/a/explain")).json()
-    assert told["answer"] == "not_yet"
-    assert told["summary"]
+    data = (await admin.get("/jobs/a/explain")).json()
+    assert data["answer"] == "not_yet"
+    assert data["summary"]
     assert (await admin.get("/jobs/a")).json()["flags"] == ["unroutable"]

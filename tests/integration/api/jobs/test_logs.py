@@ -148,8 +148,8 @@ async def test_follow_waits_for_the_first_run_of_a_job(
         grant = await worker.granted()
         await send(worker, job["id"], 0, b"one\n")
         assert (await anext(messages)).data["text"] == "one\n"
-        for told in ({"stage": "building"}, {"stage": "failed", "result": "crash"}):
-            assert (await worker.report(grant, **told)).status_code == 200
+        for result in ({"stage": "building"}, {"stage": "failed", "result": "crash"}):
+            assert (await worker.report(grant, **result)).status_code == 200
         assert (await anext(messages)).event == "end"
 
 

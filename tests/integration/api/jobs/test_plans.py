@@ -44,8 +44,8 @@ async def plans(worker: Worker, plan: bytes | str | None, **said: object) -> dic
         await hands_in(worker, grant, plan)
     answer = await worker.report(grant, **({"stage": "review", "result": "ok"} | said))
     assert answer.status_code == 200, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    result: dict[str, Any] = answer.json()
+    return result
 
 
 async def test_goal_gets_a_planner_whose_plan_a_person_approves(
@@ -59,16 +59,16 @@ async def test_goal_gets_a_planner_whose_plan_a_person_approves(
     (matter,) = (await admin.get("/attention")).json()["attention"]
     assert (matter["kind"], matter["reason"]) == ("review", "its plan waits for approval")
     assert (await act(admin, planner["id"], "approve")).status_code == 200
-    told = await dag(admin)
-    assert {n["name"]: n["stage"] for n in told["nodes"]} | {"roadmap": ""} == {
+    tree = await dag(admin)
+    assert {n["name"]: n["stage"] for n in tree["nodes"]} | {"roadmap": ""} == {
         "roadmap": "",
         "plan-the-goal": "shipped",
         "schema": "queued",
         "page": "blocked",
     }
-    assert (told["rollup"]["revision"], told["rollup"]["phase"]) == (1, 1)
-    assert [node["planner"] for node in told["nodes"]] == [False, True, False, False]
-    (child,) = [n for n in told["nodes"] if n["name"] == "schema"]
+    assert (tree["rollup"]["revision"], tree["rollup"]["phase"]) == (1, 1)
+    assert [node["planner"] for node in tree["nodes"]] == [False, True, False, False]
+    (child,) = [n for n in tree["nodes"] if n["name"] == "schema"]
     assert (await admin.get(f"/jobs/{child['id']}")).json()["submittedBy"] == "user:admin"
     events = (await admin.get("/jobs/plan-the-goal/events")).json()["events"]
     (verified,) = [e["data"] for e in events if e["type"] == "verify_passed"]
@@ -129,9 +129,9 @@ async def test_plan_of_an_earlier_run_does_not_count(
     grant = await worker.granted()
     assert "there is no job 'b'" in grant["followUps"][0]
     (await worker.report(grant, stage="building")).raise_for_status()
-    told = (await worker.report(grant, stage="review", result="ok")).json()
-    assert (told["stage"], told["result"]) == ("dead_letter", "retries_exhausted")
-    assert "uploaded no" in told["reason"]
+    result = (await worker.report(grant, stage="review", result="ok")).json()
+    assert (result["stage"], result["result"]) == ("dead_letter", "retries_exhausted")
+    assert "uploaded no" in result["reason"]
 
 
 async def test_approval_of_an_outdated_plan_is_rejected(
@@ -176,7 +176,7 @@ async def test_planner_reported_in_a_batch_is_validated_too(
     grant = await worker.granted()
     job_id, epoch = grant["job"]["id"], grant["leaseEpoch"]
     said = [{"stage": "building"}, {"stage": "review", "result": "ok"}]
-    reports = [{"jobId": job_id, "leaseEpoch": epoch, **told} for told in said]
+    reports = [{"jobId": job_id, "leaseEpoch": epoch, **result} for result in said]
     answer = await worker.http.post("/reports", json={"reports": reports})
     assert answer.status_code == 200, answer.text
     assert (await admin.get(f"/jobs/{job_id}")).json()["stage"] == "failed"
@@ -199,12 +199,12 @@ async def test_second_planning_is_a_revision_that_keeps_shipped_children(
     (await worker.report(grant, stage="building")).raise_for_status()
     await hands_in(worker, grant, newer)
     (await worker.report(grant, stage="review", result="ok")).raise_for_status()
-    told = await dag(admin)
-    assert told["rollup"]["revision"] == 1
+    tree = await dag(admin)
+    assert tree["rollup"]["revision"] == 1
     assert (await act(admin, "again", "approve")).status_code == 200
-    told = await dag(admin)
-    assert told["rollup"]["revision"] == 2
-    named = {(node["name"], node["id"]) for node in told["nodes"]}
+    tree = await dag(admin)
+    assert tree["rollup"]["revision"] == 2
+    named = {(node["name"], node["id"]) for node in tree["nodes"]}
     assert ("schema", before["schema"]) in named
     assert "guide" in {name for name, _ in named}
 

@@ -45,8 +45,8 @@ async def test_an_agent_adds_children_to_its_own_composite(
         child = answer.json()["jobs"][0]
         assert child["parentId"] == roadmap["id"]
         assert child["submittedBy"] == f"job:{grant['job']['id']}"
-        told = (await agent.get(f"/jobs/{roadmap['id']}/dag")).json()
-        assert [node["name"] for node in told["nodes"]] == ["roadmap", "first", "second"]
+        data = (await agent.get(f"/jobs/{roadmap['id']}/dag")).json()
+        assert [node["name"] for node in data["nodes"]] == ["roadmap", "first", "second"]
         for path in ("", "/runs", "/logs"):
             assert (await agent.get(f"/jobs/{grant['job']['id']}{path}")).status_code == 200
         assert (await agent.get(f"/jobs/{child['id']}")).status_code == 200
@@ -186,7 +186,7 @@ async def test_job_token_is_never_listed(
     secret = await token_for(worker, grant)
     assert secret.startswith("gfj_")
     for path in ("/tokens", "/audit", f"/jobs/{grant['job']['id']}/events"):
-        told = (await admin.get(path)).text
-        assert secret not in told
-        assert "gfj_" not in told
+        result = (await admin.get(path)).text
+        assert secret not in result
+        assert "gfj_" not in result
     assert grant["job"]["id"] not in (await admin.get("/tokens")).text

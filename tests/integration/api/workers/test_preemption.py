@@ -22,8 +22,8 @@ async def submit(admin: httpx.AsyncClient, name: str, priority: str) -> str:
 
 
 async def events(admin: httpx.AsyncClient, job_id: str) -> list[dict[str, Any]]:
-    told: list[dict[str, Any]] = (await admin.get(f"/jobs/{job_id}/events")).json()["events"]
-    return told
+    result: list[dict[str, Any]] = (await admin.get(f"/jobs/{job_id}/events")).json()["events"]
+    return result
 
 
 async def explained(admin: httpx.AsyncClient, job_id: str) -> str:
@@ -80,8 +80,8 @@ async def test_no_job_is_preempted_for_an_equally_urgent_or_seated_job(
         high = await submit(admin, "third", "high")
         for _ in range(3):
             await server.coordinator.preemptor.step()
-        told = (await worker.beat(running=[grant["job"]["id"]], **ONE_SEAT)).json()
-        assert told["commands"] == []
+        data = (await worker.beat(running=[grant["job"]["id"]], **ONE_SEAT)).json()
+        assert data["commands"] == []
         assert "every slot is taken" in await explained(admin, waiting)
         await worker.report(grant, stage="review")
         assert (await worker.granted())["job"]["id"] == waiting

@@ -43,10 +43,10 @@ async def test_factory_joins_with_a_one_time_secret(
 
 
 async def test_heartbeat_response_has_time_settings_and_commands(worker: Worker) -> None:
-    told = (await worker.beat()).json()
-    assert told["serverTime"].endswith("Z")
-    assert told["settings"] == {"leaseTtlSec": 90, "renewSec": 20, "heartbeatSec": 15}
-    assert told["commands"] == []
+    data = (await worker.beat()).json()
+    assert data["serverTime"].endswith("Z")
+    assert data["settings"] == {"leaseTtlSec": 90, "renewSec": 20, "heartbeatSec": 15}
+    assert data["commands"] == []
 
 
 async def test_worker_carries_a_job_from_claim_to_shipped(
@@ -67,8 +67,8 @@ async def test_worker_carries_a_job_from_claim_to_shipped(
 
     assert (await worker.report(grant, stage="building")).json()["stage"] == "building"
     checkpoint = {"branch": f"aq/wip/{job_id}/1", "commit": "4f2a91c", "sessionId": "s1"}
-    told = await worker.report(grant, checkpoint=checkpoint, usage=USAGE)
-    assert told.json()["checkpoint"]["commit"] == "4f2a91c"
+    outcome = await worker.report(grant, checkpoint=checkpoint, usage=USAGE)
+    assert outcome.json()["checkpoint"]["commit"] == "4f2a91c"
     renewed = await worker.http.post(f"/jobs/{job_id}/lease/renew", json={"leaseEpoch": 1})
     assert sorted(renewed.json()) == ["expiresAt", "leaseEpoch"]
     done = await worker.report(grant, stage="review", result="ok")
@@ -218,8 +218,8 @@ async def test_factory_cannot_act_for_another_factory(
         assert "use the factory's own token" in claim.json()["detail"]
         assert (await other.http.post(f"/factories/{worker.id}/drain")).status_code == 403
     async with a_worker(server, f"far-{product}", products=["elsewhere"]) as stranger:
-        told = await stranger.report(grant, stage="building")
-        assert (told.status_code, told.json()["code"]) == (404, "not_found")
+        outcome = await stranger.report(grant, stage="building")
+        assert (outcome.status_code, outcome.json()["code"]) == (404, "not_found")
     assert (await admin.get(f"/jobs/{job_id}")).json()["stage"] == "assigned"
 
 
@@ -230,8 +230,8 @@ async def test_a_failed_run_frees_its_lease_at_once(
     grant = await worker.granted()
     failed = {"jobId": job_id, "leaseEpoch": grant["leaseEpoch"], "result": "crash"}
     answer = await worker.http.post("/fail", json=failed | {"reason": "exit code 137"})
-    told = answer.json()
-    assert (told["stage"], told["result"], told["reason"], told["lease"]) == (
+    data = answer.json()
+    assert (data["stage"], data["result"], data["reason"], data["lease"]) == (
         "failed",
         "crash",
         "exit code 137",
@@ -256,8 +256,8 @@ async def test_cancel_is_a_command_in_the_next_heartbeat(
     job_id = await submit(admin)
     await worker.granted()
     await admin.post(f"/jobs/{job_id}/actions/cancel")
-    told = (await worker.beat(running=[job_id])).json()
-    assert told["commands"] == [{"type": "cancel", "jobId": job_id}]
+    data = (await worker.beat(running=[job_id])).json()
+    assert data["commands"] == [{"type": "cancel", "jobId": job_id}]
     released = await worker.http.post(
         f"/jobs/{job_id}/lease/release", json={"leaseEpoch": 1, "reason": "stopped"}
     )

@@ -25,15 +25,15 @@ async def submitted(admin: httpx.AsyncClient, count: int = 1, **manifest: object
 async def looked(admin: httpx.AsyncClient, **query: object) -> dict[str, Any]:
     answer = await admin.get("/scaling", params={key: str(value) for key, value in query.items()})
     assert answer.status_code == 200, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    data: dict[str, Any] = answer.json()
+    return data
 
 
 async def test_empty_queue_wants_only_warm_factories(admin: httpx.AsyncClient) -> None:
     assert await looked(admin) | {"at": ""} == {"at": "", "classes": [], "shapes": []}
-    told = await looked(admin, **MAC, warm=1, name="mac")
-    assert told["wanted"] == 1
-    (shape,) = told["shapes"]
+    result = await looked(admin, **MAC, warm=1, name="mac")
+    assert result["wanted"] == 1
+    (shape,) = result["shapes"]
     assert shape == {
         "name": "mac",
         "wanted": 1,
@@ -50,9 +50,9 @@ async def test_waiting_jobs_are_grouped_by_their_requirements(
 ) -> None:
     await admin.put(f"/products/{product}", json={"targetWait": {"high": "1h"}})
     await submitted(admin, 5, capabilities=["os:mac"], priority="high")
-    told = await looked(admin, **MAC)
-    assert told["wanted"] == 2
-    (demand,) = told["classes"]
+    result = await looked(admin, **MAC)
+    assert result["wanted"] == 2
+    (demand,) = result["classes"]
     assert demand.pop("oldestWaitSec") >= 0
     assert demand == {
         "productId": product,
@@ -77,12 +77,12 @@ async def test_running_jobs_and_their_factories_are_reported(
     admin: httpx.AsyncClient, worker: Worker
 ) -> None:
     await submitted(admin)
-    told = await looked(admin, **MAC)
-    assert (told["wanted"], told["classes"][0]["free"]) == (0, 4)
+    result = await looked(admin, **MAC)
+    assert (result["wanted"], result["classes"][0]["free"]) == (0, 4)
     await worker.granted()
-    told = await looked(admin, **MAC, factories=worker.id)
-    assert (told["wanted"], told["classes"][0]["running"]) == (1, 1)
-    (sight,) = told["shapes"][0]["factories"]
+    result = await looked(admin, **MAC, factories=worker.id)
+    assert (result["wanted"], result["classes"][0]["running"]) == (1, 1)
+    (sight,) = result["shapes"][0]["factories"]
     assert (sight["id"], sight["state"], sight["jobs"]) == (worker.id, "busy", 1)
     assert sight["lacks"] == []
 
@@ -96,8 +96,8 @@ async def test_several_shapes_share_the_waiting_jobs(
         Shape(name="second", engines={"claude": 1}, factories="none-"),
     ]
     answer = await admin.get(scaling(shapes).target.removeprefix("/api/fleet"))
-    told = scaling(shapes).decode(answer.content)
-    assert [(one.name, one.wanted) for one in told.shapes] == [("first", 2), ("second", 1)]
+    record = scaling(shapes).decode(answer.content)
+    assert [(one.name, one.wanted) for one in record.shapes] == [("first", 2), ("second", 1)]
     assert answer.json()["wanted"] == 3
 
 
@@ -106,8 +106,8 @@ async def test_halted_product_wants_no_factories(admin: httpx.AsyncClient, produ
     await admin.post("/halt", json={"product": product, "reason": "bad release"})
 
     async def stopped() -> bool:
-        told = await looked(admin, **MAC)
-        return told["wanted"] == 0 and "bad release" in (told["classes"][0]["stopped"] or "")
+        result = await looked(admin, **MAC)
+        return result["wanted"] == 0 and "bad release" in (result["classes"][0]["stopped"] or "")
 
     await until(stopped)
 
@@ -150,7 +150,7 @@ async def test_scaling_covers_only_the_products_of_the_token(
         assert (await looked(client))["classes"][0]["waiting"] == 6
     stranger = await server.token("sam", Role.VIEWER, ["elsewhere"])
     async with server.client(stranger, product="elsewhere") as client:
-        told = await looked(client, **MAC, factories=worker.id)
-        assert (told["classes"], told["shapes"][0]["factories"]) == ([], [])
+        result = await looked(client, **MAC, factories=worker.id)
+        assert (result["classes"], result["shapes"][0]["factories"]) == ([], [])
     async with server.client("", product=None) as client:
         assert (await client.get("/scaling")).status_code == 401

@@ -35,8 +35,8 @@ async def typed(harness: FactoryHarness, *flags: str) -> Ran:
 
 async def factories(harness: FactoryHarness) -> dict[str, dict[str, Any]]:
     """Return the factories of the fleet by id."""
-    told = (await harness.api.get("/factories")).json()
-    return {each["id"]: each for each in told["factories"]}
+    data = (await harness.api.get("/factories")).json()
+    return {each["id"]: each for each in data["factories"]}
 
 
 async def test_command_line_options_apply_and_an_idle_factory_exits(

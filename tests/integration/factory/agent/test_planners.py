@@ -35,8 +35,8 @@ def an_entry(harness: FactoryHarness, name: str, body: str, *more: str) -> str:
 
 
 async def nodes(harness: FactoryHarness, job_id: str) -> list[dict[str, Any]]:
-    told: dict[str, Any] = (await harness.api.get(f"/jobs/{job_id}/dag")).json()
-    below: list[dict[str, Any]] = told["nodes"][1:]
+    data: dict[str, Any] = (await harness.api.get(f"/jobs/{job_id}/dag")).json()
+    below: list[dict[str, Any]] = data["nodes"][1:]
     return below
 
 

@@ -152,5 +152,5 @@ def _request(line: Any) -> tuple[str, int]:  # noqa: ANN401 - whatever was logge
 
 
 async def _streams(harness: LocalHarness) -> bool:
-    told = (await harness.api.get("/factories")).json()
-    return bool(told["factories"][0]["streaming"])
+    data = (await harness.api.get("/factories")).json()
+    return bool(data["factories"][0]["streaming"])

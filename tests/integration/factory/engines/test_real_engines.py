@@ -298,10 +298,10 @@ async def test_real_engine_submits_a_child_of_its_composite(
     child = {"name": "plan", "body": "Plan it.", "engine": engine, "model": MODELS[engine]}
     more = {"repo": str(harness.remote.path), "yolo": yolo, "verify": "true"}
     async with harness.factory(FACTORY, environ=environ, yolo_without_sandbox=True):
-        told = await harness.submit("# The roadmap\n", kind="composite", children=[child | more])
-        planner = (await harness.api.get(f"/jobs/{told}/dag")).json()["nodes"][1]["id"]
+        result = await harness.submit("# The roadmap\n", kind="composite", children=[child | more])
+        planner = (await harness.api.get(f"/jobs/{result}/dag")).json()["nodes"][1]["id"]
         await harness.wait_until_idle(planner)
         log = await harness.log(planner)
-    nodes = (await harness.api.get(f"/jobs/{told}/dag")).json()["nodes"]
+    nodes = (await harness.api.get(f"/jobs/{result}/dag")).json()["nodes"]
     assert [node["name"] for node in nodes[1:]] == ["plan", "from-the-agent"], log
     assert "gfj_" not in log

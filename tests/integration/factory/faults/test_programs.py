@@ -43,8 +43,8 @@ def with_claude(folder: Path, flags: str) -> dict[str, str]:
 
 async def engine(harness: FactoryHarness, name: str) -> dict[str, Any]:
     """Return the factory's engine as the fleet reports it."""
-    told = (await harness.api.get("/factories")).json()
-    [factory] = told["factories"]
+    data = (await harness.api.get("/factories")).json()
+    [factory] = data["factories"]
     found: dict[str, Any] = factory["engines"][name]
     return found
 

@@ -295,8 +295,8 @@ async def test_token_without_access_fails_with_a_reason_and_is_never_shown(
     assert outcome is not None
     assert outcome.result is Result.SETUP_FAILED
     assert f"{hub.name} on 127.0.0.1" in outcome.reason
-    told = outcome.reason + run.log.read(0).decode() + "".join(capfd.readouterr())
-    assert STRANGER not in told
+    result = outcome.reason + run.log.read(0).decode() + "".join(capfd.readouterr())
+    assert STRANGER not in result
 
 
 async def test_unreachable_forge_releases_the_job(
@@ -343,8 +343,8 @@ class Unsure(RecordingTransport):
         answer = await super().handle_async_request(request)
         if request.method != "GET" or not request.url.path.endswith("/pulls/1") or not self._found:
             return answer
-        told = json.loads(await answer.aread())
-        return httpx.Response(200, json=told | {"mergeable": self._found.pop(0)})
+        data = json.loads(await answer.aread())
+        return httpx.Response(200, json=data | {"mergeable": self._found.pop(0)})
 
 
 async def test_unknown_mergeability_is_polled_until_known(

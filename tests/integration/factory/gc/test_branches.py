@@ -44,8 +44,8 @@ async def test_result_branch_of_an_open_pull_request_is_kept(jobs: GcHarness) ->
     jobs.job_states.set_state("a", Stage.SHIPPED, head=jobs.deliver("a"))
     jobs.job_states.unmerged.add("a")
     await jobs.one.mirror()
-    told = lines_of_kind(await jobs.one.collect(), "branch")
-    assert told[1].startswith("kept branch aq/job/a: its job is shipped, but not into a branch")
+    lines = lines_of_kind(await jobs.one.collect(), "branch")
+    assert lines[1].startswith("kept branch aq/job/a: its job is shipped, but not into a branch")
     assert jobs.job_branches() == ["aq/job/a"]
     jobs.squash("a", with_trailers_of_job=True)
     assert lines_of_kind(await jobs.one.collect(), "branch") == [
@@ -58,8 +58,8 @@ async def test_result_branch_with_later_commits_is_kept(jobs: GcHarness) -> None
     jobs.merge("a")
     jobs.remote.commit({"more.txt": "of mine"}, branch="aq/job/a")
     await jobs.one.mirror()
-    told = lines_of_kind(await jobs.one.collect(), "branch")
-    assert "kept branch aq/job/a: its job is shipped, but its newest commit" in told[1]
+    lines = lines_of_kind(await jobs.one.collect(), "branch")
+    assert "kept branch aq/job/a: its job is shipped, but its newest commit" in lines[1]
     assert jobs.job_branches() == ["aq/job/a"]
 
 
@@ -85,9 +85,9 @@ async def test_branches_of_an_unshipped_job_are_kept_for_two_weeks(
     await jobs.one.mirror()
     assert (await jobs.one.collect()).swept == ()
     assert jobs.job_branches() == ["aq/job/a", "aq/wip/a/1"]
-    told = lines_of_kind(await jobs.one.collect(at=NOW + timedelta(days=2)), "branch")
-    assert told[0].startswith(f"removed branch aq/wip/a/1: its job is {stage} since")
-    assert "and it is not merged; delete it if it is not needed" in told[1]
+    lines = lines_of_kind(await jobs.one.collect(at=NOW + timedelta(days=2)), "branch")
+    assert lines[0].startswith(f"removed branch aq/wip/a/1: its job is {stage} since")
+    assert "and it is not merged; delete it if it is not needed" in lines[1]
     assert jobs.job_branches() == ["aq/job/a"]
 
 
@@ -160,8 +160,8 @@ async def test_dry_run_reports_branches_and_changes_nothing(jobs: GcHarness) -> 
         for root in (jobs.one.data_dir.root, jobs.remote.path)
         for path in root.rglob("*")
     }
-    told = await jobs.one.collect(dry_run=True)
-    assert told.summary() == "would have removed 2 branches"
+    report = await jobs.one.collect(dry_run=True)
+    assert report.summary() == "would have removed 2 branches"
     for path, changed in before.items():
         assert path.lstat().st_mtime_ns == changed, path
     assert jobs.job_branches() == ["aq/job/a", "aq/wip/a/1"]
@@ -171,9 +171,9 @@ async def test_sweep_without_a_coordinator_removes_no_branch(jobs: GcHarness) ->
     jobs.job_states.set_state("a", Stage.SHIPPED, head=jobs.deliver("a"))
     await jobs.one.mirror()
     jobs.job_states.unavailable = True
-    told = await jobs.one.collect()
-    assert told.swept == ()
-    assert told.notes == ("branches were skipped, as their jobs are unknown: it is away",)
+    report = await jobs.one.collect()
+    assert report.swept == ()
+    assert report.notes == ("branches were skipped, as their jobs are unknown: it is away",)
     assert jobs.job_branches() == ["aq/job/a", "aq/wip/a/1"]
 
 
@@ -181,6 +181,6 @@ async def test_unreachable_remote_is_noted_and_the_sweep_continues(jobs: GcHarne
     jobs.job_states.set_state("a", Stage.SHIPPED, head=jobs.deliver("a"))
     await jobs.one.mirror()
     jobs.remote.path.rename(jobs.remote.path.with_suffix(".away"))
-    told = await jobs.one.collect()
-    assert told.swept == ()
-    assert told.notes[0].startswith("branches of notes were skipped: ")
+    report = await jobs.one.collect()
+    assert report.swept == ()
+    assert report.notes[0].startswith("branches of notes were skipped: ")

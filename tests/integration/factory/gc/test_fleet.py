@@ -59,9 +59,9 @@ async def test_gc_removes_everything_of_a_shipped_job_and_nothing_of_others(
         dry = await gc(harness, "--dry-run")
         assert f"would remove branch aq/job/{done}: " in dry.out
         assert ours(harness) == before
-        told = await gc(harness)
-        assert told.code == 0, told.err
-        assert told.out.endswith("removed 2 branches\n")
+        report = await gc(harness)
+        assert report.code == 0, report.err
+        assert report.out.endswith("removed 2 branches\n")
         left = [name for name in before if done not in name]
         assert ours(harness) == left
         assert sorted({name.split("/")[2] for name in left}) == sorted([waits, fails, runs])
@@ -118,10 +118,10 @@ async def test_gc_without_a_coordinator_removes_only_logs_and_notes_the_rest(
     old = data_dir.log_file("long-ago")
     write(data_dir.logs, {old.name: "x"})
     os.utime(old, (1, 1))
-    told = await gc(harness, url="http://127.0.0.1:1")
-    assert told.code == 0, told.err
-    assert "removed log long-ago.log" in told.out
-    assert "branches were skipped, as their jobs are unknown: cannot reach" in told.err
+    report = await gc(harness, url="http://127.0.0.1:1")
+    assert report.code == 0, report.err
+    assert "removed log long-ago.log" in report.out
+    assert "branches were skipped, as their jobs are unknown: cannot reach" in report.err
     assert len(ours(harness)) == 2
     assert "removed 2 branches" in (await gc(harness)).out
 
@@ -132,8 +132,8 @@ async def test_gc_keeps_branches_of_another_fleet(harness: LocalHarness) -> None
         job_id = await harness.submit("echo hello > hello.txt")
         await harness.wait_until_idle(job_id)
         await until(lambda: not agent.running_jobs)
-    told = await gc(harness, "--json")
-    answer: Any = told.json()
+    report = await gc(harness, "--json")
+    answer: Any = report.json()
     assert (answer["swept"], answer["bytes"], answer["dryRun"]) == ([], 0, False)
     assert answer["notes"] == ["remote: branches of a job that are unknown stay: of-another-fleet"]
 
@@ -151,13 +151,13 @@ async def test_gc_removes_a_saved_worktree_and_keeps_an_unsaved_one(
         left = await Worktree.add(mirror, harness.data_dir().worktree(name), harness.start)
         left.close()
     write(harness.data_dir().worktree("unsaved"), {"new.txt": "x"})
-    told = await gc(harness)
-    assert "removed worktree stale: its job has no run here" in told.out
-    assert "kept worktree unsaved: it has work that is saved nowhere else: new.txt" in told.err
-    assert told.out.splitlines()[-1].startswith("removed 1 worktree")
+    report = await gc(harness)
+    assert "removed worktree stale: its job has no run here" in report.out
+    assert "kept worktree unsaved: it has work that is saved nowhere else: new.txt" in report.err
+    assert report.out.splitlines()[-1].startswith("removed 1 worktree")
 
 
 def test_gc_outside_a_fleet_removes_nothing(tmp_path: Path) -> None:
-    told = Shell(tmp_path, {"AQ_DATA": str(tmp_path / "data")}).aq("gc")
-    assert (told.code, told.out, told.err) == (0, "", "nothing to remove\n")
+    ran = Shell(tmp_path, {"AQ_DATA": str(tmp_path / "data")}).aq("gc")
+    assert (ran.code, ran.out, ran.err) == (0, "", "nothing to remove\n")
     assert list(tmp_path.iterdir()) == []

@@ -183,19 +183,19 @@ async def test_other_chores_run_in_the_same_round(data_dir: DataDir) -> None:
     chore = ListedChore(
         removed_item("branch", "aq/wip/a/1", "done"), kept_item("branch", "aq/job/b", "new")
     )
-    told = await round_of(data_dir, chores=(chore, chore), dry_run=True)
+    placement = await round_of(data_dir, chores=(chore, chore), dry_run=True)
     assert chore.dry == [True, True]
-    assert [each.name for each in told.changed] == ["aq/wip/a/1", "aq/wip/a/1"]
-    assert told.notes == ("a word",)
-    assert told.swept[0].describe(dry=True) == "would remove branch aq/wip/a/1: done"
+    assert [each.name for each in placement.changed] == ["aq/wip/a/1", "aq/wip/a/1"]
+    assert placement.notes == ("a word",)
+    assert placement.swept[0].describe(dry=True) == "would remove branch aq/wip/a/1: done"
 
 
 async def test_sweep_without_a_coordinator_keeps_homes_and_removes_logs(data_dir: DataDir) -> None:
     put(data_dir.home("done") / "a" / "file", at=OLD)
     put(data_dir.log_file("run-1"), at=OLD)
-    told = await round_of(data_dir, finished=frozenset({"done"}), away=True)
-    assert [each.kind for each in told.swept] == ["log"]
-    assert told.notes == ("homes were skipped, as their jobs are unknown: it is away",)
+    placement = await round_of(data_dir, finished=frozenset({"done"}), away=True)
+    assert [each.kind for each in placement.swept] == ["log"]
+    assert placement.notes == ("homes were skipped, as their jobs are unknown: it is away",)
     assert data_dir.home("done").exists()
 
 
@@ -215,13 +215,13 @@ async def test_dry_run_reports_the_same_and_changes_nothing(data_dir: DataDir) -
     put(data_dir.quarantine_folder("job-1", 3) / "patch", at=OLD)
     run_registry.register(data_dir, a_run("done"))
     before = sorted((path, path.lstat().st_mtime) for path in data_dir.root.rglob("*"))
-    told = await round_of(data_dir, finished=frozenset({"done"}), dry_run=True)
+    placement = await round_of(data_dir, finished=frozenset({"done"}), dry_run=True)
     assert sorted((path, path.lstat().st_mtime) for path in data_dir.root.rglob("*")) == before
-    assert told.summary() == (
+    assert placement.summary() == (
         "would have removed 1 worktree, 1 home, 1 log, 1 quarantined result, 4 B"
     )
     done = await round_of(data_dir, finished=frozenset({"done"}))
-    assert done.swept == told.swept
+    assert done.swept == placement.swept
 
 
 async def test_worktree_removal_also_removes_its_run_registry_entries(data_dir: DataDir) -> None:

@@ -96,8 +96,8 @@ async def test_fragmented_mirror_in_use_is_packed_without_losing_objects(
         made = await mirror.run("hash-object", "-w", "--stdin", stdin=blob)
         pack = str(mirror.folder / "objects/pack/pack")
         await mirror.run("pack-objects", "-q", pack, stdin=made.stdout)
-    told = await jobs.one.collect()
-    assert [(each.did, each.kind) for each in told.swept] == [("packed", "mirror")]
+    report = await jobs.one.collect()
+    assert [(each.did, each.kind) for each in report.swept] == [("packed", "mirror")]
     assert len(list(mirror.folder.glob("objects/pack/*.pack"))) < 5
     assert has(mirror, loose)
     assert plain_git(busy.path, "status", "--porcelain") == ""
@@ -109,8 +109,8 @@ async def test_unused_mirror_is_removed_and_can_be_fetched_again(
 ) -> None:
     mirror = await jobs.one.mirror()
     assert (await jobs.one.collect(at=LATER)).changed == ()
-    told = await jobs.one.collect(at=MUCH_LATER)
-    assert lines_of_kind(told, "mirror") == [
+    report = await jobs.one.collect(at=MUCH_LATER)
+    assert lines_of_kind(report, "mirror") == [
         f"removed mirror {mirror.folder.name}: not used for 30 days; it can be fetched again"
     ]
     assert list(jobs.one.data_dir.mirrors.glob("*.git")) == []
@@ -138,8 +138,8 @@ async def test_reopened_mirror_counts_as_used(jobs: GcHarness) -> None:
     note = mirror_notes.metadata_file(mirror.folder)
     old = (NOW - timedelta(days=60)).timestamp()
     os.utime(note, (old, old))
-    told = await jobs.one.collect(dry_run=True)
-    assert [each.did for each in told.swept] == ["removed"]
+    report = await jobs.one.collect(dry_run=True)
+    assert [each.did for each in report.swept] == ["removed"]
     assert mirror.folder.exists()
     await jobs.one.mirror()
     assert (await jobs.one.collect()).swept == ()

@@ -32,8 +32,8 @@ async def test_unchanged_worktree_is_removed_from_disk_and_mirror(jobs: GcHarnes
 
 async def test_worktree_in_use_is_kept(jobs: GcHarness) -> None:
     busy = await jobs.one.worktree("a", jobs.base)
-    told = lines_of_kind(await jobs.one.collect(), "worktree")
-    assert "kept worktree a: it cannot be removed: " in told[0]
+    lines = lines_of_kind(await jobs.one.collect(), "worktree")
+    assert "kept worktree a: it cannot be removed: " in lines[0]
     jobs.one.live.add("a")
     busy.close()
     assert (await jobs.one.collect()).swept == ()
@@ -44,8 +44,8 @@ async def test_unsaved_work_is_kept_and_named(jobs: GcHarness) -> None:
     left = await jobs.one.worktree("a", jobs.base)
     write(left.path, {"new.txt": "of hours", "README.md": "Changed.\n"})
     left.close()
-    told = await jobs.one.collect()
-    assert lines_of_kind(told, "worktree") == [
+    report = await jobs.one.collect()
+    assert lines_of_kind(report, "worktree") == [
         "kept worktree a: it has work that is saved nowhere else: README.md, new.txt"
     ]
     assert (left.path / "new.txt").read_text() == "of hours"
@@ -68,8 +68,8 @@ async def test_worktree_with_work_pushed_to_a_job_branch_is_removed(jobs: GcHarn
     assert taken.commit is not None
     await push(left.mirror, taken.commit, "aq/wip/a/3", expect=None)
     left.close()
-    told = await jobs.one.collect()
-    assert lines_of_kind(told, "worktree") == ["removed worktree a: its job has no run here"]
+    report = await jobs.one.collect()
+    assert lines_of_kind(report, "worktree") == ["removed worktree a: its job has no run here"]
     assert not left.path.exists()
     assert jobs.job_branches() == ["aq/wip/a/3"]
 
@@ -92,9 +92,9 @@ async def test_worktree_is_kept_when_the_remote_is_unreachable(
     write(left.path, {"new.txt": "of hours"})
     left.close()
     jobs.remote.path.rename(jobs.remote.path.with_suffix(".away"))
-    told = lines_of_kind(await jobs.one.collect(), "worktree")
-    assert told[0].startswith("kept worktree a: it cannot be removed: ")
-    assert "there is no repo that this factory can see" in told[0]
+    lines = lines_of_kind(await jobs.one.collect(), "worktree")
+    assert lines[0].startswith("kept worktree a: it cannot be removed: ")
+    assert "there is no repo that this factory can see" in lines[0]
     assert left.path.exists()
 
 
@@ -116,8 +116,8 @@ async def test_dry_run_reports_worktrees_and_changes_nothing(jobs: GcHarness) ->
         each.close()
     root = jobs.one.data_dir.root
     before = {path: path.lstat().st_mtime_ns for path in root.rglob("*")}
-    told = await jobs.one.collect(dry_run=True)
-    assert [(each.name, each.did) for each in told.swept] == [
+    report = await jobs.one.collect(dry_run=True)
+    assert [(each.name, each.did) for each in report.swept] == [
         ("clean", "removed"),
         ("dirty", "kept"),
     ]
@@ -128,8 +128,8 @@ async def test_worktree_with_a_broken_record_is_kept_with_its_files(jobs: GcHarn
     left = await jobs.one.worktree("a", jobs.base)
     left.close()
     (left.git_dir.parent / "record.json").write_text("{")
-    told = lines_of_kind(await jobs.one.collect(), "worktree")
-    assert told[0] == ("kept worktree a: it has work that is saved nowhere else: .git, README.md")
+    lines = lines_of_kind(await jobs.one.collect(), "worktree")
+    assert lines[0] == ("kept worktree a: it has work that is saved nowhere else: .git, README.md")
     assert (left.path / "README.md").exists()
 
 
@@ -142,8 +142,8 @@ async def test_worktree_with_a_broken_index_is_compared_by_its_files(
         each.index.write_bytes(b"no index")
         each.close()
     write(dirty.path, {"new.txt": "of hours"})
-    told = await jobs.one.collect()
-    assert [(each.name, each.did) for each in told.swept] == [
+    report = await jobs.one.collect()
+    assert [(each.name, each.did) for each in report.swept] == [
         ("clean", "removed"),
         ("dirty", "kept"),
     ]
@@ -153,18 +153,18 @@ async def test_registration_of_a_deleted_worktree_is_removed(jobs: GcHarness) ->
     left = await jobs.one.worktree("a", jobs.base)
     left.close()
     left.path.rename(jobs.git_harness.folder / "elsewhere")
-    told = await jobs.one.collect()
-    assert lines_of_kind(told, "worktree") == ["removed worktree a: its files were already gone"]
+    report = await jobs.one.collect()
+    assert lines_of_kind(report, "worktree") == ["removed worktree a: its files were already gone"]
     assert (await jobs.one.collect()).swept == ()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")
 def test_unprivileged_gc_removes_read_only_and_keeps_unreadable_folders(tmp_path: Path) -> None:
-    told = closed_folders.gc_unprivileged(tmp_path)
-    assert told["read-only"].startswith("removed worktree read-only")
-    assert told["closed"].endswith("saved nowhere else: closed, which cannot be read")
-    assert told["left"] == ["closed"], "of both worktrees"
-    assert not told["tree"], "what was made read-only is no hindrance"
+    result = closed_folders.gc_unprivileged(tmp_path)
+    assert result["read-only"].startswith("removed worktree read-only")
+    assert result["closed"].endswith("saved nowhere else: closed, which cannot be read")
+    assert result["left"] == ["closed"], "of both worktrees"
+    assert not result["tree"], "what was made read-only is no hindrance"
 
 
 async def test_empty_unused_plain_folder_is_removed(jobs: GcHarness) -> None:
@@ -173,8 +173,8 @@ async def test_empty_unused_plain_folder_is_removed(jobs: GcHarness) -> None:
     full = PlainFolder(jobs.one.data_dir.worktree("full"))
     write(full.path, {"notes.txt": "mine"})
     full.close()
-    told = {each.name: each.did for each in (await jobs.one.collect()).swept}
-    assert told == {"held": "kept", "empty": "removed", "full": "kept"}
+    result = {each.name: each.did for each in (await jobs.one.collect()).swept}
+    assert result == {"held": "kept", "empty": "removed", "full": "kept"}
     assert (full.path / "notes.txt").exists()
     await held.remove()
     assert [path.name for path in jobs.one.data_dir.worktrees.iterdir()] == ["full"]

@@ -32,14 +32,14 @@ async def test_revert_of_shipped_work_is_reported_once_as_a_defect(
             took_back = harness.remote.revert("main")
             for number in range(2):
                 await shipped(harness, f"echo {number} > {style}-{number}.txt")
-            told = [
+            items = [
                 event
                 for event in (await harness.api.get(f"/jobs/{job_id}/events")).json()["events"]
                 if event["type"] == "defect_reported"
             ]
-            assert [event["data"]["reference"] for event in told] == [took_back]
-            assert told[0]["data"]["source"] == "revert"
-            assert told[0]["actor"] == "factory:mac-1"
+            assert [event["data"]["reference"] for event in items] == [took_back]
+            assert items[0]["data"]["source"] == "revert"
+            assert items[0]["actor"] == "factory:mac-1"
 
 
 async def test_revert_of_work_extended_by_people_is_a_defect_of_its_job(

@@ -81,7 +81,7 @@ async def test_detected_machine_encodes_as_a_heartbeat_without_secrets(tmp_path:
     detected = await detect(
         ENGINES, environ=environ, repo_base=tmp_path / "repos", seats={"claude": 3}
     )
-    told = {
+    result = {
         "factoryId": "mac-1",
         "instanceId": "1",
         "os": detected.os,
@@ -89,7 +89,7 @@ async def test_detected_machine_encodes_as_a_heartbeat_without_secrets(tmp_path:
         "repos": detected.repos,
         "engines": {name: found.to_engine_seats for name, found in detected.engines.items()},
     }
-    heartbeat = msgspec.json.encode(told)
+    heartbeat = msgspec.json.encode(result)
     assert b"hush" not in heartbeat
     factory = msgspec.json.decode(heartbeat, type=HeartbeatDoc).to_domain(NOON)
     assert factory.repos == ("notes",)

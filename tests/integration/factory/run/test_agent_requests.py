@@ -74,15 +74,15 @@ async def test_agent_submits_a_plan_for_its_own_composite(
     child = {"name": "plan", "body": ASK, "engine": "command", "repo": str(harness.remote.path)}
     listed = (urlsplit(harness.server.url).netloc,)
     async with harness.factory(sandbox=policy, environ=environ, allow_hosts=listed):
-        told = await harness.submit(
+        submitted = await harness.submit(
             "# The roadmap\n", name="roadmap", kind="composite", children=[child]
         )
-        dag = (await harness.api.get(f"/jobs/{told}/dag")).json()
+        dag = (await harness.api.get(f"/jobs/{submitted}/dag")).json()
         planner = dag["nodes"][1]["id"]
         done = await harness.wait_until_idle(planner)
         log = await harness.log(planner)
     assert done["result"] == "ok", log
-    dag = (await harness.api.get(f"/jobs/{told}/dag")).json()
+    dag = (await harness.api.get(f"/jobs/{submitted}/dag")).json()
     assert [node["name"] for node in dag["nodes"]] == ["roadmap", "plan", "second"], log
     second = await harness.job(dag["nodes"][2]["id"])
     assert second["submittedBy"] == f"job:{planner}"
@@ -106,8 +106,8 @@ async def test_only_the_engine_of_a_composite_child_has_a_job_token(
     }
     async with harness.factory():
         alone = await harness.submit(f"{say}; echo > alone.txt")
-        told = await harness.submit("# The roadmap\n", kind="composite", children=[child])
-        part = (await harness.api.get(f"/jobs/{told}/dag")).json()["nodes"][1]["id"]
+        submitted = await harness.submit("# The roadmap\n", kind="composite", children=[child])
+        part = (await harness.api.get(f"/jobs/{submitted}/dag")).json()["nodes"][1]["id"]
         for job_id, times in ((alone, 1), (part, 2)):
             assert (await harness.wait_until_idle(job_id))["result"] == "ok"
             assert (await harness.log(job_id)).count(f"{job_id} has nothing\n") == times

@@ -34,8 +34,8 @@ async def asked(harness: FactoryHarness, job_id: str, **headers: str) -> httpx.R
 async def read_diff(harness: FactoryHarness, job_id: str) -> dict[str, Any]:
     answer = await asked(harness, job_id, **AS_JSON)
     assert answer.status_code == 200, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    data: dict[str, Any] = answer.json()
+    return data
 
 
 def shell_of(harness: FactoryHarness, folder: Path, token: str) -> Shell:
@@ -153,6 +153,6 @@ async def test_diff_command_escapes_terminal_control_characters(
     assert stat.out.split() == ["trick.txt", "1", "+"]
     raw = await asyncio.to_thread(shell.aq, "diff", job_id, "--raw")
     assert raw.out == (await asked(harness, job_id)).text
-    told = await asyncio.to_thread(shell.aq, "diff", job_id, "--json")
-    assert told.json() == await read_diff(harness, job_id)
+    result = await asyncio.to_thread(shell.aq, "diff", job_id, "--json")
+    assert result.json() == await read_diff(harness, job_id)
     assert (await asyncio.to_thread(shell.aq, "diff", "nothing")).code == 3

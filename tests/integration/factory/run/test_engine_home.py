@@ -24,8 +24,8 @@ def given(tmp_path: Path) -> Path:
 
 
 def older(path: Path) -> None:
-    told = path.stat()
-    os.utime(path, ns=(told.st_atime_ns, told.st_mtime_ns - 10**9))
+    result = path.stat()
+    os.utime(path, ns=(result.st_atime_ns, result.st_mtime_ns - 10**9))
 
 
 def test_prepared_files_are_copied_privately_into_the_home(home: Path, given: Path) -> None:

@@ -101,11 +101,11 @@ END
         job_id = await harness.submit(
             plan, kind="composite", profile="planner", reviewPolicy="auto", verify=None
         )
-        told = (await harness.api.get(f"/jobs/{job_id}/dag")).json()
-        planner = told["nodes"][1]["id"]
+        data = (await harness.api.get(f"/jobs/{job_id}/dag")).json()
+        planner = data["nodes"][1]["id"]
         await harness.wait_until_idle(planner, at="shipped")
-        told = (await harness.api.get(f"/jobs/{job_id}/dag")).json()
-        child = next(node["id"] for node in told["nodes"] if node["name"] == "child")
+        data = (await harness.api.get(f"/jobs/{job_id}/dag")).json()
+        child = next(node["id"] for node in data["nodes"] if node["name"] == "child")
         assert "inside the data folder" in refused(await harness.wait_until_idle(child))
     assert not is_free(harness)
 

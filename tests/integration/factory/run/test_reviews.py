@@ -43,8 +43,8 @@ class Panel:
 
     async def events(self, job: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the events of a job."""
-        told = await self.harness.api.get(f"/jobs/{job['id']}/events")
-        events: list[dict[str, Any]] = told.json()["events"]
+        response = await self.harness.api.get(f"/jobs/{job['id']}/events")
+        events: list[dict[str, Any]] = response.json()["events"]
         return events
 
 
@@ -72,11 +72,11 @@ async def test_review_passes_at_its_quorum_with_each_reviewer_counted_once(
     assert await panel.decides("cat", job, "approve", "and runs") == 200
     assert (await panel.harness.job(job["id"]))["stage"] == "testing"
     commit = job["checkpoint"]["commit"]
-    told = [event for event in await panel.events(job) if event["type"] == "review_submitted"]
-    assert [event["actor"] for event in told] == ["user:bob", "user:bob", "user:cat"]
-    assert [event["data"]["comment"] for event in told] == ["reads well", "still does", "and runs"]
-    assert {event["data"]["commit"] for event in told} == {commit}
-    assert all(event["at"] for event in told)
+    items = [event for event in await panel.events(job) if event["type"] == "review_submitted"]
+    assert [event["actor"] for event in items] == ["user:bob", "user:bob", "user:cat"]
+    assert [event["data"]["comment"] for event in items] == ["reads well", "still does", "and runs"]
+    assert {event["data"]["commit"] for event in items} == {commit}
+    assert all(event["at"] for event in items)
     [approved] = [event for event in await panel.events(job) if event["type"] == "approved"]
     assert approved["data"] == {"by": ["user:bob", "user:cat"], "commit": commit}
 
@@ -102,8 +102,8 @@ async def test_a_single_rejection_ends_the_job_despite_earlier_approvals(panel: 
         "rejected",
         "the wrong page",
     )
-    [told] = [event for event in await panel.events(job) if event["type"] == "rejected"]
-    assert (told["actor"], told["data"]["reason"]) == ("user:cat", "the wrong page")
+    [result] = [event for event in await panel.events(job) if event["type"] == "rejected"]
+    assert (result["actor"], result["data"]["reason"]) == ("user:cat", "the wrong page")
 
 
 async def test_requested_changes_resume_from_the_reviewed_commit_with_the_comment(

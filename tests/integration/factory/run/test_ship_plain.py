@@ -22,8 +22,8 @@ async def test_factory_ships_the_result_of_another_factory(harness: FactoryHarne
     async with harness.factory("mac-2"):
         await harness.act(job_id, "ship")
         assert (await harness.wait_until_idle(job_id, at="shipped"))["reason"] is None
-        told = (await harness.api.get(f"/jobs/{job_id}?include=runs")).json()["runs"]
-        assert [run["editedLines"] for run in told] == [0, None], "nothing was changed"
+        result = (await harness.api.get(f"/jobs/{job_id}?include=runs")).json()["runs"]
+        assert [run["editedLines"] for run in result] == [0, None], "nothing was changed"
     assert harness.remote.text("main", "hello.txt") == "hello"
 
 
@@ -73,8 +73,8 @@ async def test_commits_added_by_people_need_another_decision_and_are_counted(
         await harness.act(job_id, "ship")
         await harness.wait_until_idle(job_id, at="shipped")
     assert harness.remote.text("main", "more.txt") == "one\ntwo"
-    told = (await harness.api.get(f"/jobs/{job_id}?include=runs")).json()["runs"]
-    assert [(run["step"], run["editedLines"]) for run in told] == [
+    result = (await harness.api.get(f"/jobs/{job_id}?include=runs")).json()["runs"]
+    assert [(run["step"], run["editedLines"]) for run in result] == [
         ("run", 4),
         ("ship", None),
         ("ship", None),

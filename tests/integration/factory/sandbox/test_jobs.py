@@ -212,9 +212,9 @@ async def test_without_a_sandbox_no_yolo_job_is_taken_unless_the_operator_says_s
         job_id = await harness.submit("touch x", yolo=True)
         plain = await harness.wait_until_idle(await harness.submit("touch x"))
         assert plain["result"] == "ok", "other jobs are"
-        told = (await harness.api.get(f"/jobs/{job_id}/explain")).text
-        assert "it has no sandbox that works, so it takes no yolo job" in told
-        assert "aq doctor" in told
+        result = (await harness.api.get(f"/jobs/{job_id}/explain")).text
+        assert "it has no sandbox that works, so it takes no yolo job" in result
+        assert "aq doctor" in result
         assert (await harness.job(job_id))["stage"] == "queued"
     async with harness.factory(sandbox="none", yolo_without_sandbox=True):
         assert (await harness.wait_until_idle(job_id))["result"] == "ok"

@@ -240,8 +240,8 @@ async def test_homes_and_data_are_hidden_wherever_they_are(service: Path, work: 
     )
     if found.missing:
         pytest.skip(found.missing["workspace"])
-    told = await output_in(found, work, f"cd {service}; grep -rs hush .; find . -type f")
-    assert told == ["./svc/.local/share/uv/python/readme"]
+    result = await output_in(found, work, f"cd {service}; grep -rs hush .; find . -type f")
+    assert result == ["./svc/.local/share/uv/python/readme"]
 
 
 async def test_a_sandbox_that_shows_a_real_secret_does_not_hold(service: Path) -> None:

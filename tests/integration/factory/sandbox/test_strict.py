@@ -67,22 +67,22 @@ async def test_listed_local_service_is_reachable_under_its_usual_address(
 
 
 async def test_blocked_host_is_logged_once(tmp_path: Path) -> None:
-    told: list[str] = []
+    items: list[str] = []
     urls = ["http://one.example/", "http://one.example/more", "https://two.example/"]
-    said = await fetched(tmp_path, ["three.example"], urls, told)
+    said = await fetched(tmp_path, ["three.example"], urls, items)
     assert said == ["403", "403", "nothing"]
-    assert told == [
+    assert items == [
         f"the sandbox blocks {host}: factory.allow-hosts does not name it"
         for host in ("one.example:80", "two.example:443")
     ]
 
 
 async def test_allowed_name_that_resolves_to_loopback_is_blocked(tmp_path: Path) -> None:
-    told: list[str] = []
+    items: list[str] = []
     async with a_site("hush") as port:
-        said = await fetched(tmp_path, [f"127.1:{port}"], [f"http://127.1:{port}/"], told)
+        said = await fetched(tmp_path, [f"127.1:{port}"], [f"http://127.1:{port}/"], items)
     assert said == ["403"]
-    [line] = told
+    [line] = items
     assert f"127.1:{port}: its address 127.0.0.1 is not public" in line
 
 

@@ -33,9 +33,9 @@ def test_long_transfer_shows_its_progress(monkeypatch: pytest.MonkeyPatch) -> No
     screen = at_a_screen(monkeypatch)
     ticking(monkeypatch, 0.4)
     assert list(with_progress(iter(PIECES), "film.mp4", 4_000_000)) == PIECES
-    told = screen.getvalue().split("\r")[1:]
-    assert told[0] == "film.mp4: 2.0 MB of 4.0 MB, 50 %\x1b[K"
-    assert told[-1] == "\x1b[K", "the line is empty when it is done"
+    result = screen.getvalue().split("\r")[1:]
+    assert result[0] == "film.mp4: 2.0 MB of 4.0 MB, 50 %\x1b[K"
+    assert result[-1] == "\x1b[K", "the line is empty when it is done"
 
 
 def test_short_transfer_shows_no_progress(monkeypatch: pytest.MonkeyPatch) -> None:

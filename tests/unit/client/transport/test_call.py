@@ -34,9 +34,9 @@ AWAY = Reply(503, b'{"code": "unavailable", "detail": "the store is away"}', {})
 def answers(going: CallSteps, *replies: Reply | ConnectionBroken) -> tuple[list[str], bytes]:
     """Run a call with these replies; return the keys that were sent and the response body."""
     keys = [str(next(going))]
-    told = iter(replies)
+    result = iter(replies)
     step: str | Wait
-    reply: Reply | ConnectionBroken | None = next(told)
+    reply: Reply | ConnectionBroken | None = next(result)
     while True:
         try:
             step = going.send(reply)
@@ -46,7 +46,7 @@ def answers(going: CallSteps, *replies: Reply | ConnectionBroken) -> tuple[list[
             reply = None
         else:
             keys.append(step)
-            reply = next(told)
+            reply = next(result)
 
 
 def test_successful_reply_ends_the_call() -> None:
@@ -149,10 +149,10 @@ def test_only_given_filters_are_sent() -> None:
 
 def test_reads_carry_no_idempotency_key_and_writes_do() -> None:
     assert "idempotency-key" not in GET.headers("t", None, "k")
-    told = jobs.act("j", "ship").headers("t", "notes", "k")
-    assert told["idempotency-key"] == "k"
-    assert told["x-product-id"] == "notes"
-    assert told["authorization"] == "Bearer t"
+    result = jobs.act("j", "ship").headers("t", "notes", "k")
+    assert result["idempotency-key"] == "k"
+    assert result["x-product-id"] == "notes"
+    assert result["authorization"] == "Bearer t"
 
 
 def fed(reader: SseParser, text: str) -> list[ServerEvent]:
@@ -161,8 +161,8 @@ def fed(reader: SseParser, text: str) -> list[ServerEvent]:
 
 def test_sse_lines_become_events() -> None:
     reader = SseParser()
-    told = fed(reader, ': ping\n\nid: 7\nevent: started\ndata: {"a":\ndata: 1}\n\n')
-    assert told == [ServerEvent("started", '{"a":\n1}', "7")]
+    result = fed(reader, ': ping\n\nid: 7\nevent: started\ndata: {"a":\ndata: 1}\n\n')
+    assert result == [ServerEvent("started", '{"a":\n1}', "7")]
     assert reader.headers()["last-event-id"] == "7"
 
 

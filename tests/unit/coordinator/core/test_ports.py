@@ -68,8 +68,8 @@ async def test_newest_decision_of_a_job_with_a_long_history_is_explained(
     ).jobs
     for n in range(MANY):
         now = (await fleet.store.jobs([job.id]))[job.id]
-        told = transition(now, None, ("progress", {"n": n}), actor="system:test", now=NOON)
-        assert isinstance(await house.store.commit(told), Stored)
+        result = transition(now, None, ("progress", {"n": n}), actor="system:test", now=NOON)
+        assert isinstance(await house.store.commit(result), Stored)
     [grant] = await fleet.claims.claim(MAC, "mac-1")
     explained = await fleet.jobs.explain(grant.job)
     assert explained.decision

@@ -50,13 +50,13 @@ def till(tmp_path: Path) -> Till:
 
 
 def using(grant: Grant, nanos: int, **fields: object) -> Report:
-    told = Report(
+    report = Report(
         job_id=grant.job.id,
         epoch=grant.lease.epoch,
         stage=Stage.BUILDING,
         usage=Usage(cost_nano_usd=nanos),
     )
-    return replace(told, **fields)
+    return replace(report, **fields)
 
 
 async def claimed(fleet: Coordinator) -> Grant:
@@ -246,8 +246,8 @@ async def test_budget_warnings_appear_in_audit_log_and_attention(till: Till) -> 
     grant = await claimed(fleet)
     await fleet.reports.report(MAC, using(grant, 6 * USD))
     await fleet.reports.report(MAC, using(grant, 9 * USD, stage=None))
-    told = [e for e in await till.store.audit(("notes",)) if e.type == "budget_warning"]
-    assert [event.data["percent"] for event in told] == [80, 50]
+    items = [e for e in await till.store.audit(("notes",)) if e.type == "budget_warning"]
+    assert [event.data["percent"] for event in items] == [80, 50]
     (matter,) = [m for m in await fleet.attention.list(SYSTEM) if m.kind == "budget"]
     assert matter.reason.startswith("90 % is spent: $9 of $10 today")
     assert matter.since == till.clock.now()
@@ -265,8 +265,8 @@ async def test_spent_budget_cannot_be_resumed_without_a_higher_ceiling(till: Til
 async def test_unchanged_budget_writes_no_second_event(till: Till) -> None:
     fleet = await till.selling(1)
     await fleet.budgets.put(SYSTEM, "notes", TEN_A_DAY)
-    told = [event.type for event in await till.store.audit(("notes",))]
-    assert told.count("budget_changed") == 1
+    items = [event.type for event in await till.store.audit(("notes",))]
+    assert items.count("budget_changed") == 1
 
 
 async def test_budget_is_hidden_from_other_products_and_closed_to_factories(till: Till) -> None:

@@ -75,8 +75,8 @@ async def test_spending_of_children_is_booked_on_their_composite(works: Works) -
     await fleet.reports.report(MAC, using(first, 4 * USD, stage=None))
     await fleet.reports.report(MAC, using(first, USD, stage=None))
     assert (await works.ceiling()).spent_nano_usd == 6 * USD
-    told = (await fleet.dags.get(ANN, "top")).rollup
-    assert (told.cost_nano_usd, told.ceiling_nano_usd) == (3 * USD, 10 * USD)
+    result = (await fleet.dags.get(ANN, "top")).rollup
+    assert (result.cost_nano_usd, result.ceiling_nano_usd) == (3 * USD, 10 * USD)
 
 
 async def test_exhausted_composite_grants_nothing_and_preempts_its_children(
@@ -130,10 +130,10 @@ async def test_halt_stops_workers_of_children_but_not_their_composite(
 async def test_token_budget_is_a_ceiling(works: Works) -> None:
     fleet = await works.with_roadmap(a_leaf("a"), a_leaf("b"), budget={"tokens": 100})
     grant = await claimed(fleet)
-    told = replace(using(grant, 0), usage=Usage(tokens_in=60, tokens_out=39))
-    await fleet.reports.report(MAC, told)
+    changed = replace(using(grant, 0), usage=Usage(tokens_in=60, tokens_out=39))
+    await fleet.reports.report(MAC, changed)
     assert not (await works.job("top")).over_budget
-    await fleet.reports.report(MAC, replace(told, usage=Usage(tokens_in=60, tokens_out=40)))
+    await fleet.reports.report(MAC, replace(changed, usage=Usage(tokens_in=60, tokens_out=40)))
     assert (await works.job("top")).over_budget
     assert await fleet.claims.claim(MAC, "mac-1") == []
 

@@ -41,8 +41,8 @@ def test_composite_budget_is_exhausted_by_money_or_tokens() -> None:
     tokens = a_ceiling(usd_nanos=None, tokens=10)
     assert not replace(tokens, spent_tokens=9).exhausted
     assert replace(tokens, spent_tokens=10).exhausted
-    told = a_ceiling(tokens=10, spent_nano_usd=USD, spent_tokens=3).summary
-    assert told == "$1 of $5, 3 of 10 tokens"
+    result = a_ceiling(tokens=10, spent_nano_usd=USD, spent_tokens=3).summary
+    assert result == "$1 of $5, 3 of 10 tokens"
     assert tokens.summary == "0 of 10 tokens"
 
 

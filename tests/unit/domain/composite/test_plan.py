@@ -96,9 +96,9 @@ def test_planner_manifest_lists_the_plan_file_as_an_artifact() -> None:
 
 def test_valid_plan_counts_as_verify_for_a_planner_without_verify() -> None:
     planner = a_planner(terms=Terms(review_by_people=False, ship="none", auto_ship=True))
-    told = accept_plan(planner, replace(DONE, job_id=planner.id, stage=Stage.TESTING), 7)
-    assert told.verify == {"passed": True, "plan": PLAN_FILE, "jobs": 7}
-    change = change_for(planner, "mac-1", told, now=NOON)
+    report = accept_plan(planner, replace(DONE, job_id=planner.id, stage=Stage.TESTING), 7)
+    assert report.verify == {"passed": True, "plan": PLAN_FILE, "jobs": 7}
+    change = change_for(planner, "mac-1", report, now=NOON)
     assert change is not None
     assert change.after.stage is Stage.SHIPPED
     verified = replace(planner, terms=Terms(verify=True))
@@ -107,8 +107,8 @@ def test_valid_plan_counts_as_verify_for_a_planner_without_verify() -> None:
 
 def test_approved_plan_ships_at_once() -> None:
     planner = a_planner(terms=Terms(ship="none", auto_ship=True))
-    told = accept_plan(planner, replace(DONE, job_id=planner.id), 1)
-    change = change_for(planner, "mac-1", told, now=NOON)
+    report = accept_plan(planner, replace(DONE, job_id=planner.id), 1)
+    change = change_for(planner, "mac-1", report, now=NOON)
     assert change is not None
     assert change.after.stage is Stage.REVIEW
     assert approve(change.after, "user:bob", "", None, now=NOON).after.stage is Stage.SHIPPED
@@ -118,23 +118,23 @@ def test_approved_plan_ships_at_once() -> None:
 def test_invalid_plan_fails_its_planner(verify: bool) -> None:  # noqa: FBT001
     planner = a_planner(terms=Terms(verify=verify))
     why = Invalid("the plan", [Fault("plan[0].deps", "there is no job 'x'")])
-    told = refuse_plan(planner, replace(DONE, job_id=planner.id), why)
-    assert (told.stage, told.result) == (Stage.FAILED, Result.VERIFY_FAILED)
-    assert told.reason == "the plan is not valid: plan[0].deps: there is no job 'x'"
-    assert (told.verify is None) is verify
-    change = change_for(planner, "mac-1", told, now=NOON)
+    report = refuse_plan(planner, replace(DONE, job_id=planner.id), why)
+    assert (report.stage, report.result) == (Stage.FAILED, Result.VERIFY_FAILED)
+    assert report.reason == "the plan is not valid: plan[0].deps: there is no job 'x'"
+    assert (report.verify is None) is verify
+    change = change_for(planner, "mac-1", report, now=NOON)
     assert change is not None
-    assert (change.after.stage, change.after.reason) == (Stage.FAILED, told.reason)
+    assert (change.after.stage, change.after.reason) == (Stage.FAILED, report.reason)
     assert send_back(change, "x") is change
 
 
 def test_retried_planner_gets_only_the_newest_rejection_as_follow_up() -> None:
     planner = a_planner(terms=Terms(retry_max=2), follow_ups=("Be brief.",))
     why = Cycle(["a", "b", "a"])
-    told = refuse_plan(planner, replace(DONE, job_id=planner.id), why)
-    assert told.reason is not None
-    assert told.reason.startswith("the plan cannot be applied: ")
-    change = change_for(planner, "mac-1", told, now=NOON)
+    report = refuse_plan(planner, replace(DONE, job_id=planner.id), why)
+    assert report.reason is not None
+    assert report.reason.startswith("the plan cannot be applied: ")
+    change = change_for(planner, "mac-1", report, now=NOON)
     assert change is not None
     once = send_back(change, "first")
     twice = send_back(once, "second")

@@ -117,8 +117,8 @@ def test_heartbeat_without_news_changes_nothing() -> None:
 
 def test_heartbeat_cannot_override_fields_owned_by_the_coordinator() -> None:
     known = a_factory(rev=5, draining=True, products=("notes",), capabilities_allowed=("os:mac",))
-    told = a_factory(slots=8, products=("*",), token_id="forged", enrolled_at=after(9), rev=99)
-    assert merge_heartbeat(known, told) == replace(known, slots=8, rev=6)
+    result = a_factory(slots=8, products=("*",), token_id="forged", enrolled_at=after(9), rev=99)
+    assert merge_heartbeat(known, result) == replace(known, slots=8, rev=6)
 
 
 def resting(**fields: object) -> EngineSeats:
@@ -135,10 +135,10 @@ def test_new_instance_or_version_clears_a_broken_engine_but_not_its_cool_down(
     instance_id: str, version: str, unavailable: str | None
 ) -> None:
     known = a_factory(engines={"claude": resting()})
-    told = a_factory(
+    result = a_factory(
         instance_id=instance_id, engines={"claude": EngineSeats(version=version, seats=4)}
     )
-    assert merge_heartbeat(known, told).engines["claude"] == resting(
+    assert merge_heartbeat(known, result).engines["claude"] == resting(
         version=version, seats=4, unavailable=unavailable
     )
 
@@ -146,8 +146,8 @@ def test_new_instance_or_version_clears_a_broken_engine_but_not_its_cool_down(
 def test_heartbeat_engine_state_overrides_the_stored_cool_down() -> None:
     known = a_factory(engines={"claude": resting()})
     own = EngineSeats(version="2.1.0", cooling_until=after(5), unavailable="billing")
-    told = a_factory(engines={"claude": own, "codex": EngineSeats()})
-    engines = merge_heartbeat(known, told).engines
+    result = a_factory(engines={"claude": own, "codex": EngineSeats()})
+    engines = merge_heartbeat(known, result).engines
     assert engines["claude"] == replace(own, strikes=2)
     assert engines["codex"] == EngineSeats()
 

@@ -79,12 +79,12 @@ def test_cell_updates_of_a_run_sum_to_its_observation() -> None:
 
 
 def test_model_reported_later_moves_the_observation_to_its_cell() -> None:
-    silent, told = ended(usage=None), ended(usage=Usage(model="m"), rev=2)
-    away, here = cell_updates(silent, told)
+    silent, result = ended(usage=None), ended(usage=Usage(model="m"), rev=2)
+    away, here = cell_updates(silent, result)
     assert away.cell.choice.model is None
     assert add_observations(away.observation, observe_run(silent)) == NO_OBSERVATION
-    assert (here.cell.choice.model, here.observation) == ("m", observe_run(told))
-    moved = increment_for_run(silent, told)
+    assert (here.cell.choice.model, here.observation) == ("m", observe_run(result))
+    moved = increment_for_run(silent, result)
     assert moved is not None
     assert not moved.ends_run
     assert first_try_updates(moved, []) == (away, here)

@@ -120,8 +120,8 @@ def test_unavailable_engine_is_replaced_by_the_heuristic_choice() -> None:
 
 
 def tried(routed: RoutingRecord, *, passed: bool = True, job_id: str = "job-1") -> TrialStep:
-    told = (CellUpdate(a_cell(), an_observation(1, int(passed))),)
-    return TrialStep("notes", job_id, "2026-01-01", routed, 1 / 3, told)
+    result = (CellUpdate(a_cell(), an_observation(1, int(passed))),)
+    return TrialStep("notes", job_id, "2026-01-01", routed, 1 / 3, result)
 
 
 def test_explored_run_is_saved_as_an_episode_and_counts_on_no_side() -> None:

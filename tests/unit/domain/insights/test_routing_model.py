@@ -84,10 +84,10 @@ def test_engine_that_got_the_hard_jobs_is_not_blamed_for_them() -> None:
 
 
 def test_prediction_names_its_evidence() -> None:
-    told = fit_model(KNOWN.items()).predict(NOTES, CODEX).evidence_text
-    assert told.startswith("first tries: product notes 400, profile coder 400")
-    assert "engine codex 200" in told
-    assert "engine on the factory codex 200" in told
+    result = fit_model(KNOWN.items()).predict(NOTES, CODEX).evidence_text
+    assert result.startswith("first tries: product notes 400, profile coder 400")
+    assert "engine codex 200" in result
+    assert "engine on the factory codex 200" in result
 
 
 def test_prediction_without_repo_profile_or_factory_uses_fewer_groups() -> None:

@@ -20,17 +20,17 @@ def test_error_budget_left_is_the_allowance_minus_the_errors(
     wrong: int, of: int, share: float | None, left: float | None
 ) -> None:
     assert ERROR_BUDGETS[Objective.FIRST_PASS] == 0.3
-    told = SloMeasurement(Objective.FIRST_PASS, wrong, of, "today")
-    assert told.share == share
-    assert told.error_budget_left == (left if left is None else pytest.approx(left))
+    measurement = SloMeasurement(Objective.FIRST_PASS, wrong, of, "today")
+    assert measurement.share == share
+    assert measurement.error_budget_left == (left if left is None else pytest.approx(left))
 
 
 @pytest.mark.parametrize(("wrong", "left"), [(0, 1.0), (2, 0.0)])
 def test_zero_tolerance_objective_has_all_or_none_of_its_error_budget(
     wrong: int, left: float
 ) -> None:
-    told = SloMeasurement(Objective.DOUBLE_MERGES, wrong, 10, "today")
-    assert (told.error_budget_left, told.promise) == (left, "no job is shipped twice")
+    measurement = SloMeasurement(Objective.DOUBLE_MERGES, wrong, 10, "today")
+    assert (measurement.error_budget_left, measurement.promise) == (left, "no job is shipped twice")
     sometimes = SloMeasurement(Objective.FIRST_PASS, wrong, 10, "today")
     assert sometimes.promise == "the first run of a job comes out well, 70 % of the time"
 

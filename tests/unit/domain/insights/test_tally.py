@@ -42,8 +42,8 @@ class Book:
         self.tallies: dict[str, Tally] = {}
 
     def note(self, before: Run | None, after: Run, earlier: Sequence[Run] = ()) -> None:
-        told = increment_for_run(before, after)
-        for key, counts in tally_additions(told, earlier).items() if told else ():
+        increment = increment_for_run(before, after)
+        for key, counts in tally_additions(increment, earlier).items() if increment else ():
             self.tallies[key] = add_to_tally(self.tallies.get(key), key, counts)
 
     def read(self, space: str, by: str, period: str = ALL) -> list[Tally]:
@@ -55,15 +55,15 @@ def test_shipped_job_counts_once_in_the_groups_of_its_newest_run() -> None:
     ended = Checkpoint(branch="b", commit="c", factory_id="mac-1")
     testing = a_job(stage=Stage.TESTING, engine="claude", checkpoint=ended, parent_id="plan")
     shipped = replace(testing, stage=Stage.SHIPPED, rev=testing.rev + 1, stage_since=NOON)
-    told = increment_for_shipping(testing, shipped)
-    assert told is not None
-    assert told.counts == RunCounts(shipped=1)
-    assert {*told.groups} == {*TALLIED}
-    assert (told.groups["engine"], told.groups["factory"]) == ("claude", "mac-1")
-    assert (told.groups["composite"], told.groups["profile"]) == ("plan", "none")
+    increment = increment_for_shipping(testing, shipped)
+    assert increment is not None
+    assert increment.counts == RunCounts(shipped=1)
+    assert {*increment.groups} == {*TALLIED}
+    assert (increment.groups["engine"], increment.groups["factory"]) == ("claude", "mac-1")
+    assert (increment.groups["composite"], increment.groups["profile"]) == ("plan", "none")
     found = roll_up_tallies(
         Tally(key=key, counts=counts)
-        for key, counts in tally_additions(told, []).items()
+        for key, counts in tally_additions(increment, []).items()
         if key.startswith(key_prefix("*", TOTAL, ALL))
     )
     assert (found[ALL].shipped, found[ALL].runs, found[ALL].jobs) == (1, 0, 0)
@@ -75,15 +75,18 @@ def test_shipped_job_counts_once_in_the_groups_of_its_newest_run() -> None:
 def test_first_defect_of_a_shipped_job_counts_on_its_ship_day() -> None:
     shipped = a_job(stage=Stage.SHIPPED, engine="claude", stage_since=NOON)
     wrong = replace(shipped, defects=("revert:abc",), rev=shipped.rev + 1, updated_at=after(9))
-    told = increment_for_shipping(shipped, wrong)
-    assert told is not None
-    assert told.counts == RunCounts(escaped=1)
-    assert (told.groups["engine"], told.groups["day"]) == ("claude", NOON.date().isoformat())
+    increment = increment_for_shipping(shipped, wrong)
+    assert increment is not None
+    assert increment.counts == RunCounts(escaped=1)
+    assert (increment.groups["engine"], increment.groups["day"]) == (
+        "claude",
+        NOON.date().isoformat(),
+    )
     more = replace(wrong, defects=("revert:abc", "ticket:7"), rev=wrong.rev + 1)
     assert increment_for_shipping(wrong, more) is None, "a job lets defects through once"
     [total] = roll_up_tallies(
         Tally(key=key, counts=counts)
-        for key, counts in tally_additions(told, []).items()
+        for key, counts in tally_additions(increment, []).items()
         if key.startswith(key_prefix("*", TOTAL, ALL))
     ).values()
     assert (total.escaped, total.shipped) == (1, 0)
@@ -104,9 +107,13 @@ def test_run_counts_when_it_ends_and_ship_steps_never() -> None:
     assert increment_for_run(None, begun) is None
     assert increment_for_run(begun, replace(begun, usage=Usage(tokens_in=1), rev=2)) is None
     ended = replace(begun, ended_at=after(30), result=Result.OK, rev=2)
-    told = increment_for_run(begun, ended)
-    assert told is not None
-    assert (told.ends_run, told.counts.runs, told.counts.wall_ms) == (True, 1, 30_000)
+    increment = increment_for_run(begun, ended)
+    assert increment is not None
+    assert (increment.ends_run, increment.counts.runs, increment.counts.wall_ms) == (
+        True,
+        1,
+        30_000,
+    )
     assert increment_for_run(ended, replace(ended, rev=3)) is None
     assert increment_for_run(begun, replace(ended, step=Step.SHIP)) is None
 
@@ -164,7 +171,7 @@ usages = st.none() | st.builds(
 @st.composite
 def stories(draw: st.DrawFn) -> list[list[Run]]:
     """Draw the runs of a few jobs, in the order in which they ended."""
-    told = []
+    items = []
     for job in range(draw(st.integers(1, 4))):
         runs = []
         for number in range(1, draw(st.integers(1, 4)) + 1):
@@ -188,8 +195,8 @@ def stories(draw: st.DrawFn) -> list[list[Run]]:
                 )
             )
         product = runs[0].product_id
-        told.append([replace(run, product_id=product) for run in runs])
-    return told
+        items.append([replace(run, product_id=product) for run in runs])
+    return items
 
 
 @given(stories())

@@ -199,12 +199,12 @@ class History:
         self.speak((self.either(factory_id, factory_id, *FACTORIES), epoch))
 
     def speak(self, worker: tuple[str, int]) -> None:
-        word, told = WORDS[self.either(*WORDS, "start", "done", "shipped")], self.draw_progress()
-        self.hear(worker, lambda job: word(job, *worker, told, self.now))
+        word, actual = WORDS[self.either(*WORDS, "start", "done", "shipped")], self.draw_progress()
+        self.hear(worker, lambda job: word(job, *worker, actual, self.now))
 
     def fail(self) -> None:
-        owner, result, told = self.owner(), self.either(*RESULTS), self.draw_progress()
-        self.hear(owner, lambda job: outcome.fail(job, *owner, result, "", told, now=self.now))
+        owner, result, actual = self.owner(), self.either(*RESULTS), self.draw_progress()
+        self.hear(owner, lambda job: outcome.fail(job, *owner, result, "", actual, now=self.now))
 
     def hear(
         self, worker: tuple[str, int], word: Callable[[Job], JobChange | Renewal | None]
@@ -262,15 +262,15 @@ class History:
 
 def count_events(seeds: range) -> Counter[str]:
     """Run the histories of these seeds and return the number of events of each type."""
-    told: Counter[str] = Counter()
+    actual: Counter[str] = Counter()
     for seed in seeds:
         history = History(seed)
         history.play(STEPS)
-        told.update(event.type for event in history.shelf.events)
-    return told
+        actual.update(event.type for event in history.shelf.events)
+    return actual
 
 
 @pytest.mark.parametrize("first", range(0, 1500, 300))
 def test_every_history_keeps_every_promise(first: int) -> None:
-    told = count_events(range(first, first + 300))
-    assert not WORTH_TELLING - told.keys(), "what never happens is not tested"
+    actual = count_events(range(first, first + 300))
+    assert not WORTH_TELLING - actual.keys(), "what never happens is not tested"

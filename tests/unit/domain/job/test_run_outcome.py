@@ -69,20 +69,20 @@ def test_no_report_is_accepted_without_the_lease(
 
 
 def test_progress_events_are_written_in_a_fixed_order() -> None:
-    told = Progress(
+    progress = Progress(
         checkpoint=a_checkpoint("def"),
         usage=Usage(tokens_in=5),
         verify={"passed": False, "output": "red"},
         diff={"files": 3},
         note="half way",
     )
-    change = record_progress(a_running_job(), "mac-1", 1, told, now=after(5))
+    change = record_progress(a_running_job(), "mac-1", 1, progress, now=after(5))
     assert change is not None
     assert kinds(change) == ["checkpoint", "usage", "verify_failed", "diff", "note"]
     data = [event.data for event in change.events]
     assert data[0]["commit"] == "def"
     assert data[1]["tokensIn"] == 5
-    assert data[2:] == [told.verify, {"files": 3}, {"note": "half way"}]
+    assert data[2:] == [progress.verify, {"files": 3}, {"note": "half way"}]
     assert (change.after.stage, change.after.head) == (Stage.BUILDING, "def")
     assert change.after.verified is False
     assert change.after.lease == a_running_job().lease
@@ -103,16 +103,18 @@ def test_newer_commit_resets_lost_leases_and_voids_approvals() -> None:
 
 def test_same_commit_on_another_branch_is_not_progress() -> None:
     job = a_running_job(checkpoint=a_checkpoint("abc"), lost=2, approvals=("user:bob",))
-    told = Progress(checkpoint=a_checkpoint("abc", branch="aq/wip/job-1/2", session_id="s"))
-    change = record_progress(job, "mac-1", 1, told, now=NOON)
+    progress = Progress(checkpoint=a_checkpoint("abc", branch="aq/wip/job-1/2", session_id="s"))
+    change = record_progress(job, "mac-1", 1, progress, now=NOON)
     assert change is not None
-    assert change.after.checkpoint == told.checkpoint
+    assert change.after.checkpoint == progress.checkpoint
     assert (change.after.lost, change.after.approvals) == (2, ("user:bob",))
 
 
 def test_paths_out_of_scope_write_a_scope_warning() -> None:
-    told = Progress(diff={"outOfScope": ["README.md"]})
-    assert kinds(record_progress(a_running_job(), "mac-1", 1, told, now=NOON)) == ["scope_warning"]
+    progress = Progress(diff={"outOfScope": ["README.md"]})
+    assert kinds(record_progress(a_running_job(), "mac-1", 1, progress, now=NOON)) == [
+        "scope_warning"
+    ]
 
 
 def test_protected_path_flags_the_job_until_a_later_diff_drops_it() -> None:
@@ -173,8 +175,8 @@ def test_successful_work_goes_to_review_unless_none_is_required(
     job = a_running_job(
         terms=terms, lost=2, follow_ups=("use tabs",), preemption=ASKED_BACK, attempts=1
     )
-    told = replace(PASSED, checkpoint=a_checkpoint("def"))
-    change = succeed(job, "mac-1", 1, told, wants=wants, now=after(9))
+    changed = replace(PASSED, checkpoint=a_checkpoint("def"))
+    change = succeed(job, "mac-1", 1, changed, wants=wants, now=after(9))
     after_ = change.after
     assert after_.stage is stage
     assert (after_.lease, after_.preemption, after_.ship) == (None, None, None)
@@ -257,25 +259,25 @@ def test_ship_step_reports_its_intent_and_then_completion() -> None:
 
 
 def test_ship_step_must_deliver_the_approved_commit() -> None:
-    told = Progress(checkpoint=a_checkpoint("def"))
+    progress = Progress(checkpoint=a_checkpoint("def"))
     for word in (record_progress, complete_ship):
         with pytest.raises(Conflict, match="ships commit abc, which was decided on, and not def"):
-            word(a_shipping_job(), "mac-1", 2, told, now=NOON)
+            word(a_shipping_job(), "mac-1", 2, progress, now=NOON)
     same = Progress(checkpoint=a_checkpoint("abc", session_id="s"))
     assert complete_ship(a_shipping_job(), "mac-1", 2, same, now=NOON).after.head == "abc"
 
 
 def test_commits_by_people_during_shipping_need_a_new_decision() -> None:
-    told = Progress(checkpoint=a_checkpoint("def"), diff={"protected": ["ci.yml"]})
+    progress = Progress(checkpoint=a_checkpoint("def"), diff={"protected": ["ci.yml"]})
     job = a_shipping_job(approvals=("user:bob",), verified=True)
-    change = fail(job, "mac-1", 2, Result.MERGE_CONFLICT, "people went on", told, now=NOON)
+    change = fail(job, "mac-1", 2, Result.MERGE_CONFLICT, "people went on", progress, now=NOON)
     assert kinds(change) == ["checkpoint", "diff", "ship_failed"]
     after_ = change.after
     assert (after_.stage, after_.head, after_.approvals) == (Stage.TESTING, "def", ())
     assert (after_.verified, after_.ship, after_.lease) == (None, None, None)
     assert after_.flags == (PROTECTED, EDITED)
     with pytest.raises(Conflict, match="which was decided on"):
-        fail(job, "mac-1", 2, Result.TIMEOUT, "slow", told, now=NOON)
+        fail(job, "mac-1", 2, Result.TIMEOUT, "slow", progress, now=NOON)
 
 
 def test_run_cannot_complete_a_ship_step() -> None:
@@ -289,5 +291,5 @@ def test_composite_ships_only_with_a_passing_verify() -> None:
     job = a_shipping_job(kind="composite", checkpoint=None)
     with pytest.raises(Invalid, match="accepted by its verify"):
         complete_ship(job, "mac-1", 2, NO_PROGRESS, now=NOON)
-    told = Progress(verify={"passed": True})
-    assert complete_ship(job, "mac-1", 2, told, now=NOON).after.stage is Stage.SHIPPED
+    progress = Progress(verify={"passed": True})
+    assert complete_ship(job, "mac-1", 2, progress, now=NOON).after.stage is Stage.SHIPPED

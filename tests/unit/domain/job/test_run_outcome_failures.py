@@ -42,8 +42,8 @@ ASKED_BACK = Preemption(by="job-9", reason="critical", deadline=after(60))
 
 def test_retryable_failure_is_queued_again_after_its_back_off() -> None:
     job = a_running_job(terms=TWICE, attempts=0, lost=2, preemption=ASKED_BACK)
-    told = Progress(checkpoint=a_checkpoint("def"))
-    change = fail(job, "mac-1", 1, Result.CRASH, "exit 1", told, now=after(5))
+    progress = Progress(checkpoint=a_checkpoint("def"))
+    change = fail(job, "mac-1", 1, Result.CRASH, "exit 1", progress, now=after(5))
     after_ = change.after
     due = after(5) + backoff(job, 1)
     assert (after_.stage, after_.attempts, after_.not_before) == (Stage.QUEUED, 1, due)

@@ -167,8 +167,8 @@ def test_every_factory_state_is_reported() -> None:
     fleet.put(a_linux("linux-2", instance_id=""))
     fleet.put(a_linux("linux-3"))
     (one,) = seen(fleet)
-    told = {each.id: (each.state, each.lacks) for each in one.factories}
-    assert told == {
+    result = {each.id: (each.state, each.lacks) for each in one.factories}
+    assert result == {
         "linux-1": (FactoryState.DRAINING, ()),
         "linux-2": (FactoryState.STARTING, ()),
         "linux-3": (FactoryState.SILENT, ()),

@@ -74,11 +74,20 @@ def test_shadow_mode_records_the_learned_choice_without_acting_on_it() -> None:
     plain = pulled(a_guided_fleet(None), waiting())
     pick = pulled(a_guided_fleet(a_rollout(RolloutMode.SHADOW)), waiting())
     assert (pick.engine, pick.decision.score) == (plain.engine, plain.decision.score)
-    told = routed(pick)
-    assert (told.mode, told.trial, told.side, told.explored) == ("shadow", 3, "heuristic", False)
-    assert told.choices[told.chosen].engine == told.choices[told.heuristic].engine == "claude"
-    assert told.choices[told.learned].engine == "codex"
-    assert told.choices[told.learned].success > told.choices[told.chosen].success
+    decision = routed(pick)
+    assert (decision.mode, decision.trial, decision.side, decision.explored) == (
+        "shadow",
+        3,
+        "heuristic",
+        False,
+    )
+    assert (
+        decision.choices[decision.chosen].engine
+        == decision.choices[decision.heuristic].engine
+        == "claude"
+    )
+    assert decision.choices[decision.learned].engine == "codex"
+    assert decision.choices[decision.learned].success > decision.choices[decision.chosen].success
     learned = pick.decision.terms["learned"]
     assert 0.0 < learned.value < 1.0
     assert learned.weight == 0.0
@@ -150,12 +159,12 @@ def test_explored_choice_has_the_recorded_probability() -> None:
     seen: dict[tuple[str | None, str], int] = {}
     for number in range(400):
         pick = pick_offer(a_queue(waiting(f"job-{number}")), fleet, now=NOON)
-        told = routed(pick)
+        decision = routed(pick)
         assert pick is not None
-        assert told.choices[told.chosen].engine == pick.engine
-        assert pick.decision.propensity == (1 / 4 if told.explored else 1.0)
-        if told.explored:
-            assert len(told.choices) == 4
+        assert decision.choices[decision.chosen].engine == pick.engine
+        assert pick.decision.propensity == (1 / 4 if decision.explored else 1.0)
+        if decision.explored:
+            assert len(decision.choices) == 4
             name = (pick.engine, pick.factory_id)
             seen[name] = seen.get(name, 0) + 1
     assert len(seen) == 4
@@ -200,9 +209,9 @@ def test_ship_step_is_not_routed() -> None:
 def test_job_with_checkpoint_and_own_model_is_routed() -> None:
     fleet = a_guided_fleet(a_rollout(RolloutMode.ON, share=1.0))
     job = waiting(checkpoint=a_checkpoint(), model="big")
-    told = routed(pulled(fleet, job))
-    assert told.choices[told.chosen].engine == "codex"
-    assert "model" not in told.stands_on
+    decision = routed(pulled(fleet, job))
+    assert decision.choices[decision.chosen].engine == "codex"
+    assert "model" not in decision.stands_on
 
 
 def test_predictor_cache_is_bounded_without_changing_decisions() -> None:
@@ -229,9 +238,9 @@ def test_large_fleet_exceeding_the_value_cache_is_routed() -> None:
 def test_run_increment_records_its_routing() -> None:
     pick = pulled(a_guided_fleet(a_rollout(RolloutMode.SHADOW)), waiting())
     begun = a_run(decision=pick.decision.to_json())
-    told = increment_for_run(begun, replace(begun, ended_at=NOON, result=Result.OK, rev=2))
-    assert told is not None
-    assert (told.routing, told.propensity) == (routed(pick), 1.0)
+    increment = increment_for_run(begun, replace(begun, ended_at=NOON, result=Result.OK, rev=2))
+    assert increment is not None
+    assert (increment.routing, increment.propensity) == (routed(pick), 1.0)
     assert a_rollout(RolloutMode.SHADOW).key == "notes"
 
 

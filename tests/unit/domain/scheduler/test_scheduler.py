@@ -352,16 +352,16 @@ def test_decision_is_recorded_in_full_as_plain_json() -> None:
     fleet.put(a_linux("away"))
     pick = pick_job(a_queue(a_job(ask=ask_for("os:linux"))), fleet, "a", now=NOON)
     assert pick is not None
-    told = pick.decision.to_json()
-    assert msgspec.json.decode(msgspec.json.encode(told)) == told
-    assert told["matched"] == ["os:linux"]
-    assert told["mode"] == "pull"
-    assert [runner["factoryId"] for runner in told["runnersUp"]] == ["b", "c", "d"]
-    assert told["rejections"] == {"busy": 1, "capability": 1, "offline": 1}
-    assert told["terms"]["starvation"] == {"value": 1.0, "weight": -1.5}
-    assert (told["considered"], told["propensity"]) == (1, 1.0)
-    assert told["score"] == pytest.approx(
-        sum(term["value"] * term["weight"] for term in told["terms"].values()), abs=1e-3
+    result = pick.decision.to_json()
+    assert msgspec.json.decode(msgspec.json.encode(result)) == result
+    assert result["matched"] == ["os:linux"]
+    assert result["mode"] == "pull"
+    assert [runner["factoryId"] for runner in result["runnersUp"]] == ["b", "c", "d"]
+    assert result["rejections"] == {"busy": 1, "capability": 1, "offline": 1}
+    assert result["terms"]["starvation"] == {"value": 1.0, "weight": -1.5}
+    assert (result["considered"], result["propensity"]) == (1, 1.0)
+    assert result["score"] == pytest.approx(
+        sum(term["value"] * term["weight"] for term in result["terms"].values()), abs=1e-3
     )
 
 

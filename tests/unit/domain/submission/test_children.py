@@ -191,8 +191,8 @@ def test_plan_never_replaces_running_or_shipped_children(
     made = a_draft("a")
     there = as_stored(made if same else a_draft("a", "other words"), stage)
     found = compare_plan([made, a_draft("b")], [there])
-    told = {"kept": found.kept, "replaced": found.replaced}
-    assert {what for what, jobs in told.items() if jobs} == {becomes} - {"new"}
+    result = {"kept": found.kept, "replaced": found.replaced}
+    assert {what for what, jobs in result.items() if jobs} == {becomes} - {"new"}
     assert "new-b" not in (*found.kept, *found.replaced)
 
 

@@ -99,8 +99,8 @@ def test_early_cut_over_is_rejected_with_the_missing_evidence(
     with pytest.raises(Conflict) as refused:
         require_cut_over("notes", known)
     assert "needs 200 at 99%" in refused.value.detail
-    told = "98.5%" if known is not None and known.counts.diverge else ""
-    assert told in refused.value.detail
+    result = "98.5%" if known is not None and known.counts.diverge else ""
+    assert result in refused.value.detail
 
 
 def test_only_jobs_of_filtered_products_are_placed() -> None:

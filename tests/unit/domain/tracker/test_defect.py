@@ -66,8 +66,8 @@ def test_defect_is_recorded_once_with_an_event() -> None:
     assert change.after.defects == ("revert:4f2a91c",)
     assert change.after.stage is Stage.SHIPPED
     [event] = change.events
-    told = {"source": "revert", "reference": "4f2a91c", "by": "user:ann"}
-    assert (event.type, event.data) == ("defect_reported", told)
+    result = {"source": "revert", "reference": "4f2a91c", "by": "user:ann"}
+    assert (event.type, event.data) == ("defect_reported", result)
     assert report_defect(change.after, REVERT, "factory:mac-1", now=after(9)) is None
 
 

@@ -19,8 +19,8 @@ from gigafactory.factory.forges.pull_request_text import (
 
 
 def test_title_is_the_first_line_of_the_agent_text() -> None:
-    told = build_text("\n# Greets  people\n\nIt says hello.\n", title="job", body="asked")
-    assert told == PullRequestText("Greets people", "It says hello.")
+    text = build_text("\n# Greets  people\n\nIt says hello.\n", title="job", body="asked")
+    assert text == PullRequestText("Greets people", "It says hello.")
 
 
 @pytest.mark.parametrize("nothing", [None, "", " \n\n", "<!-- aq:job-1:1 -->\n"])
@@ -36,24 +36,24 @@ def test_job_without_any_text_gets_a_default_title() -> None:
 
 def test_secrets_are_redacted_in_title_and_body() -> None:
     secret = "correct-horse-battery-staple"
-    told = build_text(f"Uses {secret}\nwith {secret}", title="", body="", secrets=[secret])
-    assert secret not in told.title + told.body
+    text = build_text(f"Uses {secret}\nwith {secret}", title="", body="", secrets=[secret])
+    assert secret not in text.title + text.body
 
 
 @given(st.text(), st.text())
 def test_markers_are_removed_and_lengths_are_limited(title: str, body: str) -> None:
     ours = marker("job-1", "job-1.2")
-    told = build_text(f"{title}\n{ours}{body}{ours}", title=f"{ours}x", body=body + ours)
-    assert ours not in told.title + told.body
-    assert 0 < len(told.title) <= TITLE_CHARS_MAX
-    assert len(told.body) <= BODY_CHARS_MAX
-    assert "\n" not in told.title
+    text = build_text(f"{title}\n{ours}{body}{ours}", title=f"{ours}x", body=body + ours)
+    assert ours not in text.title + text.body
+    assert 0 < len(text.title) <= TITLE_CHARS_MAX
+    assert len(text.body) <= BODY_CHARS_MAX
+    assert "\n" not in text.title
 
 
 def test_long_title_and_body_are_cut() -> None:
-    told = build_text("t" * 1000 + "\n" + "b" * 100_000, title="", body="")
-    assert (len(told.title), len(told.body)) == (TITLE_CHARS_MAX, BODY_CHARS_MAX)
-    assert told.body.endswith("…")
+    text = build_text("t" * 1000 + "\n" + "b" * 100_000, title="", body="")
+    assert (len(text.title), len(text.body)) == (TITLE_CHARS_MAX, BODY_CHARS_MAX)
+    assert text.body.endswith("…")
 
 
 def test_agent_text_is_read_from_its_file(tmp_path: Path) -> None:

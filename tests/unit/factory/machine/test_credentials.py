@@ -20,5 +20,7 @@ def test_empty_variable_is_no_credential() -> None:
 
 
 def test_credential_values_are_not_exposed() -> None:
-    told = credentials_present({"CLOUD_KEY": "hush", "FORGE_TOKEN": "hush"}, lambda _: True, KNOWN)
-    assert told == ("cred:cloud", "cred:forge")
+    result = credentials_present(
+        {"CLOUD_KEY": "hush", "FORGE_TOKEN": "hush"}, lambda _: True, KNOWN
+    )
+    assert result == ("cred:cloud", "cred:forge")

@@ -22,9 +22,9 @@ async def test_engine_installed_later_is_reported_once() -> None:
     async def look() -> DetectedMachine:
         return next(finds, EQUIPPED)
 
-    told: asyncio.Queue[DetectedMachine] = asyncio.Queue()
+    result: asyncio.Queue[DetectedMachine] = asyncio.Queue()
     inventory = Inventory(BARE, look)
-    async with run_in_background(watch_inventory(inventory, told.put_nowait, every_s=0.001)):
-        assert await told.get() == EQUIPPED
+    async with run_in_background(watch_inventory(inventory, result.put_nowait, every_s=0.001)):
+        assert await result.get() == EQUIPPED
     assert inventory.detected == EQUIPPED
-    assert told.empty(), "what stays as it is is told once"
+    assert result.empty(), "what stays as it is is told once"

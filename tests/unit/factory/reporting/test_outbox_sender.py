@@ -56,7 +56,7 @@ def test_other_reports_are_kept_whole_and_in_order(tmp_path: Path) -> None:
     desk.courier.send("job-1", 1, usage(2))
     desk.courier.send("job-1", 1, saved)
     desk.courier.send("job-1", 1, ended, last=True)
-    assert [told for _, _, told in desk.pending] == [saved, saved, ended]
+    assert [result for _, _, result in desk.pending] == [saved, saved, ended]
 
 
 async def test_undelivered_report_stays_in_the_outbox(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ def test_first_prompt_of_a_new_run_is_the_body() -> None:
 
 
 def test_prompt_on_earlier_work_asks_to_look_at_it_first() -> None:
-    told = prompts.first_prompt("Fix it.", ("Use tabs.",), resumed=True, guides=["AGENTS.md"])
-    assert "AGENTS.md: read it first" in told
-    assert told.index("Fix it.") < told.index("looked at") < told.index("Use tabs.")
+    result = prompts.first_prompt("Fix it.", ("Use tabs.",), resumed=True, guides=["AGENTS.md"])
+    assert "AGENTS.md: read it first" in result
+    assert result.index("Fix it.") < result.index("looked at") < result.index("Use tabs.")
     assert "interrupted" in prompts.first_prompt("Fix it.", (), resumed=True)
 
 
@@ -32,10 +32,10 @@ def test_resume_prompt_contains_only_news() -> None:
 
 
 def test_verify_failed_prompt_contains_the_end_of_the_output() -> None:
-    told = prompts.verify_failed_prompt("make test", "x" * 100_000 + "the end")
-    assert "make test" in told
-    assert told.rstrip().endswith("the end")
-    assert len(told) < 25_000
+    result = prompts.verify_failed_prompt("make test", "x" * 100_000 + "the end")
+    assert "make test" in result
+    assert result.rstrip().endswith("the end")
+    assert len(result) < 25_000
 
 
 @pytest.mark.parametrize("trouble", FailureKind)

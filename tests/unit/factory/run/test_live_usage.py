@@ -27,9 +27,9 @@ def test_small_usage_increase_is_not_worth_a_report(
 
 
 def test_long_run_makes_few_usage_reports() -> None:
-    told, reports = Usage(), 0
+    result, reports = Usage(), 0
     for thousands in range(1, 100_001):
         usage = Usage(tokens_in=thousands * 1000)
-        if is_worth_reporting(told, usage):
-            told, reports = usage, reports + 1
+        if is_worth_reporting(result, usage):
+            result, reports = usage, reports + 1
     assert reports < 300

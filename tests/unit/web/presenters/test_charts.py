@@ -23,16 +23,16 @@ def test_axis_ends_in_a_round_number(value: float, top: float) -> None:
 
 
 def test_chart_has_tooltips_and_a_limit_line() -> None:
-    told = build_chart([("a", 1.0), ("b", 3.0)], "${:g}".format, limit=4.0)
-    assert [mark.title for mark in told.marks] == ["a: $1", "b: $3"]
-    assert told.limit == TOP
-    assert [tick.label for tick in told.ticks] == ["$0", "$1", "$2", "$3", "$4"]
-    assert told.line.startswith("M")
+    chart = build_chart([("a", 1.0), ("b", 3.0)], "${:g}".format, limit=4.0)
+    assert [mark.title for mark in chart.marks] == ["a: $1", "b: $3"]
+    assert chart.limit == TOP
+    assert [tick.label for tick in chart.ticks] == ["$0", "$1", "$2", "$3", "$4"]
+    assert chart.line.startswith("M")
 
 
 def test_empty_chart_has_axes() -> None:
-    told = build_chart([], str)
-    assert (told.marks, told.line, len(told.ticks)) == ([], "", TICKS + 1)
+    chart = build_chart([], str)
+    assert (chart.marks, chart.line, len(chart.ticks)) == ([], "", TICKS + 1)
 
 
 @given(st.lists(st.tuples(st.text(max_size=3), st.floats(0, 1e12)), max_size=60))
@@ -52,8 +52,8 @@ def test_counts_have_whole_numbers_on_their_axis(value: int, top: int) -> None:
 
 
 def test_axis_reaches_the_minimum_top() -> None:
-    told = build_chart([("a", 0.2)], "{:.0%}".format, at_least=1.0)
-    assert told.ticks[-1].label == "100%"
+    chart = build_chart([("a", 0.2)], "{:.0%}".format, at_least=1.0)
+    assert chart.ticks[-1].label == "100%"
 
 
 def test_width_of_a_single_bar_is_limited() -> None:

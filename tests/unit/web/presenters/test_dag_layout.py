@@ -28,8 +28,8 @@ def test_later_phase_is_drawn_right_of_earlier_ones() -> None:
 def test_children_are_connected_to_their_composite() -> None:
     inner = a_child(1, kind="composite")
     part = a_child(2, parent_id="j1")
-    told = draw_dag([inner, part])
-    assert [arrow.kind for arrow in told.arrows] == ["part"]
+    picture = draw_dag([inner, part])
+    assert [arrow.kind for arrow in picture.arrows] == ["part"]
 
 
 def test_no_jobs_make_an_empty_picture() -> None:
@@ -42,11 +42,11 @@ def test_boxes_do_not_overlap_and_are_inside(plan: list[tuple[int, set[int]]]) -
         a_child(n, phase=phase, deps=tuple(f"j{dep}" for dep in deps if dep < n))
         for n, (phase, deps) in enumerate(plan)
     ]
-    told = draw_dag(jobs)
-    assert len({(box.x, box.y) for box in told.boxes}) == len(jobs)
-    for box in told.boxes:
-        assert box.x + BOX_WIDTH <= told.width
-        assert box.y + BOX_HEIGHT <= told.height
+    picture = draw_dag(jobs)
+    assert len({(box.x, box.y) for box in picture.boxes}) == len(jobs)
+    for box in picture.boxes:
+        assert box.x + BOX_WIDTH <= picture.width
+        assert box.y + BOX_HEIGHT <= picture.height
 
 
 def test_very_many_dependencies_are_not_drawn() -> None:
