@@ -201,7 +201,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "reading a job again after a commit with unknown result",
         lambda: patched((Index, "mark_stale", patches.do_nothing)),
         "storm",
-        8,
+        37,
     ),
     Mutant(
         "no-withdrawal", "the withdrawal of expired offers", patches.no_withdrawal, "network", 0
