@@ -51,6 +51,7 @@ KEPT_SEEDS: dict[tuple[int, str | None], str] = {
     (327, None): "a job that depends on a child ignored its requeue",
     (1035, None): "an old read of the halt switch arrived last, and the fleet stayed halted",
     (1687, None): "a child was requeued before its composite in one read, and was held forever",
+    (43000569, None): "an offer was refused because an exclusion ended on another clock",
     (10935, None): "a composite ignored that a nested composite had started",
 }
 """Seeds that failed once, and the bug that each of them found."""

@@ -290,7 +290,7 @@ def test_response_that_cannot_be_decoded_is_a_broken_connection() -> None:
     cut = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 4\r\n\r\ncut!"
 
     async def ask(url: str) -> None:
-        async with AsyncClient(url, patience=PATIENCE) as client:
+        async with AsyncClient(url, retry_delays=PATIENCE) as client:
             await client.send(GET)
 
     with answering(cut) as broken, pytest.raises(ConnectionBroken):

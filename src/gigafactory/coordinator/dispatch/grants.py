@@ -173,9 +173,13 @@ class Grants:
             # Its children are no candidates from here on, even before the feed says so.
             self._index.apply_job(request.parent)
             return False
-        now, factory_id = self._clock.now(), request.seat.factory_id
-        # The pick may be older than the job: it has waited for a lock or a commit.
-        if not is_ready(request.job, now) or is_excluded(request.job, factory_id, now):
+        now, factory_id, offer = self._clock.now(), request.seat.factory_id, request.job.offer
+        # The pick may be older than the job: it has waited for a lock or a commit. A standing offer
+        # counts: the coordinator that made it may have a clock that is a little ahead.
+        offered = offer is not None and offer.factory_id == factory_id
+        if not offered and is_excluded(request.job, factory_id, now):
+            return False
+        if not is_ready(request.job, now):
             return False
         return self._index.may_assign(factory_id, request.job.product_id)
 
