@@ -16,6 +16,7 @@ from tests.simulation.factories import MachineSpec
 from tests.simulation.history import Exchange
 from tests.simulation.job_histories import HeldLease, JobHistory, findings_in, read_histories
 from tests.simulation.preemption_checks import preemption_findings
+from tests.simulation.rule_checks import rule_findings
 from tests.simulation.simulation import Simulation
 from tests.simulation.time_checks import delay_findings, gap_findings
 
@@ -71,8 +72,19 @@ class Checker:
         yield from composite_findings(
             self._simulation.store, self._histories, self._simulation.dags
         )
+        yield from rule_findings(
+            self._entries, self._exchanges, self._histories, self._first, self._instances()
+        )
         yield from self._followers()
         yield from self._end()
+
+    def _instances(self) -> dict[tuple[str, int], str]:
+        """Return the process that each lease was granted to, as far as clients were told."""
+        return {
+            (grant.job.id, grant.lease.epoch): grant.lease.instance_id
+            for exchange in self._exchanges
+            for grant in _grants(exchange)
+        }
 
     def _received_expiries(self) -> dict[tuple[str, int], datetime]:
         """Return the latest expiry that clients received for each lease."""

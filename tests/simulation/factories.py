@@ -194,6 +194,8 @@ class Machine:
                 lambda c, by: c.factories.heartbeat(by, description, Pressure(), running),
                 tries=2,
                 factory=self.id,
+                instance=description.instance_id,
+                running=tuple(running),
             )
         except TwinFactory:
             asyncio.get_running_loop().call_later(RESTART_S, self._restart, self.boots)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from gigafactory.coordinator.core import committer
 from gigafactory.coordinator.dispatch import claims
 from gigafactory.coordinator.duties.unblocker import Unblocker
 from gigafactory.coordinator.index.dispatch_modes import DispatchModes
@@ -12,6 +13,7 @@ from gigafactory.domain.fleet import running_jobs
 from gigafactory.domain.fleet.matching import FactoryTraits
 from gigafactory.domain.job import lease, operator_actions, run_outcome
 from gigafactory.domain.job.change import LeaseExpiredGuard
+from gigafactory.domain.job.job import Stage
 from gigafactory.domain.submission import submission
 from tests.simulation import patches
 from tests.simulation.patches import patched
@@ -199,7 +201,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "reading a job again after a commit with unknown result",
         lambda: patched((Index, "mark_stale", patches.do_nothing)),
         "storm",
-        8,
+        37,
     ),
     Mutant(
         "no-withdrawal", "the withdrawal of expired offers", patches.no_withdrawal, "network", 0
@@ -325,5 +327,40 @@ MUTANTS: tuple[Mutant, ...] = (
         patches.ceiling_ignored,
         "calm",
         5,
+    ),
+    Mutant(
+        "no-newest-commit",
+        "the rule that a decision names the newest commit",
+        lambda: patched((operator_actions, "require_commit", lambda job, _: job.head)),
+        "calm",
+        1,
+    ),
+    Mutant(
+        "no-exclusion",
+        "the exclusion of a factory that gave a job back",
+        patches.no_exclusion,
+        "calm",
+        0,
+    ),
+    Mutant(
+        "no-deps",
+        "waiting until dependencies have shipped",
+        lambda: patched((submission, "is_satisfied", lambda dep, _: dep.stage != Stage.QUEUED)),
+        "calm",
+        23,
+    ),
+    Mutant(
+        "no-instance",
+        "the end of leases that a new process does not take up",
+        patches.no_reconciliation,
+        "crashes",
+        0,
+    ),
+    Mutant(
+        "no-digest",
+        "the comparison of a repeated request with the first",
+        lambda: patched((committer, "_require_same_request", lambda answer, _: answer)),
+        "calm",
+        0,
     ),
 )

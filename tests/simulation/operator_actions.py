@@ -65,6 +65,11 @@ class FleetOperator:
             )
         )
 
+    async def reuse_key(self) -> None:
+        """Send two different requests with one key; the second must be refused."""
+        for target in ("notes", "shop"):
+            await self._try(self._person.resume_with_key("used twice", target))
+
     async def set_budget(self, product: str, terms: BudgetTerms) -> None:
         """Set the budget of a product."""
         await self._try(

@@ -14,6 +14,7 @@ from gigafactory.coordinator.dispatch.grants import GrantRequest, Grants
 from gigafactory.coordinator.dispatch.offer_streams import OfferStreams
 from gigafactory.coordinator.duties.reaper import Reaper
 from gigafactory.coordinator.files import logs
+from gigafactory.coordinator.fleet.factories import Factories
 from gigafactory.coordinator.insights.event_streams import EventStreams
 from gigafactory.coordinator.jobs import submissions
 from gigafactory.coordinator.lifecycle import reports
@@ -22,7 +23,8 @@ from gigafactory.coordinator.runs.budget_booking import BudgetBooking
 from gigafactory.coordinator.runs.composite_budget_booking import CompositeBudgetBooking
 from gigafactory.domain.errors import Fenced
 from gigafactory.domain.fleet import fleet_state, running_jobs
-from gigafactory.domain.job import lease, operator_actions, run_outcome
+from gigafactory.domain.fleet.factory import Factory
+from gigafactory.domain.job import lease, offer, operator_actions, run_outcome
 from gigafactory.domain.job.change import (
     Guard,
     JobChange,
@@ -337,8 +339,10 @@ def ceiling_ignored() -> Patch:
 def clock_stands_still() -> Patch:
     """Read the wall clock alone; stand still after a step back until it catches up."""
 
-    def advance(self: SystemClock) -> None:
+    def advance(self: SystemClock, steady: int) -> None:
+        self._steady_at = steady
         self._now = max(self._now, self._wall())
+        self._last = self._to_millis()
 
     return patched((SystemClock, "_advance", advance))
 
@@ -362,3 +366,22 @@ def fenced_every_time() -> Patch:
         return original(replace(job, fenced=()), *args, **kwargs)
 
     return patched((fencing, "record_fenced", record))
+
+
+def no_exclusion() -> Patch:
+    """Let a factory have a job again that it has just given back."""
+
+    def exclude(job: Job, _factory_id: str, _now: datetime) -> object:
+        return job.exclusions
+
+    return patched(*((module, "exclude", exclude) for module in (lease, offer, run_outcome)))
+
+
+def no_reconciliation() -> Patch:
+    """Leave the leases of a restarted factory as they are."""
+
+    async def writes(self: Factories, job: Job, report: Factory, running: Any) -> tuple[()]:  # noqa: ANN401 - as it is
+        del self, job, report, running
+        return ()
+
+    return patched((Factories, "_reconcile_writes", writes))

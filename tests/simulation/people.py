@@ -67,6 +67,18 @@ class Person:
                     raise Lost from None
                 await asyncio.sleep(self.rng.uniform(0.1, 2.0))
 
+    async def resume_with_key(self, key: str, target: str) -> None:
+        """Resume a product with this key."""
+        await self.network.call(
+            f"user:{self.name}",
+            "resume",
+            lambda c, by: c.halt_switches.set_halted(by, target, halted=False),
+            secret=self.secret,
+            key=key,
+            product=self.product,
+            request={"target": target},
+        )
+
     async def act(self, job_id: str, action: str, action_request: ActionRequest) -> Job | None:
         """Perform an action on a job; return None if it was refused or lost."""
         try:

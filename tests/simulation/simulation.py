@@ -106,6 +106,9 @@ class Simulation:
         await self._set_up()
         await self._run_with_faults()
         await self._settle()
+        await self.operator.reuse_key()
+        # Followers read the last events.
+        await asyncio.sleep(CHECK_INTERVAL_S)
         for node in self.nodes:
             node.freeze()
 

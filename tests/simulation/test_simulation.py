@@ -32,6 +32,7 @@ KEPT_SEEDS: dict[tuple[int, str | None], str] = {
     (19, "race"): "the second of two coordinators handled the next tick of a schedule too early",
     (27, "storm"): "a claim failed, and one of its leases was granted after the response",
     (42, "storm"): "the late end of an old stream hid the new one from the dispatcher",
+    (57, "race"): "a factory was offered a job again that it had just declined",
     (73, None): "a repeated claim for two jobs returned them in another order",
     (82, None): "a job was granted after a halt: the guard was read after the decision",
     (135, "interventions"): "a draining factory accepted an offer",
@@ -50,6 +51,7 @@ KEPT_SEEDS: dict[tuple[int, str | None], str] = {
     (327, None): "a job that depends on a child ignored its requeue",
     (1035, None): "an old read of the halt switch arrived last, and the fleet stayed halted",
     (1687, None): "a child was requeued before its composite in one read, and was held forever",
+    (43000569, None): "an offer was refused because an exclusion ended on another clock",
     (10935, None): "a composite ignored that a nested composite had started",
 }
 """Seeds that failed once, and the bug that each of them found."""

@@ -49,6 +49,8 @@ class FileBlobs:
             # Unlike a rename, a link refuses to replace an existing file.
             os.link(name, path)
         except FileExistsError:
+            # The caller may acknowledge what another one, or a killed process, has just stored.
+            self._sync_name(path)
             return False
         finally:
             Path(name).unlink()

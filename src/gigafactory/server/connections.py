@@ -32,7 +32,9 @@ class ConnectionLimits:
     """Seconds in which a body must bring `body_bytes` more."""
     body_bytes: int = 1024
     send_s: float = 60.0
-    """Seconds in which a client must read something of a response that waits for it."""
+    """Seconds in which a client must make room for a response that waits for it."""
+    last_piece_s: float = 120.0
+    """Seconds in which such a client must read the end of its stream."""
     pipelined: int = 16
     """Requests that wait for the response to the one before."""
     unread_bytes: int = 16 << 20

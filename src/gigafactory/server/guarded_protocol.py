@@ -12,6 +12,7 @@ from uvicorn.server import ServerState
 
 from gigafactory.api.http.errors import PROBLEM, TITLES
 from gigafactory.api.http.response import encode
+from gigafactory.api.http.sse import LAST_PIECE_IF_SLOW
 from gigafactory.server.connections import ConnectionLimits, OpenConnections
 from gigafactory.server.log_throttle import LogThrottle
 from gigafactory.server.uvicorn_protocol import SingleWriteProtocol
@@ -191,8 +192,20 @@ class GuardedProtocol(SingleWriteProtocol):
             self._send_timer = None
 
     def _stop_sending(self) -> None:
-        self._log.warn("ended a connection that reads nothing", address=self._address)
-        self.transport.abort()
+        """End the connection; a stream ends with a mark for a client that still reads."""
+        self._send_timer = None
+        answering = self._answering()
+        last = answering.scope.get(LAST_PIECE_IF_SLOW) if answering else None
+        if answering is None or not isinstance(last, bytes) or not answering.chunked_encoding:
+            self._log.warn("ended a connection that reads nothing", address=self._address)
+            self.transport.abort()
+            return
+        self._log.warn("ended a stream whose client reads too slowly", address=self._address)
+        # From here on, the application can send no more.
+        answering.disconnected = True
+        answering.message_event.set()
+        self.transport.write(b"%x\r\n%s\r\n0\r\n\r\n" % (len(last), last))
+        self.transport.close(within_s=self._limits.last_piece_s)  # type: ignore[call-arg]
 
     def _answering(self) -> RequestResponseCycle | None:
         """Return the request that has no complete response yet."""

@@ -43,11 +43,11 @@ class _HeadBuffer:
         else:
             self._transport.write(data)
 
-    def close(self) -> None:
+    def close(self, within_s: float = CLOSE_WITHIN_S) -> None:
         self._flush()
         self._transport.close()
         if self._transport.get_write_buffer_size():
-            self._loop.call_later(CLOSE_WITHIN_S, self._transport.abort)
+            self._loop.call_later(within_s, self._transport.abort)
 
     def _flush(self) -> None:
         if self._head:

@@ -51,7 +51,7 @@ class SystemClock:
         self._steady = steady
         self._steady_at = steady()
         self._offset = wall() - self._steady_at
-        self._now = max(wall(), (not_before - EPOCH) // timedelta(microseconds=1) * 1000)
+        self._now = max(wall(), _to_ns(not_before))
         self._last = self._to_millis()
         if self._now - wall() >= STEP_MIN_NS:
             log.warning(
@@ -65,6 +65,15 @@ class SystemClock:
         if steady - self._steady_at >= FRESH_NS:
             self._advance(steady)
         return self._last
+
+    def advance_to(self, at: datetime) -> None:
+        """Go on from `at`, a time that others have reached, if this clock is behind it."""
+        self._advance(self._steady())
+        behind = _to_ns(at) - self._now
+        if behind >= STEP_MIN_NS:
+            log.warning("this clock stood still; going on with the others", by_s=behind / SECOND_NS)
+        self._now += max(0, behind)
+        self._last = self._to_millis()
 
     def _advance(self, steady: int) -> None:
         wall = self._wall()
@@ -83,3 +92,7 @@ class SystemClock:
 
     def _to_millis(self) -> datetime:
         return EPOCH + timedelta(milliseconds=self._now // MILLISECOND_NS)
+
+
+def _to_ns(at: datetime) -> int:
+    return (at - EPOCH) // timedelta(microseconds=1) * 1000

@@ -6,7 +6,7 @@ import os
 import secrets
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -24,7 +24,7 @@ from gigafactory.domain.errors import Fault, Invalid, StoreDiskFull, Unavailable
 from gigafactory.profiles import shipped
 from gigafactory.system.clock import SystemClock
 from gigafactory.system.ids import RandomIds
-from gigafactory.system.loops import run_every
+from gigafactory.system.loops import run_every, run_in_background
 from gigafactory.wiring.blobs import open_blobs, url_path
 from gigafactory.wiring.notify import build_channels, open_messenger
 from gigafactory.wiring.trackers import open_trackers
@@ -39,6 +39,8 @@ Value = TypeVar("Value")
 log = structlog.get_logger()
 
 CLOCK_EVERY_S = 15.0
+AGREE_EVERY_S = 1.0
+"""How long a coordinator whose machine was suspended can be behind the others."""
 
 
 @asynccontextmanager
@@ -71,7 +73,7 @@ async def _start(config: Config) -> tuple[Coordinator, AsyncExitStack]:
     create_data_dir(config.data)
     instance = f"{socket.gethostname()}-{secrets.token_hex(4)}"
     async with AsyncExitStack() as stack:
-        store, clock = await stack.enter_async_context(_store(config.store))
+        store, clock = await stack.enter_async_context(open_store(config.store))
         blobs = await open_blobs(config.blobs)
         history = (
             stack.enter_context(history_file(config.history, instance)) if config.history else None
@@ -130,7 +132,11 @@ def _settings(
 
 
 @asynccontextmanager
-async def _store(url: str) -> AsyncIterator[tuple[Store, Clock]]:
+async def open_store(url: str) -> AsyncIterator[tuple[Store, Clock]]:
+    """Yield the store at an address, and the clock that belongs to it.
+
+    Raises Unavailable, Invalid.
+    """
     match urlsplit(url).scheme:
         case "sqlite":
             from gigafactory.store.sqlite.store import SqliteStore
@@ -163,9 +169,13 @@ async def _postgres(url: str) -> AsyncIterator[tuple[Store, Clock]]:
     async with PostgresStore.open(url) as store:
         last = await newest_stored_time(store)
         clock = await DatabaseClock.start(store.measure_offset, not_before=last)
-        syncing = asyncio.create_task(run_every(CLOCK_EVERY_S, clock.measure_offset, name="clock"))
-        try:
+
+        async def agree() -> None:
+            with suppress(Unavailable):
+                clock.advance_to(await newest_stored_time(store))
+
+        async with (
+            run_in_background(run_every(CLOCK_EVERY_S, clock.measure_offset, name="clock")),
+            run_in_background(run_every(AGREE_EVERY_S, agree, name="agreed clock")),
+        ):
             yield store, clock
-        finally:
-            syncing.cancel()
-            await asyncio.wait([syncing])

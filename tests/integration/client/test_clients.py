@@ -17,7 +17,7 @@ from gigafactory.client import fleet, jobs, submissions, workers
 from gigafactory.client import tokens as governance
 from gigafactory.client.transport.async_client import AsyncClient
 from gigafactory.client.transport.call import ApiCall
-from gigafactory.client.transport.problems import Unreachable
+from gigafactory.client.transport.problems import ConnectionBroken, Unreachable
 from gigafactory.client.transport.sse import ServerEvent
 from gigafactory.client.transport.sync_client import Client
 from gigafactory.domain.errors import Fenced, Forbidden, NotFound, Unauthenticated, Unavailable
@@ -26,6 +26,7 @@ from gigafactory.domain.manifest.job_file import parse_job_file
 from gigafactory.domain.tenancy.access import Role
 from gigafactory.wire.fleet import EngineDoc, HeartbeatDoc
 from gigafactory.wire.jobs import JobFilter
+from tests.services.answering import answering
 from tests.services.aq import Served, Shell, serving
 
 T = TypeVar("T")
@@ -282,6 +283,18 @@ def test_broken_stream_resumes_after_the_last_event(connect: Connect) -> None:
         result = connect(url).follow(GET, count=3)
     assert [sent.data for sent in result] == ["a", "b", "c"]
     assert [headers.get("last-event-id") for headers in seen] == [None, "2", "2"]
+
+
+def test_response_that_cannot_be_decoded_is_a_broken_connection() -> None:
+    # A proxy cut it off, or a captive portal took its place.
+    cut = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 4\r\n\r\ncut!"
+
+    async def ask(url: str) -> None:
+        async with AsyncClient(url, retry_delays=PATIENCE) as client:
+            await client.send(GET)
+
+    with answering(cut) as broken, pytest.raises(ConnectionBroken):
+        asyncio.run(ask(broken.url))
 
 
 def test_refused_stream_raises_the_reason(connect: Connect, tmp_path: Path) -> None:

@@ -2,10 +2,15 @@
 
 from datetime import timedelta
 
+from gigafactory.coordinator.core.stored_time import REAPER
+from gigafactory.domain.job.change import RecordChange, Stored
+from gigafactory.domain.tenancy.leader import LeaderHeartbeat
 from gigafactory.store.postgres.clock import DatabaseClock
 from gigafactory.store.postgres.store import PostgresStore
 from gigafactory.store.rows import from_millis
 from gigafactory.system.clock import SECOND_NS
+from gigafactory.wiring.coordinator import open_store
+from tests.support.polling import until
 
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -72,3 +77,15 @@ async def test_a_start_behind_the_stored_time_goes_on_from_there(database: str) 
         stored = known.now() + timedelta(hours=1)
         clock = await DatabaseClock.start(store.measure_offset, not_before=stored)
         assert stored <= clock.now() < stored + timedelta(minutes=1)
+
+
+async def test_a_coordinator_whose_machine_was_suspended_agrees_with_the_others_again(
+    database: str,
+) -> None:
+    async with open_store(database) as (store, clock), open_store(database) as (_, other):
+        assert isinstance(clock, DatabaseClock)
+        assert isinstance(other, DatabaseClock)
+        ahead = other.now() + timedelta(seconds=200)
+        beat = LeaderHeartbeat(duty=REAPER, until=ahead)
+        assert isinstance(await store.commit(RecordChange(before=None, after=beat)), Stored)
+        await until(lambda: clock.now() >= ahead and other.now() >= ahead)

@@ -1,16 +1,19 @@
 """The shared store when a server fails: addresses of several hosts, and dead connections."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
+import asyncpg
 import pytest
 
 from gigafactory.coordinator.coordinator import INDEX_EVERY_S
 from gigafactory.coordinator.index.index import Index
 from gigafactory.domain.errors import Unavailable
-from gigafactory.store.postgres import listener
+from gigafactory.store.postgres import connection, listener
+from gigafactory.store.postgres.address import single_hosts
 from gigafactory.store.postgres.connection import Database
 from gigafactory.store.postgres.listener import Listener
 from gigafactory.store.postgres.store import PostgresStore
@@ -21,6 +24,10 @@ from tests.support.builders import a_job, a_submission
 
 NOTICED_WITHIN_S = 15.0
 """Generous: it takes about a second."""
+END_CONNECTIONS = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+ WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
 
 
 def with_two_hosts(dsn: str) -> str:
@@ -28,11 +35,65 @@ def with_two_hosts(dsn: str) -> str:
     return dsn.replace("127.0.0.1:", "127.0.0.1:1,127.0.0.1:", 1)
 
 
-def test_an_address_of_several_hosts_is_named_without_its_password() -> None:
-    several = Database("postgresql://ann:secret@one:5433,two/fleet", "gigafactory")
-    assert str(several) == "one:5433,two:5432/fleet"
-    assert str(Database("postgresql:///fleet", "gigafactory")) == "localhost:5432/fleet"
-    assert str(Database("postgresql://[::1]/fleet", "gigafactory")) == "[::1]:5432/fleet"
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("postgresql://ann:secret@one:5433,two/fleet", "one:5433,two:5432/fleet"),
+        ("postgresql://ann:secret@/fleet?host=one,two&port=5433,5434", "one:5433,two:5434/fleet"),
+        ("postgresql://one,two/fleet?port=5433", "one:5433,two:5433/fleet"),
+        ("postgresql:///fleet", "localhost:5432/fleet"),
+        ("postgresql://[::1]/fleet", "[::1]:5432/fleet"),
+    ],
+)
+def test_an_address_of_several_hosts_is_named_without_its_password(address: str, name: str) -> None:
+    assert str(Database(address, "gigafactory")) == name
+
+
+@pytest.mark.parametrize(
+    ("address", "hosts"),
+    [
+        (
+            "postgresql://ann:secret@one:5433,[::1]/fleet?application_name=a%20b",
+            (
+                "postgresql://ann:secret@one:5433/fleet?application_name=a+b",
+                "postgresql://ann:secret@[::1]/fleet?application_name=a+b",
+            ),
+        ),
+        (
+            "postgresql://ann@/fleet?host=one,two&port=1,2",
+            ("postgresql://ann@/fleet?host=one&port=1", "postgresql://ann@/fleet?host=two&port=2"),
+        ),
+        ("postgresql://one/fleet", ("postgresql://one/fleet",)),
+    ],
+)
+def test_each_host_of_an_address_has_an_address(address: str, hosts: tuple[str, ...]) -> None:
+    assert single_hosts(address) == hosts
+
+
+async def test_a_host_that_accepts_but_never_answers_does_not_hold_up_the_next(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "CONNECT_MAX_S", 4.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        both = database.replace("127.0.0.1:", f"127.0.0.1:{port},127.0.0.1:", 1)
+        async with PostgresStore.open(both) as store:
+            assert await store.job("job-1") is None
+
+
+async def test_a_server_that_only_reads_is_not_used(database: str) -> None:
+    async with PostgresStore.open(database) as store:
+        server = await asyncpg.connect(database)
+        try:
+            await server.execute(
+                "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only"
+                " = on', current_database()); END $$"
+            )
+            await server.execute(END_CONNECTIONS)
+        finally:
+            await server.close()
+        with pytest.raises(Unavailable, match="read-write"):
+            await store.job("job-1")
 
 
 async def test_a_lost_server_of_several_hosts_is_unavailable(private_postgres: Server) -> None:
@@ -71,10 +132,7 @@ async def test_the_listener_survives_every_failure(
 
 
 def listening(where: Database, heard: asyncio.Queue[int]) -> Listener:
-    async def connected() -> None:
-        return
-
-    return Listener(where, lambda _, position: heard.put_nowait(position), connected)
+    return Listener(where, lambda _, position: heard.put_nowait(position))
 
 
 class Proxy:

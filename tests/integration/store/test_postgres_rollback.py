@@ -1,6 +1,7 @@
 """A database that lost committed history, for example after a fail-over to an older standby."""
 
 import asyncio
+from contextlib import suppress
 
 import asyncpg
 import pytest
@@ -8,7 +9,9 @@ import pytest
 from gigafactory.coordinator.coordinator import INDEX_EVERY_S
 from gigafactory.coordinator.core.ports import Store
 from gigafactory.coordinator.index.index import Index
+from gigafactory.domain.errors import Unavailable
 from gigafactory.domain.job.change import Stored
+from gigafactory.store.postgres import listener
 from gigafactory.store.postgres.store import PostgresStore
 from gigafactory.system.clock import SystemClock
 from gigafactory.system.loops import run_every, run_in_background
@@ -88,8 +91,35 @@ async def test_another_history_of_the_same_length_is_noticed_after_a_fail_over(
         ]
 
 
+async def test_another_history_is_noticed_before_anything_is_written_to_it(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with PostgresStore.open(database) as store:
+        await submit(store, "job-1", "job-2", "job-3")
+        # The writers connect before the listener does.
+        monkeypatch.setattr(listener, "RETRY_S", 60.0)
+        server = await asyncpg.connect(database)
+        await server.execute(GO_BACK)
+        async with PostgresStore.open(database) as other:
+            await submit(other, *(f"job-{number}" for number in range(4, 9)))
+        await server.execute(END_CONNECTIONS)
+        await server.close()
+        while True:
+            with suppress(Unavailable):
+                await submit(store, "job-9")
+                break
+        assert store.rollbacks == 1
+        assert len(await store.feed(after=0)) == 7
+
+
 async def test_a_restarted_server_with_the_same_history_is_no_loss(database: str) -> None:
     async with PostgresStore.open(database) as store:
         await submit(store, "job-1", "job-2")
-        await store._check_history()  # noqa: SLF001 - called at each new connection
+        server = await asyncpg.connect(database)
+        await server.execute(END_CONNECTIONS)
+        await server.close()
+        while True:
+            with suppress(Unavailable):
+                await submit(store, "job-3")
+                break
         assert store.rollbacks == 0

@@ -72,3 +72,13 @@ def test_a_start_behind_the_last_stored_time_goes_on_from_there() -> None:
     assert clock.now() == NOON + timedelta(seconds=60)
     machine.up_s += 10.0
     assert NOON + timedelta(seconds=69.8) < clock.now() < NOON + timedelta(seconds=70)
+
+
+def test_a_clock_that_stood_still_goes_on_with_the_others() -> None:
+    machine = Machine()
+    clock = machine.clock()
+    clock.advance_to(NOON + timedelta(seconds=200))
+    assert clock.now() == NOON + timedelta(seconds=200)
+    machine.up_s += 10.0
+    clock.advance_to(NOON)
+    assert NOON + timedelta(seconds=209.8) < clock.now() < NOON + timedelta(seconds=210)

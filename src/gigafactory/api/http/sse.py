@@ -5,7 +5,6 @@ from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import NamedTuple
 
-import structlog
 from litestar.types import HTTPResponseBodyEvent, Receive, Scope, Send
 
 from gigafactory.api.http.response import encode
@@ -17,15 +16,14 @@ from gigafactory.domain.tenancy.access import Caller
 
 MEDIA_TYPE = "text/event-stream"
 PING_S = 15.0
-SEND_MAX_S = 60.0
-"""A client that reads nothing for this long is disconnected."""
-END_MAX_S = 60.0
-"""How long a client that reads too slowly has to read the end of its stream."""
 FRAMES_KEPT = 2000
 STREAMS_PER_TOKEN = 1000
 RETRY_AFTER_S = 5
+LAST_PIECE_IF_SLOW = "gigafactory.last_piece_if_slow"
+"""Where the scope of a request has the last piece for a client that reads too slowly.
 
-log = structlog.get_logger()
+The server sends it, because it alone can write beyond what it has buffered already.
+"""
 
 _HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -144,10 +142,10 @@ class EventStream:
         self._open = open_streams
         self._then = then
         self._ping_s = ping_s
-        self._sending_since: float | None = None
 
-    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
+        scope[LAST_PIECE_IF_SLOW] = _SLOW  # type: ignore[literal-required]
         stopped = self._open.register()
         pump = asyncio.create_task(self._pump(send))
         others = [
@@ -166,52 +164,21 @@ class EventStream:
                 await self._then()
         for task in (pump, *others):
             if not task.cancelled() and (fault := task.exception()):
-                if isinstance(fault, TooSlow):
-                    await _end_slow_stream(send)
-                    return
                 raise fault
         await send(_LAST_PIECE)
 
     async def _pump(self, send: Send) -> None:
-        clock = asyncio.get_running_loop().time
         async for piece in self._pieces:
-            self._sending_since = clock()
             await send(_piece(piece))
-            self._sending_since = None
 
     async def _ping(self, send: Send) -> None:
-        """Send keep-alive comments, and detect a client that reads nothing.
-
-        Raises TooSlow in that case: a timeout around each send would cost more than the send.
-        """
-        clock = asyncio.get_running_loop().time
+        """Send keep-alive comments."""
         while True:
             await asyncio.sleep(self._ping_s)
-            if self._sending_since is None:
-                try:
-                    async with asyncio.timeout(SEND_MAX_S):
-                        await send(_piece(b":\n\n"))
-                except TimeoutError:
-                    raise TooSlow from None
-            elif clock() - self._sending_since > SEND_MAX_S:
-                raise TooSlow
+            await send(_piece(b":\n\n"))
 
 
-class TooSlow(Exception):  # noqa: N818 - named after what happened
-    """The client does not read what is sent."""
-
-
-async def _end_slow_stream(send: Send) -> None:
-    """End the stream with a mark for a client that still reads, and give up on any other."""
-    log.info("stream ended: the client reads too slowly", reads_nothing_for_s=SEND_MAX_S)
-    try:
-        async with asyncio.timeout(END_MAX_S):
-            await send(_piece(frame({"reason": "slow"}, event="slow")))
-            await send(_LAST_PIECE)
-    except TimeoutError:
-        return
-
-
+_SLOW = frame({"reason": "slow"}, event="slow")
 _LAST_PIECE: HTTPResponseBodyEvent = {
     "type": "http.response.body",
     "body": b"",

@@ -131,7 +131,8 @@ class AsyncClient:
             )
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise Unreachable(f"cannot reach {self.url}: {error}") from None
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
+            # Also for a body that cannot be decoded, such as one that a proxy cut off.
             return _connection_broken(self.url, error)
         # A response and its stream form a reference cycle, which would keep the request body in
         # memory until the next garbage collection.
@@ -155,7 +156,7 @@ class AsyncClient:
                     yield piece
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise Unreachable(f"cannot reach {self.url}: {error}") from None
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             raise _connection_broken(self.url, error) from None
 
     async def follow(
@@ -171,7 +172,7 @@ class AsyncClient:
             try:
                 async for event in self._stream(call, reader):
                     yield event
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 broke = str(error) or type(error).__name__
             except Unauthenticated:
                 if not await self._find_newer_token(used):
@@ -203,5 +204,5 @@ async def _read_in_thread(file: UploadSource) -> AsyncIterator[bytes]:
         yield piece
 
 
-def _connection_broken(url: str, error: httpx.TransportError) -> ConnectionBroken:
+def _connection_broken(url: str, error: httpx.RequestError) -> ConnectionBroken:
     return ConnectionBroken(f"the connection to {url} broke: {str(error) or type(error).__name__}")

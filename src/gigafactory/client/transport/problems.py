@@ -50,7 +50,10 @@ BY_STATUS: dict[int, type[Refused]] = {
     429: TooManyRequests,
     503: Unavailable,
 }
-"""Errors for responses without a known code, such as those of a proxy."""
+"""Errors for responses with a code that only a newer server knows."""
+BY_STATUS_OF_A_PROXY: dict[int, type[Refused]] = {429: TooManyRequests, 503: Unavailable}
+"""Errors for responses without a code. The server gives one with every refusal, so these come from
+a proxy, which decides nothing: what it says of a report, job or token must not count."""
 
 
 def parse_refusal(status: int, body: bytes) -> Refused:
@@ -60,7 +63,8 @@ def parse_refusal(status: int, body: bytes) -> Refused:
         problem = msgspec.convert(members, ProblemMembers)
     except (msgspec.DecodeError, ValueError, RecursionError):
         members, problem = {}, ProblemMembers()
-    kind = BY_CODE.get(problem.code) or BY_STATUS.get(status, ServerFailed)
+    by_status = BY_STATUS if problem.code else BY_STATUS_OF_A_PROXY
+    kind = BY_CODE.get(problem.code) or by_status.get(status, ServerFailed)
     detail = problem.detail or problem.title or _without_reason(status)
     # Skip the constructor: it builds the message from parts, but the message has arrived complete.
     refused = kind.__new__(kind, detail)

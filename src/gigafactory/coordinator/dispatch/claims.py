@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import islice
+from weakref import WeakValueDictionary
 
 from gigafactory.coordinator.core.committer import Committer, Plan
 from gigafactory.coordinator.core.ports import Clock, Store
@@ -53,6 +54,8 @@ class Claims:
         self._ttl = lease_ttl
         self._empty_answers = RecentKeys(clock, kept_for=EMPTY_ANSWER_TTL, most=EMPTY_ANSWERS_MAX)
         """Claims that got nothing: a repetition must get nothing too, and costs no write."""
+        self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        """By factory and key, a lock for claims that are repeated while the first still waits."""
 
     async def claim(
         self,
@@ -71,30 +74,40 @@ class Claims:
         """
         factory = await self._workers.require_factory(caller, factory_id)
         self._require_not_replaced(factory, instance_id)
-        if earlier := await self._earlier_grants(caller, factory_id):
-            return earlier
+        if caller.request_key is None:
+            return await self._claim(caller, factory, instance_id, wait_s, most)
         key = (factory_id, caller.request_key)
+        async with self._turns.setdefault(key, asyncio.Lock()):
+            if self._empty_answers.contains(key):
+                return []
+            grants = await self._claim(caller, factory, instance_id, wait_s, most)
+            if not grants:
+                self._empty_answers.add(key)
+            return grants
+
+    async def _claim(
+        self, caller: Caller, factory: Factory, instance_id: str | None, wait_s: float, most: int
+    ) -> Sequence[Grant]:
+        if earlier := await self._earlier_grants(caller, factory.id):
+            return earlier
         loop = asyncio.get_running_loop()
         deadline = loop.time() + min(wait_s, CLAIM_WAIT_MAX_S)
-        while not self._empty_answers.contains(key):
+        while True:
             await self._index.catch_up()
             picks = self._pick_jobs(factory, min(most, GRANTS_MAX))
             results = await self._grants.grant_picks(
                 caller, picks, instance_id or factory.instance_id
             )
-            if None in results and (earlier := await self._earlier_grants(caller, factory_id)):
+            if None in results and (earlier := await self._earlier_grants(caller, factory.id)):
                 return earlier
             grants = [grant for grant in results if grant is not None]
             if grants:
                 return grants
             if not picks and loop.time() >= deadline:
-                break
+                return []
             if not picks:
                 await self._wait_for_update(min(RECHECK_S, deadline - loop.time()))
-            factory = await self._workers.require_factory(caller, factory_id)
-        if caller.request_key is not None:
-            self._empty_answers.add(key)
-        return []
+            factory = await self._workers.require_factory(caller, factory.id)
 
     def _require_not_replaced(self, factory: Factory, instance_id: str | None) -> None:
         if instance_id is not None:

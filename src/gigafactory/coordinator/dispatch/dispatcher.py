@@ -14,6 +14,7 @@ from gigafactory.domain.job import offer as offers
 from gigafactory.domain.job.change import JobChange, Stored
 from gigafactory.domain.job.job import Job
 from gigafactory.domain.job.lifecycle import is_ready
+from gigafactory.domain.queue.ready_queue import is_excluded
 from gigafactory.domain.scheduler.decision import Pick
 from gigafactory.domain.scheduler.scheduler import pick_offer
 
@@ -119,6 +120,9 @@ class Dispatcher:
             job = await self._store.job(pick.job_id)
             now = self._clock.now()
             if job is None or job.offer is not None or not is_ready(job, now):
+                return False
+            # The pick may be older than what excludes its factory.
+            if is_excluded(job, pick.factory_id, now):
                 return False
             if not self._index.may_assign(pick.factory_id, job.product_id):
                 return False

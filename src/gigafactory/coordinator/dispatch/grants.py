@@ -30,6 +30,7 @@ from gigafactory.domain.job.change import (
 from gigafactory.domain.job.job import Job, JobSpec, Lease, Step
 from gigafactory.domain.job.lifecycle import is_ready
 from gigafactory.domain.job.run import start_run
+from gigafactory.domain.queue.ready_queue import is_excluded
 from gigafactory.domain.scheduler.decision import Pick
 from gigafactory.domain.tenancy.access import Caller
 
@@ -172,8 +173,15 @@ class Grants:
             # Its children are no candidates from here on, even before the feed says so.
             self._index.apply_job(request.parent)
             return False
-        ready = is_ready(request.job, self._clock.now())
-        return ready and self._index.may_assign(request.seat.factory_id, request.job.product_id)
+        now, factory_id, offer = self._clock.now(), request.seat.factory_id, request.job.offer
+        # The pick may be older than the job: it has waited for a lock or a commit. A standing offer
+        # counts: the coordinator that made it may have a clock that is a little ahead.
+        offered = offer is not None and offer.factory_id == factory_id
+        if not offered and is_excluded(request.job, factory_id, now):
+            return False
+        if not is_ready(request.job, now):
+            return False
+        return self._index.may_assign(factory_id, request.job.product_id)
 
     async def grant(self, caller: Caller, request: GrantRequest) -> Grant | None:
         """Lease one job; return None if the job, its seat or its factory has changed.

@@ -85,8 +85,7 @@ class Logs:
         Also return how many empty chunks are there: a power cut can leave a name without bytes.
         """
         sizes = await self._chunks(prefix, known - 1)
-        last = max(sizes, default="")
-        end = _offset(last) + sizes[last] if last else 0
+        end = max((_offset(key) + size for key, size in sizes.items()), default=0)
         self._remember_end(prefix, end)
         return end, sum(_offset(key) == end for key in sizes)
 

@@ -52,6 +52,11 @@ class Factories:
         self._workers = workers
         self._twins: dict[str, tuple[datetime, datetime, str]] = {}
         """By factory: when a second process was last and first refused, and why."""
+        self._copied: dict[str, datetime] = {}
+        """By factory: when a process was refused that was replaced at the same place and goes on.
+
+        That is a copy of the machine, because a lock keeps two processes out of one folder.
+        """
 
     async def heartbeat(
         self, caller: Caller, report: Factory, pressure: Pressure, running: Collection[str]
@@ -67,6 +72,8 @@ class Factories:
         except TwinFactory as twin:
             since, _ = self.twin(report.id) or (now, "")
             self._twins[report.id] = (now, since, twin.detail)
+            if report.place == stored.place:
+                self._copied[report.id] = now
             log.warning("heartbeat of a twin refused", factory=report.id, reason=twin.detail)
             raise
         self._index.record_heartbeat(
@@ -90,7 +97,10 @@ class Factories:
 
     def _require_only_instance(self, stored: Factory, report: Factory, now: datetime) -> None:
         vitals = self._index.vitals.get(report.id)
-        require_only_instance(stored, report.instance_id, report.place, vitals=vitals, now=now)
+        copied = report.id in self._copied and now - self._copied[report.id] < TWIN_SHOWN_FOR
+        require_only_instance(
+            stored, report.instance_id, report.place, vitals=vitals, now=now, copied=copied
+        )
 
     def twin(self, factory_id: str) -> tuple[datetime, str] | None:
         """Return since when a second process is refused, and why; None if none was lately."""

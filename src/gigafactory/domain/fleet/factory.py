@@ -155,17 +155,24 @@ def _with_engine(factory: Factory, engine: str, seats: EngineSeats) -> Factory:
 
 
 def require_only_instance(
-    stored: Factory, instance_id: str, place: str | None, *, vitals: Vitals | None, now: datetime
+    stored: Factory,
+    instance_id: str,
+    place: str | None,
+    *,
+    vitals: Vitals | None,
+    now: datetime,
+    copied: bool = False,
 ) -> None:
     """Check that a message comes from the factory's only process, or from its successor.
 
     A process in the same data folder is the successor at once: a lock keeps two from running there.
+    Not if the whole machine was `copied`: its copies have the same name and folders.
     Raises TwinFactory.
     """
     if instance_id == stored.instance_id or not stored.instance_id:
         return
     silence = now - vitals.last_seen if vitals is not None else TWIN_SILENCE
-    elsewhere = None not in {place, stored.place} and place != stored.place
+    elsewhere = None not in {place, stored.place} and (place != stored.place or copied)
     if instance_id in stored.earlier_instances or (elsewhere and silence < TWIN_SILENCE):
         raise TwinFactory(
             f"factory {stored.id} is already running at {stored.place or 'another place'};"

@@ -50,11 +50,15 @@ def backoff(job: Job, attempt: int) -> timedelta:
 def is_poison(lost_instances: Sequence[str], live_instances: Collection[str]) -> bool:
     """Return whether a job has lost so many leases in a row that it may kill its hosts.
 
-    A process that is alive again was only cut off from the coordinator: that is not the job's
-    doing, and counts only towards the larger limit.
+    A process that is alive again, or that took the job again after it had lost it, was only cut off
+    from the coordinator: that is not the job's doing, and counts only towards the larger limit.
     """
-    dead_instances = [instance for instance in lost_instances if instance not in live_instances]
-    return len(dead_instances) >= LOST_INSTANCES_MAX or len(lost_instances) >= LOST_LEASES_MAX
+    dead_instances = {instance for instance in lost_instances if instance not in live_instances}
+    # An older program stored no names.
+    unnamed = max(0, lost_instances.count("") - 1)
+    if len(dead_instances) + unnamed >= LOST_INSTANCES_MAX:
+        return True
+    return len(lost_instances) >= LOST_LEASES_MAX
 
 
 def hand_back_delay(result: Result, retry_after: timedelta | None) -> timedelta:

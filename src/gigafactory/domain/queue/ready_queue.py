@@ -240,7 +240,7 @@ class ReadyQueue:
         self._demanded_tokens = self._waiting_classes = self._urgency = None
 
 
-def is_excluded(job: QueuedJob, factory_id: str, now: datetime) -> bool:
+def is_excluded(job: QueuedJob | Job, factory_id: str, now: datetime) -> bool:
     """Return whether this factory is still excluded from this job."""
     return any(e.factory_id == factory_id and e.until > now for e in job.exclusions)
 

@@ -48,6 +48,14 @@ class DatabaseClock:
         measured = await self._measure(lambda: self._steady() / SECOND_NS)
         self._offset_ns = round(measured * SECOND_NS)
 
+    def advance_to(self, at: datetime) -> None:
+        """Go on from `at`, which another coordinator has reached, if this clock is behind it.
+
+        A machine that was suspended comes back with a steady clock that stood still.
+        """
+        assert self._clock is not None, "`start` makes the clock"
+        self._clock.advance_to(at)
+
     def now(self) -> datetime:
         """Return the current time in UTC, in whole milliseconds, never going back."""
         assert self._clock is not None, "`start` makes the clock"

@@ -1,22 +1,23 @@
 """PostgreSQL connections: settings, migrations and error messages."""
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
-from urllib.parse import urlsplit
 
 import asyncpg
 from asyncpg.connect_utils import SessionAttribute
 
 from gigafactory.domain.errors import Fault, Invalid, Unavailable
+from gigafactory.store.postgres.address import name_of, single_hosts
 from gigafactory.store.postgres.queries import MIGRATIONS
 
 # A string, because asyncpg.Connection takes no type parameter at run time.
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
-PORT = 5432
 CONNECT_MAX_S = 10.0
+"""How long to try all hosts; each gets its share, because a lost machine does not answer at all."""
 ANSWER_MAX_S = 30.0
 """A database that does not answer within this time counts as unavailable."""
 DIRECT = (
@@ -27,12 +28,11 @@ MIGRATION_LOCK = 0x6769_6761
 """An arbitrary number that other programs in the same database are unlikely to lock."""
 
 # SQLSTATE prefixes: connection lost, access denied, no such database, out of resources, shut down,
-# disk error, read-only server, internal error.
-_UNAVAILABLE = ("08", "28", "3D", "53", "57", "58", "25006", "XX000")
+# disk error, read-only server, internal error or damaged data.
+_UNAVAILABLE = ("08", "28", "3D", "53", "57", "58", "25006", "XX")
 # SQLSTATE prefixes: text with NUL, number out of range, key too long for an index.
 _UNSTORABLE = ("22", "54")
 
-_PORT = re.compile(r":\d+$")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _CONNECTION_ERRORS = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
 
@@ -69,39 +69,58 @@ class Database:
             fault = Fault("schema", f"is {schema!r}; expected lower-case letters, digits and _")
             raise Invalid("the address of the store", [fault])
         self._dsn = dsn
-        parts = urlsplit(dsn)
-        several = "," in parts.netloc and "target_session_attrs" not in parts.query
-        # Of several hosts, a standby that answers first must not be taken for the primary.
-        self._wanted = SessionAttribute.read_write if several else None
+        self._hosts = single_hosts(dsn)
+        self._serving = 0
+        """The host that served last; the others are tried after it."""
+        chosen = "target_session_attrs" in dsn or "PGTARGETSESSIONATTRS" in os.environ
+        # A standby that answers must not be taken for the primary.
+        self._wanted = None if chosen else SessionAttribute.read_write
         self.schema = schema
+        self.on_connected: Callable[[Connection], Awaitable[None]] | None = None
+        """Called with each new connection before its first use."""
 
     def __str__(self) -> str:
         """Return hosts, ports and database, without the password."""
-        parts = urlsplit(self._dsn)
-        hosts = parts.netloc.rpartition("@")[2] or "localhost"
-        return ",".join(map(_with_port, hosts.split(","))) + parts.path
+        return name_of(self._dsn)
 
     async def connect(self, **settings: str) -> Connection:
         """Open a connection with our schema as search path; call it inside `map_db_errors`.
 
         Raises Unavailable through a pooler that does not keep the session of a connection.
         """
+        first: Exception | None = None
+        for number in range(self._serving, self._serving + len(self._hosts)):
+            host = number % len(self._hosts)
+            try:
+                connection = await self._connect(self._hosts[host], settings)
+            except (asyncpg.PostgresError, *_CONNECTION_ERRORS) as fault:
+                first = first or fault
+            else:
+                self._serving = host
+                return connection
+        assert first is not None, "an address has a host"
+        raise first
+
+    async def _connect(self, dsn: str, settings: dict[str, str]) -> Connection:
         defaults = {"search_path": self.schema, "application_name": "gigafactory", "jit": "off"}
         connection: Connection = await asyncpg.connect(
-            self._dsn,
+            dsn,
             target_session_attrs=self._wanted,
-            timeout=CONNECT_MAX_S,
+            timeout=CONNECT_MAX_S / len(self._hosts),
             command_timeout=ANSWER_MAX_S,
             server_settings={**defaults, **settings},
         )
-        search_path = None
+        usable = False
         try:
             search_path = await connection.fetchval("SHOW search_path")
-        finally:
             if search_path != self.schema:
+                raise Unavailable(f"{self._pooled} the search path is {search_path!r}; {DIRECT}")
+            if self.on_connected is not None:
+                await self.on_connected(connection)
+            usable = True
+        finally:
+            if not usable:
                 connection.terminate()
-        if search_path != self.schema:
-            raise Unavailable(f"{self._pooled} the search path is {search_path!r}; {DIRECT}")
         return connection
 
     @property
@@ -129,10 +148,6 @@ class Database:
             if is_unstorable(fault):
                 raise Invalid("the value to store", [Fault("", str(fault))]) from fault
             raise
-
-
-def _with_port(host: str) -> str:
-    return host if _PORT.search(host) and not host.endswith("]") else f"{host}:{PORT}"
 
 
 async def migrate(connection: Connection, schema: str) -> None:

@@ -1,7 +1,7 @@
 """Listen for commits of other coordinators on a separate connection."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 
 import structlog
@@ -22,16 +22,10 @@ log = structlog.get_logger()
 class Listener:
     """Reports the position of the feed after every commit, from database notifications."""
 
-    def __init__(
-        self,
-        database: Database,
-        on_position: Callable[[int, int], None],
-        on_connected: Callable[[], Awaitable[None]],
-    ) -> None:
+    def __init__(self, database: Database, on_position: Callable[[int, int], None]) -> None:
         """Call `on_position` with the backend process that committed and the new position."""
         self._database = database
         self._on_position = on_position
-        self._on_connected = on_connected
 
     async def run(self) -> None:
         """Listen until cancelled; reconnect after every failure."""
@@ -50,7 +44,6 @@ class Listener:
         try:
             connection.add_termination_listener(lambda _: lost.set())
             await connection.add_listener(self._database.schema, self._on_notification)
-            await self._on_connected()
             while not lost.is_set():
                 # First catch up with earlier commits; later calls check the connection.
                 position = await connection.fetchval(SQL["position"], timeout=CHECK_MAX_S)

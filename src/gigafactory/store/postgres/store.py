@@ -16,7 +16,7 @@ from gigafactory.domain.job.change import CommitResult, FeedEntry, Record, Write
 from gigafactory.domain.job.job import Event, Job, JobSpec, Stage
 from gigafactory.store import rows
 from gigafactory.store.group_commit import GroupCommit, footprint
-from gigafactory.store.postgres.connection import Database, migrate
+from gigafactory.store.postgres.connection import Connection, Database, migrate
 from gigafactory.store.postgres.job_query import statements_for
 from gigafactory.store.postgres.listener import Listener
 from gigafactory.store.postgres.queries import SQL
@@ -62,7 +62,8 @@ class PostgresStore:
             for writer in self._writers
         ]
         self._turn = itertools.cycle(self._group_commits)
-        self._listener = Listener(database, self._on_position, self._check_history)
+        self._listener = Listener(database, self._on_position)
+        database.on_connected = self._check_history
         self.rollbacks = 0
         self._single_jobs = CoalescedReads(self.jobs)
         self._single_records = CoalescedReads(self._records)
@@ -168,18 +169,23 @@ class PostgresStore:
         self._feed.advance(position)
         return self._feed.position
 
-    async def _check_history(self) -> None:
-        """Check that the database, which may be another server now, has the events seen before."""
-        newest = self._feed.newest
-        await self.position()
-        if newest is None or newest is not self._feed.newest:
-            return
-        feed_rows = await self._fetch("feed", newest.position - 1, 1)
-        expected = rows.event_row(newest, newest.position)[:IDENTIFYING_COLUMNS]
-        stored = tuple(feed_rows[0])[:IDENTIFYING_COLUMNS] if feed_rows else expected
-        # A deleted job has no events left, and then the next one is found.
-        if stored[0] == newest.position and stored != expected:
-            self._lose_history(await self.position())
+    async def _check_history(self, connection: Connection) -> None:
+        """Check that the server of a new connection has the events seen before.
+
+        Each connection is checked before its first use: what it writes or reads would be taken for
+        the history seen before.
+        """
+        newest, known, losses = self._feed.newest, self._feed.position, self.rollbacks
+        position = await connection.fetchval(SQL["position"])
+        lost = position < known
+        if newest is not None and not lost:
+            row = await connection.fetchrow(SQL["feed"], newest.position - 1, 1)
+            expected = rows.event_row(newest, newest.position)[:IDENTIFYING_COLUMNS]
+            # A deleted job has no events left, and then the next one is found.
+            stored = tuple(row)[:IDENTIFYING_COLUMNS] if row is not None else expected
+            lost = stored[0] == newest.position and stored != expected
+        if lost and losses == self.rollbacks:
+            self._lose_history(position)
 
     def _lose_history(self, position: int) -> None:
         log.error(

@@ -73,15 +73,46 @@ def _unavailable(path: Path, fault: sqlite3.Error) -> Unavailable:
 
 def _is_full(path: Path) -> bool:
     with suppress(OSError):
-        return shutil.disk_usage(path.parent).free < FREE_MIN
+        if shutil.disk_usage(path.parent).free < FREE_MIN:
+            return True
+        if sys.platform != "win32":
+            files = os.statvfs(path.parent)
+            return files.f_files > 0 and files.f_favail == 0
     return False
 
 
-def _cannot_open(path: Path, fault: OSError) -> Unavailable:
+def cannot_open(path: Path, fault: OSError) -> Unavailable:
+    """Return the error for a file of the store that cannot be opened."""
     if fault.errno in {errno.ENOSPC, errno.EDQUOT}:
         return StoreDiskFull(f"the store {path} is unavailable: {_ADVICE['SQLITE_FULL']}")
     advice = f"{_ADVICE['SQLITE_CANTOPEN']} ({fault.strerror})"
     return Unavailable(f"the store {path} is unavailable: {advice}")
+
+
+class OpenedFile:
+    """The file that was at a path when the store was opened."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._identity = self._identify()
+
+    def _identify(self) -> tuple[int, int] | None:
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def require_in_place(self) -> None:
+        """Check that nobody has replaced or removed the file: what is written to it would be lost.
+
+        Raises Unavailable.
+        """
+        if self._identify() != self._identity:
+            raise Unavailable(
+                f"the store {self._path} was replaced or removed while the coordinator ran;"
+                " restart the coordinator"
+            )
 
 
 def create_file(path: Path) -> None:
@@ -93,7 +124,7 @@ def create_file(path: Path) -> None:
         # Do not open an existing file: closing it would release the locks of this process.
         path.touch(mode=0o600)
     except OSError as fault:
-        raise _cannot_open(path, fault) from fault
+        raise cannot_open(path, fault) from fault
 
 
 def connect(path: Path, *, cache_kib: int) -> sqlite3.Connection:
@@ -154,7 +185,7 @@ def _locked_file(path: Path) -> Iterator[None]:
     try:
         handle = os.open(path, os.O_RDONLY)
     except OSError as fault:
-        raise _cannot_open(path, fault) from fault
+        raise cannot_open(path, fault) from fault
     try:
         if sys.platform != "win32":
             try:

@@ -9,8 +9,10 @@ from time import monotonic
 
 import structlog
 
+from gigafactory.store.sqlite.connection import cannot_open
+
 MARK_EVERY_S = 1.0
-"""How often the mark is written: a loss of less than this much may go unnoticed."""
+"""How often the mark is written: a loss of what came after the last one may go unnoticed."""
 _FORMAT = b"%020d\n"
 
 log = structlog.get_logger()
@@ -20,9 +22,17 @@ class PositionMark:
     """The position of the feed that was last known to be stored, in a small file."""
 
     def __init__(self, path: Path) -> None:
-        """Open the mark of the database at `path`."""
+        """Open the mark of the database at `path`.
+
+        Raises Unavailable.
+        """
+        # All names of symbolic links have one mark.
+        path = path.resolve()
         place = path.with_name(path.name + ".mark")
-        self._file = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            self._file = os.open(place, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as fault:
+            raise cannot_open(place, fault) from fault
         text = os.read(self._file, len(_FORMAT % 0)).strip()
         self._position = int(text) if text.isdigit() else 0
         self._written_at = 0.0

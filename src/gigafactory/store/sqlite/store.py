@@ -17,6 +17,7 @@ from gigafactory.store.sqlite.batch import Batch
 from gigafactory.store.sqlite.commit_sync import CommitSync
 from gigafactory.store.sqlite.connection import (
     WRITER_CACHE_KIB,
+    OpenedFile,
     connect,
     map_db_errors,
     migrate,
@@ -47,6 +48,8 @@ class SqliteStore:
     def __init__(self, path: Path, writer: sqlite3.Connection) -> None:
         """Use a migrated connection; call `open` instead."""
         self._path = path
+        self._file = OpenedFile(path)
+        self._mark = PositionMark(path)
         self._writer = writer
         self._syncs = CommitSync(writer)
         self._readers = SqliteReaders(path, READERS)
@@ -54,7 +57,7 @@ class SqliteStore:
         self._finders = SqliteReaders(path, FINDERS)
         (position,) = writer.execute(SQL["position"]).fetchone()
         self._feed = RecentFeed(position)
-        self._mark = PositionMark(path)
+        self._stored_position = position
         self.rollbacks = int(self._mark.is_ahead_of(position, path))
         self._cache = RowCache()
         self._group = GroupCommit(self._apply, self._feed.append)
@@ -91,6 +94,7 @@ class SqliteStore:
 
     async def _apply(self, groups: list[Group]) -> BatchResult:
         stored = False
+        self._file.require_in_place()
         try:
             with map_db_errors(self._path):
                 applied = self._write(groups)
@@ -101,7 +105,9 @@ class SqliteStore:
                 # The outcome is unknown.
                 self._cache = RowCache()
         if applied.entries:
-            self._mark.write(applied.entries[-1].event.position)
+            self._stored_position = applied.entries[-1].event.position
+        # Also after commits without events: the reaper's beats mark what came in a short burst.
+        self._mark.write(self._stored_position)
         for writes, verdict in zip(groups, applied.verdicts, strict=True):
             if isinstance(verdict, Stored):
                 self._cache.apply(writes)

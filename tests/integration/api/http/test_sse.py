@@ -1,4 +1,4 @@
-"""Event streams: slow followers, keep-alive comments, expired tokens and limits."""
+"""Event streams: followers that fall behind, keep-alive comments, expired tokens and limits."""
 
 import asyncio
 from collections.abc import AsyncIterator, MutableMapping
@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gigafactory.api.http import sse
 from gigafactory.api.http.sse import EventStream, OpenStreams, TokenStreams
 from gigafactory.coordinator.insights import event_streams as streams_of
 from gigafactory.coordinator.insights.event_streams import EventStreams
@@ -74,58 +73,6 @@ async def test_a_comment_keeps_a_silent_stream_open() -> None:
     left.set()
     await sending
     assert len(open_streams) == 0
-
-
-@pytest.mark.parametrize("piece", [b"data: 1\n\n", None], ids=["an event", "a comment"])
-async def test_client_that_reads_nothing_is_disconnected(
-    piece: bytes | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sse, "SEND_MAX_S", 0.01)
-    monkeypatch.setattr(sse, "END_MAX_S", 0.01)
-
-    async def pieces() -> AsyncIterator[bytes]:
-        if piece is not None:
-            yield piece
-        await asyncio.Event().wait()
-
-    async def send(message: MutableMapping[str, Any]) -> None:
-        if message["type"] == "http.response.body":
-            await asyncio.Event().wait()
-
-    async def receive() -> dict[str, Any]:
-        await asyncio.Event().wait()
-        return {}
-
-    open_streams = OpenStreams()
-    stream = EventStream(pieces(), TokenStreams(open_streams, "t"), ping_s=0.001)
-    await stream({}, receive, send)  # type: ignore[arg-type]
-    assert len(open_streams) == 0
-
-
-async def test_the_stream_of_a_slow_client_ends_with_a_mark(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(sse, "SEND_MAX_S", 0.01)
-    sent: list[MutableMapping[str, Any]] = []
-
-    async def pieces() -> AsyncIterator[bytes]:
-        yield b"data: 1\n\n"
-
-    async def send(message: MutableMapping[str, Any]) -> None:
-        if message.get("body") == b"data: 1\n\n":
-            await asyncio.Event().wait()
-        sent.append(message)
-
-    async def receive() -> dict[str, Any]:
-        await asyncio.Event().wait()
-        return {}
-
-    stream = EventStream(pieces(), TokenStreams(OpenStreams(), "t"), ping_s=0.001)
-    await stream({}, receive, send)  # type: ignore[arg-type]
-    assert [(message["body"], message["more_body"]) for message in sent[1:]] == [
-        (b'event: slow\ndata: {"reason":"slow"}\n\n', True),
-        (b"", False),
-    ]
 
 
 async def test_token_expiry_ends_a_silent_stream(

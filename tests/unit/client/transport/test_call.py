@@ -19,7 +19,6 @@ from gigafactory.domain.errors import (
     Forbidden,
     Invalid,
     LogGap,
-    NotFound,
     Refused,
     TooManyRequests,
     Unavailable,
@@ -115,9 +114,12 @@ def test_faults_are_parsed_with_their_places() -> None:
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (404, NotFound),
-        (409, Conflict),
+        (401, ServerFailed),
+        (404, ServerFailed),
+        (409, ServerFailed),
+        (413, ServerFailed),
         (418, ServerFailed),
+        (429, TooManyRequests),
         (500, ServerFailed),
         (502, ServerFailed),
         (503, Unavailable),
@@ -134,7 +136,8 @@ def test_error_page_without_a_code_is_classified_by_its_status(
 
 
 def test_unknown_refusal_code_is_kept() -> None:
-    assert parse_refusal(409, b'{"code": "new_one", "detail": "d"}').code == "new_one"
+    found = parse_refusal(409, b'{"code": "new_one", "detail": "d"}')
+    assert (type(found), found.code) == (Conflict, "new_one")
 
 
 def test_job_name_is_escaped_in_the_path() -> None:

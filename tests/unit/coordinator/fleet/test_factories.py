@@ -1,5 +1,6 @@
 """Signs of life: every request of a factory shows that it is online, even after a restart."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -150,3 +151,47 @@ async def test_a_copied_data_folder_ends_no_lease_and_is_named(house: Coordinato
         await fleet.claims.claim(MAC, "mac-1", instance_id=here.instance_id)
     house.clock.seconds += LONG_S * 2
     assert not [i for i in await fleet.attention.list(ANN) if i.kind == "factory_twin"]
+
+
+async def test_a_copied_machine_that_is_started_again_and_again_ends_no_lease(
+    house: CoordinatorHarness,
+) -> None:
+    fleet = await house.with_factory()
+
+    async def beat(instance: str) -> None:
+        process = a_factory(place="host:/data", instance_id=instance)
+        await fleet.factories.heartbeat(MAC, process, Pressure(), ())
+
+    await beat("one")
+    await beat("copy")
+    grant = await granted(fleet)
+    # The machine has the same name and folders, so only this heartbeat shows that there are two.
+    with pytest.raises(TwinFactory):
+        await beat("one")
+    for number in range(3):
+        with pytest.raises(TwinFactory):
+            await beat(f"one, started again {number}")
+        house.clock.seconds += 20
+        await beat("copy")
+    await fleet.claims.renew(MAC, grant.job.id, grant.lease.epoch)
+    house.clock.seconds += LONG_S
+    await beat("one, alone")
+
+
+async def test_a_claim_that_is_repeated_while_the_first_waits_gets_its_answer(
+    house: CoordinatorHarness,
+) -> None:
+    fleet = await house.with_factory()
+    await fleet.submissions.submit(ANN, [parse_json_job({"body": "Please."})])
+    caller = replace(MAC, request_key="claim-1")
+    first, second = await asyncio.gather(
+        fleet.claims.claim(caller, "mac-1"), fleet.claims.claim(caller, "mac-1", wait_s=1.0)
+    )
+    assert len(first) == 1
+    assert first == second
+    caller = replace(MAC, request_key="claim-2")
+    waiting = asyncio.create_task(fleet.claims.claim(caller, "mac-1"))
+    repeated = asyncio.create_task(fleet.claims.claim(caller, "mac-1", wait_s=30.0))
+    assert await waiting == []
+    await fleet.submissions.submit(ANN, [parse_json_job({"body": "Too late."})])
+    assert await repeated == []

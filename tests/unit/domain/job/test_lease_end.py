@@ -100,11 +100,11 @@ def test_restarted_factory_that_forgot_a_run_loses_its_lease_at_once() -> None:
 
 def test_third_lease_lost_in_a_row_without_new_checkpoint_is_dead_lettered() -> None:
     job = a_job()
-    for lost in (1, 2):
-        granted = grant(job, "mac-1", "a", None, now=NOON, ttl=TTL).after
+    for lost, instance in ((1, "a"), (2, "b")):
+        granted = grant(job, "mac-1", instance, None, now=NOON, ttl=TTL).after
         job = expire(granted, now=after(91)).after
         assert (job.stage, job.lost) == (Stage.QUEUED, lost)
-    granted = grant(job, "mac-1", "a", None, now=NOON, ttl=TTL, seats=("seat",)).after
+    granted = grant(job, "mac-1", "c", None, now=NOON, ttl=TTL, seats=("seat",)).after
     change = expire(granted, now=after(91))
     assert (change.after.stage, change.after.result) == (Stage.DEAD_LETTER, Result.POISON)
     assert "3 leases in a row" in (change.after.reason or "")
@@ -123,6 +123,20 @@ def test_leases_that_partitions_took_do_not_make_a_job_poison() -> None:
         job = lose(job, "a", "a", "b")
         assert (job.stage, job.lost) == (Stage.QUEUED, lost)
     assert lose(job, "a", "a", "b").result is Result.POISON
+
+
+def test_three_partitions_of_one_process_do_not_make_its_job_poison() -> None:
+    job = a_job()
+    for lost in range(1, LOST_LEASES_MAX):
+        # While the lease expires, the process is still cut off.
+        job = lose(job, "a")
+        assert (job.stage, job.lost) == (Stage.QUEUED, lost)
+    assert lose(job, "a").result is Result.POISON
+
+
+def test_lost_leases_of_an_older_program_count_each() -> None:
+    job = replace(a_job(), lost=2)
+    assert lose(job, "a").result is Result.POISON
 
 
 def test_a_job_whose_hosts_do_not_come_back_is_poison_in_spite_of_a_partition() -> None:

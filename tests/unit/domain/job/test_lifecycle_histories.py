@@ -183,7 +183,9 @@ class History:
         before, factory_id = self.job, self.either(*FACTORIES)
         seats = (f"slot/{factory_id}/{self.either(0, 1, 2)}",)
         grant = partial(leases.grant, before, now=self.now, ttl=TTL)
-        if self.settle(lambda: grant(factory_id, "a", "claude", seats=seats)):
+        # Every loss is that of another process: three in a row are poison.
+        process = f"process-{before.lease_epoch}"
+        if self.settle(lambda: grant(factory_id, process, "claude", seats=seats)):
             self.workers.append(self.owner())
             assert not self.shelf.commit(grant("rival", "b", None)), "of two claimers one wins"
 
@@ -244,7 +246,8 @@ class History:
         self.settle(lambda: leases.expire(self.job, now=self.now, restarted=True))
 
     def take_up(self) -> None:
-        self.settle(lambda: leases.resume_lease(self.job, "b", now=self.now))
+        process = f"restarted-{self.job.lease_epoch}"
+        self.settle(lambda: leases.resume_lease(self.job, process, now=self.now))
 
     def stop(self) -> None:
         ending, expired = self.job.ending[0], self.either(*YES_OR_NO)

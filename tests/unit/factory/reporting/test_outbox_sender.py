@@ -76,6 +76,10 @@ async def test_undelivered_report_stays_in_the_outbox(tmp_path: Path) -> None:
         answer(b"", "599 Of A Proxy"),
         answer(b"", "425 Too Early"),
         answer(b"<html>log in first</html>"),
+        answer(b"<html>no such page</html>", "404 Not Found"),
+        answer(b"<html>forbidden by policy</html>", "403 Forbidden"),
+        answer(b"<html>too large</html>", "413 Payload Too Large"),
+        answer(b"{}", "409 Conflict"),
     ],
 )
 async def test_results_stay_when_the_server_or_a_proxy_fails(tmp_path: Path, reply: bytes) -> None:
