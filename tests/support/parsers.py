@@ -201,6 +201,7 @@ REACHED = {
     "factory.git.repos:Repos.address": "names of 1000 characters, with globs of the settings",
     "factory.machine.engines:_wrong_seats": "settings of this machine",
     "factory.run.engine_home:_matching": "names of files, with our own globs",
+    "factory.run.log_lines:_begins_like_ours": "by format_program_output",
     "web.pages.jobs:_filters": "a query, which the server limits to some kilobytes",
 }
 """Functions that compare, convert or split texts by a slow library, and what attacks them."""
