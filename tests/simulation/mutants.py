@@ -69,7 +69,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "unique keys for fleet-wide seats",
         patches.keys_not_held("fleet-seat/"),
         "race",
-        457,
+        204,
     ),
     Mutant("no-key", "unique keys for idempotency keys", patches.keys_not_held("key/"), "race", 42),
     Mutant("no-name", "unique keys for names", patches.keys_not_held("name/"), "race", 78),
