@@ -67,8 +67,11 @@ async def test_a_job_does_not_change_what_its_session_has_used(
 async def test_usage_from_a_file_that_the_agent_can_edit_is_an_estimate(
     harness: FactoryHarness, tmp_path: Path
 ) -> None:
-    told = {"total_token_usage": {"input_tokens": 7}}
-    record = {"timestamp": "2999-01-01T00:00:00Z", "payload": {"type": "token_count", "info": told}}
+    result = {"total_token_usage": {"input_tokens": 7}}
+    record = {
+        "timestamp": "2999-01-01T00:00:00Z",
+        "payload": {"type": "token_count", "info": result},
+    }
     body = f"""folder="$HOME/.codex/sessions/2026/11/18"; mkdir -p "$folder"
 {print_json(**record)} > "$folder/rollout-1-s1.jsonl"
 exit 1"""

@@ -104,8 +104,13 @@ async def test_a_run_whose_report_is_refused_ends_with_the_reason(tmp_path: Path
         desk.courier.send("job-1", 1, {"stage": "testing", **usage(9)}, last=True)
         async with desk.client:
             await desk.courier.deliver_pending()
-            [(job, epoch, told)] = desk.pending
-            assert (job, epoch, told["stage"], told["result"]) == ("job-1", 1, "failed", "crash")
-            assert "usage.model: too long" in told["reason"]
+            [(job, epoch, outcome)] = desk.pending
+            assert (job, epoch, outcome["stage"], outcome["result"]) == (
+                "job-1",
+                1,
+                "failed",
+                "crash",
+            )
+            assert "usage.model: too long" in outcome["reason"]
             await desk.courier.deliver_pending()
     assert desk.pending == []
