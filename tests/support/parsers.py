@@ -203,6 +203,8 @@ REACHED = {
     "factory.run.engine_home:_matching": "names of files, with our own globs",
     "factory.run.log_lines:_begins_like_ours": "by format_program_output",
     "web.pages.jobs:_filters": "a query, which the server limits to some kilobytes",
+    "store.postgres.address:_host_and_port": "settings of this machine",
+    "store.postgres.address:single_hosts": "settings of this machine",
 }
 """Functions that compare, convert or split texts by a slow library, and what attacks them."""
 
