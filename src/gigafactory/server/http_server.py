@@ -121,8 +121,9 @@ class HttpServer(uvicorn.Server):
                 await asyncio.sleep(0)
             if (reason := self.open_connections.refusal(address[0])) is not None:
                 self._log.warn(reason, address=address[0])
-                _turn_away(client)
-                continue
+                if not self.open_connections.make_room(address[0]):
+                    _turn_away(client)
+                    continue
             try:
                 await loop.connect_accepted_socket(self._protocol, client)
             except OSError:

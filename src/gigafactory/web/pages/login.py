@@ -5,12 +5,12 @@ from litestar.types import ASGIApp
 
 from gigafactory.api.http.decoding import decode_query
 from gigafactory.api.http.errors import status_of
+from gigafactory.api.http.limits import ENTRY_BYTES_MAX
 from gigafactory.api.http.request import ApiRequest
 from gigafactory.api.http.response import NO_CONTENT
 from gigafactory.domain.errors import Forbidden, Unauthenticated
 from gigafactory.web.site.rendering import render_page, see_other
 from gigafactory.web.site.session import (
-    FORM_BYTES_MAX,
     WebForm,
     clear_cookies,
     read_form,
@@ -50,7 +50,7 @@ def _render_login(
 async def sign_in(request: ApiRequest) -> ASGIApp:
     """Sign a browser in."""
     require_same_origin(request)
-    form = decode_query(await request.read_body(FORM_BYTES_MAX), LoginForm)
+    form = decode_query(await request.read_unknown_body(ENTRY_BYTES_MAX), LoginForm)
     logins = request.coordinator.logins
     try:
         with request.authn.counting_failures(request.address):
