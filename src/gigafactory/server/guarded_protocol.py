@@ -15,8 +15,8 @@ from gigafactory.api.http.errors import PROBLEM, TITLES
 from gigafactory.api.http.request import KNOWN
 from gigafactory.api.http.response import encode
 from gigafactory.server.connections import ConnectionLimits, OpenConnections
-from gigafactory.server.log_throttle import LogThrottle
 from gigafactory.server.uvicorn_protocol import SingleWriteProtocol
+from gigafactory.system.log_throttle import LogThrottle
 from gigafactory.wire.problem import Problem
 
 

@@ -12,7 +12,7 @@ from litestar.types import ASGIApp
 
 from gigafactory.server.connections import ConnectionLimits, OpenConnections
 from gigafactory.server.guarded_protocol import BUSY, GuardedProtocol
-from gigafactory.server.log_throttle import LogThrottle
+from gigafactory.system.log_throttle import LogThrottle
 
 STOP_WITHIN_S = 3
 """Seconds that open requests and streams get at shutdown."""
