@@ -141,7 +141,12 @@ class GuardedProtocol(SingleWriteProtocol):
         except httptools.HttpParserError:
             self._refuse(self._refusal)
             return
-        if self._since_progress > self._limits.head_bytes:
+        if self._in_body and self._answering() is None:
+            # Counted here, as a chunk of one byte may have a long extension.
+            self._unread_bytes += len(data)
+        if self._unread_bytes > self._limits.unread_bytes:
+            self.transport.close()
+        elif self._since_progress > self._limits.head_bytes:
             self._refuse(HEAD_TOO_LARGE if self._in_head else MALFORMED)
         elif len(self.headers) > self._limits.headers:
             self._refuse(HEAD_TOO_LARGE)
@@ -184,10 +189,6 @@ class GuardedProtocol(SingleWriteProtocol):
     def on_body(self, body: bytes) -> None:
         self._since_progress = 0
         self._body_bytes += len(body)
-        if self.cycle.response_complete:
-            self._unread_bytes += len(body)
-            if self._unread_bytes > self._limits.unread_bytes:
-                self.transport.close()
         super().on_body(body)
 
     def on_message_complete(self) -> None:

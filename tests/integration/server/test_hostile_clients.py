@@ -191,15 +191,25 @@ async def test_bytes_without_end_are_cut_off(tmp_path: Path, start: bytes, more:
         assert await is_healthy(server)
 
 
-async def test_a_body_without_end_is_not_read_after_its_answer(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("head", "more"),
+    [
+        (POST + b"content-length: 1000000000\r\n\r\n", b"x" * 65536),
+        (CHUNKED, b"1;" + b"y" * 32000 + b"\r\nx\r\n"),
+    ],
+    ids=["length", "extensions"],
+)
+async def test_a_body_without_end_is_not_read_after_its_answer(
+    tmp_path: Path, head: bytes, more: bytes
+) -> None:
     limits = replace(PATIENT, unread_bytes=1 << 20)
     async with a_server(tmp_path, limits=limits) as server, connected(server) as line:
-        await line.send(POST + b"content-length: 1000000000\r\n\r\n")
+        await line.send(head)
         assert (await line.answer()).startswith(b"HTTP/1.1 4")
         sent = 0
         while not line.writer.is_closing() and not line.reader.at_eof() and sent < 256 << 20:
-            await line.send(b"x" * 65536)
-            sent += 65536
+            await line.send(more)
+            sent += len(more)
             await asyncio.sleep(0)
         await line.until_closed()
         assert sent < 256 << 20
