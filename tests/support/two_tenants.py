@@ -66,11 +66,11 @@ class Agent:
         return f"agent of a job of {self.scope}"
 
 
-NOBODY, STRANGER = "nobody", "stranger"
+NOBODY, STRANGER, REVOKED, SESSION = "nobody", "stranger", "revoked token", "session of a browser"
 Caller = Person | Machine | Agent | str
 PEOPLE = tuple(Person(role, scope) for role in Role for scope in (OWN, OTHER, FLEET))
 CALLERS: tuple[Caller, ...] = (
-    *(NOBODY, STRANGER),
+    *(NOBODY, STRANGER, REVOKED, SESSION),
     *PEOPLE,
     *(Machine(scope) for scope in (OWN, OTHER, FLEET)),
     *(Agent(scope) for scope in (OWN, OTHER)),
@@ -163,6 +163,7 @@ class TwoTenants:
             name = f"{person.role}-{'fleet' if person.scope == FLEET else person.scope}"
             made = await self.coordinator.tokens.issue(SYSTEM, name, person.role, (person.scope,))
             self.secrets[person] = made.secret
+        await self._add_useless_secrets()
         for machine in (Machine(OWN), Machine(OTHER), Machine(FLEET)):
             self.secrets[machine] = await self.factory(machine_id(machine), machine.scope)
         for scope in (OWN, OTHER):
@@ -180,6 +181,13 @@ class TwoTenants:
         await self._archive()
         await self.coordinator.index.catch_up()
         return self
+
+    async def _add_useless_secrets(self) -> None:
+        """Add a revoked token, and the session of a browser, of an admin of everything."""
+        self.secrets[SESSION] = await self.sign_in(Person(Role.ADMIN, FLEET))
+        made = await self.coordinator.tokens.issue(SYSTEM, "left", Role.ADMIN, (FLEET,))
+        await self.coordinator.tokens.revoke(SYSTEM, made.token.id)
+        self.secrets[REVOKED] = made.secret
 
     async def _fill_leased(self) -> None:
         job, epoch = self.leased["job"]["id"], self.leased["leaseEpoch"]
@@ -240,6 +248,18 @@ class TwoTenants:
             self.sessions[person] = made.secret
         return self.sessions[person]
 
+    def own_names(self) -> tuple[str, ...]:
+        """Return the names and ids of the own product that no other product may hear of."""
+        jobs = (self.job, self.leased["job"]["id"], self.composite, self.archived)
+        return (*jobs, self.artifact, machine_id(Machine(OWN)), f"admin-{OWN}")
+
+    async def open_page(self, person: Person | None, place: str) -> Answer:
+        """Open a page, or start a live stream, as this signed-in person."""
+        headers = {"host": PAGES_HOST}
+        if person is not None:
+            headers["cookie"] = f"{SESSION_COOKIE}={await self.sign_in(person)}"
+        return await ask(self.app, "GET", place, b"", **headers)
+
     async def send_form(self, person: Person | None, place: str, form: object) -> Answer:
         """Send a form or the bytes of an upload as this signed-in person."""
         headers = {
@@ -267,8 +287,8 @@ class TwoTenants:
     async def attach(self, job: str) -> str:
         """Attach a file to a job; return the id of the artifact."""
         data = str(next(_serial)).encode()
-        query = urlencode({"name": f"{data.decode()}.txt", "sha256": sha256(data).hexdigest()})
-        place = f"/jobs/{job}/artifacts?{query}"
+        query = {"name": f"{data.decode()}.txt", "sha256": sha256(data).hexdigest()}
+        place = f"/jobs/{job}/artifacts?{urlencode(query | {'mediaType': 'text/plain'})}"
         made = await self.call(Person(Role.ADMIN, OWN), "POST", place, data)
         assert made.status == 201, made.text
         artifact: str = made.json["id"]

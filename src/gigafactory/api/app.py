@@ -25,7 +25,7 @@ from gigafactory.api.http import openapi
 from gigafactory.api.http.authn import Authenticator
 from gigafactory.api.http.errors import internal_error, refusal_response, routing_error
 from gigafactory.api.http.hosts import ServedHosts
-from gigafactory.api.http.limits import FailedAttempts, RateLimiter
+from gigafactory.api.http.limits import FailedAttempts, RateLimiter, UnknownBodies
 from gigafactory.api.http.middleware import RequestMiddleware
 from gigafactory.api.http.request import ApiRequest
 from gigafactory.api.http.sse import FrameCache, OpenStreams
@@ -105,6 +105,7 @@ def create_app(
         "authn": authn,
         "streams": OpenStreams(),
         "frames": FrameCache(),
+        "unknown_bodies": UnknownBodies(),
         "metrics_open": metrics_open,
     }
     app = Litestar(

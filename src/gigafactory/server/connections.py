@@ -2,8 +2,10 @@
 
 import ipaddress
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Protocol
 
 FILES_WANTED = 65_536
 """Enough for any fleet; macOS refuses more."""
@@ -66,13 +68,29 @@ def raise_file_limit() -> int:
     return wanted if soft == resource.RLIM_INFINITY else soft
 
 
+class ClientConnection(Protocol):
+    """An open connection."""
+
+    def is_known(self) -> bool:
+        """Return whether a request on it has proved who sent it."""
+
+    def make_way(self) -> None:
+        """End at once: another client needs the place."""
+
+
 class OpenConnections:
-    """Counts open connections, in all and by address."""
+    """Counts open connections, in all and by address, and ends those of strangers when full.
+
+    Without that, clients that send half requests would lock everybody out until they time out.
+    """
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits
         self._by_network: Counter[str] = Counter()
         self._all = 0
+        # Ordered by age, without those that were found to be known.
+        self._strangers: dict[ClientConnection, str] = {}
+        self._strangers_of: defaultdict[str, dict[ClientConnection, None]] = defaultdict(dict)
 
     def refusal(self, address: str) -> str | None:
         """Return why another connection of this address is refused; None if it is not."""
@@ -82,13 +100,43 @@ class OpenConnections:
             return "too many connections of one address are open"
         return None
 
-    def add(self, address: str) -> None:
-        """Count a connection that was opened."""
-        self._by_network[_network(address)] += 1
-        self._all += 1
+    def make_room(self, address: str) -> bool:
+        """End the oldest connection of a stranger; return whether there was one.
 
-    def remove(self, address: str) -> None:
+        It is one of the same address if that has too many.
+        """
+        network = _network(address)
+        own = self._by_network[network] >= self._limits.per_address
+        candidates: Collection[ClientConnection] = (
+            self._strangers_of.get(network, {}) if own else self._strangers
+        )
+        while (oldest := next(iter(candidates), None)) is not None:
+            self._forget_stranger(oldest)
+            if not oldest.is_known():
+                oldest.make_way()
+                return True
+        return False
+
+    def add(self, address: str, connection: ClientConnection) -> None:
+        """Count a connection that was opened."""
+        network = _network(address)
+        self._by_network[network] += 1
+        self._all += 1
+        self._strangers[connection] = network
+        self._strangers_of[network][connection] = None
+
+    def _forget_stranger(self, connection: ClientConnection) -> None:
+        network = self._strangers.pop(connection, None)
+        if network is None:
+            return
+        of_network = self._strangers_of[network]
+        del of_network[connection]
+        if not of_network:
+            del self._strangers_of[network]
+
+    def remove(self, address: str, connection: ClientConnection) -> None:
         """Forget a connection that was closed."""
+        self._forget_stranger(connection)
         network = _network(address)
         self._by_network[network] -= 1
         if not self._by_network[network]:

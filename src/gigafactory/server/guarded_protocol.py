@@ -7,15 +7,17 @@ from typing import Any, NamedTuple
 
 import httptools
 from uvicorn import Config
+from uvicorn._types import HTTPScope
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
 from gigafactory.api.http.errors import PROBLEM, TITLES
+from gigafactory.api.http.request import KNOWN
 from gigafactory.api.http.response import encode
 from gigafactory.api.http.sse import LAST_PIECE_IF_SLOW
 from gigafactory.server.connections import ConnectionLimits, OpenConnections
-from gigafactory.server.log_throttle import LogThrottle
 from gigafactory.server.uvicorn_protocol import SingleWriteProtocol
+from gigafactory.system.log_throttle import LogThrottle
 from gigafactory.wire.problem import Problem
 
 
@@ -100,11 +102,26 @@ class GuardedProtocol(SingleWriteProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._address = self.client[0] if self.client else "unknown"
-        self._open.add(self._address)
+        self._open.add(self._address, self)
         self._arm(self._limits.head_s, self._head_is_late)
 
+    def is_known(self) -> bool:
+        # The next request of a client may have begun before the answer to the one before.
+        cycle: RequestResponseCycle | None = self.cycle
+        begun: HTTPScope | None = self.scope
+        answered = cycle.scope if cycle else None
+        return any(each is not None and KNOWN in each["state"] for each in (begun, answered))
+
+    def make_way(self) -> None:
+        self._disarm()
+        if self._answering() is not None or self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            self.transport.write(BUSY.encode())
+            self.transport.close()
+
     def connection_lost(self, exc: Exception | None) -> None:
-        self._open.remove(self._address)
+        self._open.remove(self._address, self)
         self._disarm()
         self.resume_writing()
         # Uvicorn leaves this timer running after an error.
@@ -125,7 +142,12 @@ class GuardedProtocol(SingleWriteProtocol):
         except httptools.HttpParserError:
             self._refuse(self._refusal)
             return
-        if self._since_progress > self._limits.head_bytes:
+        if self._in_body and self._answering() is None:
+            # Counted here, as a chunk of one byte may have a long extension.
+            self._unread_bytes += len(data)
+        if self._unread_bytes > self._limits.unread_bytes:
+            self.transport.close()
+        elif self._since_progress > self._limits.head_bytes:
             self._refuse(HEAD_TOO_LARGE if self._in_head else MALFORMED)
         elif len(self.headers) > self._limits.headers:
             self._refuse(HEAD_TOO_LARGE)
@@ -168,10 +190,6 @@ class GuardedProtocol(SingleWriteProtocol):
     def on_body(self, body: bytes) -> None:
         self._since_progress = 0
         self._body_bytes += len(body)
-        if self.cycle.response_complete:
-            self._unread_bytes += len(body)
-            if self._unread_bytes > self._limits.unread_bytes:
-                self.transport.close()
         super().on_body(body)
 
     def on_message_complete(self) -> None:

@@ -13,7 +13,7 @@ from litestar.types import ASGIApp
 
 from gigafactory.server.connections import ConnectionLimits, OpenConnections
 from gigafactory.server.guarded_protocol import BUSY, GuardedProtocol
-from gigafactory.server.log_throttle import LogThrottle
+from gigafactory.system.log_throttle import LogThrottle
 
 STOP_WITHIN_S = 3
 """Seconds that open requests and streams get at shutdown."""
@@ -126,8 +126,9 @@ class HttpServer(uvicorn.Server):
                 await asyncio.sleep(0)
             if (reason := self.open_connections.refusal(address[0])) is not None:
                 self._log.warn(reason, address=address[0])
-                _turn_away(client)
-                continue
+                if not self.open_connections.make_room(address[0]):
+                    _turn_away(client)
+                    continue
             try:
                 await loop.connect_accepted_socket(self._protocol, client)
             except OSError:

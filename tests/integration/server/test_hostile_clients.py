@@ -2,21 +2,23 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
+from gigafactory.api.http.limits import UnknownBodies
 from gigafactory.server.connections import ConnectionLimits
-from tests.support.api_server import Server, a_server
+from tests.support.api_server import PAGES_HOST, Server, a_server
 from tests.support.polling import until
 
 QUICK = ConnectionLimits(head_bytes=32 << 10, head_s=0.2, body_s=0.2, send_s=0.2)
 PATIENT = ConnectionLimits(head_bytes=32 << 10, head_s=60, body_s=60)
 HEALTH = b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
 POST = b"POST /api/fleet/tracker/webhook HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+LOGIN = f"POST /login HTTP/1.1\r\nhost: {PAGES_HOST}\r\ncontent-length: 100\r\n\r\nx".encode()
 CHUNKED = POST + b"transfer-encoding: chunked\r\n\r\n"
 
 
@@ -189,15 +191,25 @@ async def test_bytes_without_end_are_cut_off(tmp_path: Path, start: bytes, more:
         assert await is_healthy(server)
 
 
-async def test_a_body_without_end_is_not_read_after_its_answer(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("head", "more"),
+    [
+        (POST + b"content-length: 1000000000\r\n\r\n", b"x" * 65536),
+        (CHUNKED, b"1;" + b"y" * 32000 + b"\r\nx\r\n"),
+    ],
+    ids=["length", "extensions"],
+)
+async def test_a_body_without_end_is_not_read_after_its_answer(
+    tmp_path: Path, head: bytes, more: bytes
+) -> None:
     limits = replace(PATIENT, unread_bytes=1 << 20)
     async with a_server(tmp_path, limits=limits) as server, connected(server) as line:
-        await line.send(POST + b"content-length: 1000000000\r\n\r\n")
+        await line.send(head)
         assert (await line.answer()).startswith(b"HTTP/1.1 4")
         sent = 0
         while not line.writer.is_closing() and not line.reader.at_eof() and sent < 256 << 20:
-            await line.send(b"x" * 65536)
-            sent += 65536
+            await line.send(more)
+            sent += len(more)
             await asyncio.sleep(0)
         await line.until_closed()
         assert sent < 256 << 20
@@ -217,6 +229,39 @@ async def test_a_client_that_reads_nothing_is_cut_off(tmp_path: Path) -> None:
                 if line.writer.is_closing():
                     break
                 await asyncio.sleep(0.005)
+
+
+def enrolling(size: int) -> bytes:
+    head = f"POST /api/fleet/factories/enroll HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: {size}"
+    return f"{head}\r\n\r\n".encode()
+
+
+@pytest.mark.parametrize("head", [enrolling(1 << 20), LOGIN.replace(b": 100", b": 1000000")])
+async def test_a_stranger_cannot_send_a_large_body(tmp_path: Path, head: bytes) -> None:
+    async with a_server(tmp_path, limits=PATIENT) as server, connected(server) as line:
+        await line.send(head)
+        assert (await line.answer()).startswith(b"HTTP/1.1 413 ")
+
+
+async def test_bodies_of_strangers_share_a_limit(tmp_path: Path) -> None:
+    async with a_server(tmp_path, limits=PATIENT) as server, AsyncExitStack() as stack:
+        server.app.state.unknown_bodies = UnknownBodies(100_000)
+        first, second, third = [await stack.enter_async_context(connected(server)) for _ in "123"]
+        await first.send(enrolling(60_000) + b"x" * 59_999)
+        await until(lambda: _is_refused(server))
+        await second.send(enrolling(60_000))
+        assert (await second.answer()).startswith(b"HTTP/1.1 503 ")
+        await third.send(LOGIN + b"x" * 99)
+        assert (await third.answer()).startswith(b"HTTP/1.1 422 ")
+        await first.send(b"x")
+        assert (await first.answer()).startswith(b"HTTP/1.1 400 ")
+        assert not await _is_refused(server)
+
+
+async def _is_refused(server: Server) -> bool:
+    async with connected(server) as line:
+        await line.send(enrolling(60_000) + b"x" * 60_000)
+        return (await line.answer()).startswith(b"HTTP/1.1 503 ")
 
 
 async def test_pipelined_requests_are_answered_in_order(tmp_path: Path) -> None:
@@ -278,22 +323,48 @@ async def test_trailers_are_no_headers(tmp_path: Path) -> None:
         assert (await line.answer()).startswith(b"HTTP/1.1 401 ")
 
 
+async def known(server: Server, stack: AsyncExitStack, address: str = "127.0.0.1") -> Line:
+    """Open a connection and prove on it who uses it."""
+    at = urlsplit(server.url)
+    line = Line(*await asyncio.open_connection(at.hostname, at.port, local_addr=(address, 0)))
+    stack.callback(line.writer.close)
+    token = server.admin_token.encode()
+    await line.send(b"GET /api/fleet/jobs HTTP/1.1\r\nhost: 127.0.0.1\r\n")
+    await line.send(b"authorization: Bearer " + token + b"\r\n\r\n")
+    assert (await line.answer()).startswith(b"HTTP/1.1 200 ")
+    return line
+
+
 async def test_one_address_cannot_take_all_connections(tmp_path: Path) -> None:
     limits = replace(PATIENT, connections=20, per_address=5)
     async with a_server(tmp_path, limits=limits) as server:
-        at = urlsplit(server.url)
-        idle = [await asyncio.open_connection(at.hostname, at.port) for _ in range(5)]
-        async with connected(server) as line:
-            received = await line.until_closed()
-            assert received.startswith(b"HTTP/1.1 503 ")
-            assert b"retry-after: 5" in received
-        other = await asyncio.open_connection(at.hostname, at.port, local_addr=("127.0.0.2", 0))
-        elsewhere = Line(*other)
-        await elsewhere.send(HEALTH)
-        assert (await elsewhere.answer()).startswith(b"HTTP/1.1 200 ")
-        for _, writer in (*idle, other):
-            writer.close()
+        async with AsyncExitStack() as stack:
+            for _ in range(5):
+                await known(server, stack)
+            async with connected(server) as line:
+                received = await line.until_closed()
+                assert received.startswith(b"HTTP/1.1 503 ")
+                assert b"retry-after: 5" in received
+            await known(server, stack, "127.0.0.2")
         await until(lambda: _is_served(server))
+
+
+@pytest.mark.parametrize("half", [b"", HEALTH, HEALTH[:-2], LOGIN])
+async def test_strangers_make_way_for_others_when_all_places_are_taken(
+    tmp_path: Path, half: bytes
+) -> None:
+    limits = replace(PATIENT, connections=5, per_address=5)
+    async with a_server(tmp_path, limits=limits) as server, AsyncExitStack() as stack:
+        first = await known(server, stack)
+        strangers = [await stack.enter_async_context(connected(server)) for _ in range(4)]
+        for line in strangers:
+            await line.send(half)
+        for _ in range(4):
+            await known(server, stack)
+        for line in strangers:
+            assert (await line.until_closed()).split(b"HTTP/1.1 ")[-1][:4] in {b"503 ", b""}
+        await first.send(HEALTH)
+        assert (await first.answer()).startswith(b"HTTP/1.1 200 ")
 
 
 async def _is_served(server: Server) -> bool:

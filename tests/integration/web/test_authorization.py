@@ -1,7 +1,7 @@
-"""The authorization matrix of the pages: every person who can sign in sends every form.
+"""The authorization matrix of the pages: every person who can sign in tries all of them.
 
-Pages use the same verbs as the API. A form without a row fails the test. A refused form must
-change nothing.
+Pages use the same verbs as the API. A page or form without a row fails the test. A refused form
+must change nothing, and no page tells another product anything.
 """
 
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ from gigafactory.domain.tenancy.access import Role
 from gigafactory.web.routes import PAGES
 from tests.support.api_server import SYSTEM
 from tests.support.authorization import ANY, REFUSED, Prepare, Row, Try, at
-from tests.support.two_tenants import FLEET, OWN, PEOPLE, Caller, TwoTenants
+from tests.support.two_tenants import FLEET, OTHER, OWN, PEOPLE, Caller, TwoTenants
 
 JOB_FILE = "---\nname: {}\n---\nDo it."
 PROFILE = "---\nname: mine\n---\nYou are careful."
@@ -137,17 +137,45 @@ ROWS: dict[str, tuple[Row, ...]] = {
 }
 SIGNING = {"/login", "/logout"}
 """Forms that start and end a session; tested in `test_signing_in.py`."""
+JOB = "/jobs/{job_id:str}"
+PAGE_ROWS: dict[str, Row] = {
+    **{
+        place: Row("read", at(place), ANY)
+        for place in (
+            *("/", "/jobs", "/new", "/budget", "/insights", "/settings", "/fleet"),
+            *("/live/home", "/live/jobs", "/live/budget", "/live/fleet", "/live/whoami"),
+        )
+    },
+    **{place: Row("audit", at(place), ANY) for place in ("/audit", "/live/audit")},
+    **{
+        place: Row("read", at(place.replace("{job_id:str}", "{leased}")))
+        for place in (
+            *(JOB, f"{JOB}/diff", f"{JOB}/log.txt", f"{JOB}/roadmap"),
+            *(f"/live{JOB}", f"/live{JOB}/log", f"/live{JOB}/roadmap"),
+        )
+    },
+    "/settings/profiles": Row("profiles", at("/settings/profiles"), ANY),
+    f"{JOB}/children": Row("submit", at("/jobs/{composite}/children")),
+    "/artifacts/{artifact_id:str}": Row("read", at("/artifacts/{artifact}")),
+    "/artifacts/{artifact_id:str}/text": Row("read", at("/artifacts/{artifact}/text")),
+    "/settings/profiles/{name:str}": Row("read", at("/settings/profiles/qa"), ANY),
+}
+FOR_ALL = {"/login", "/icon.svg", "/static/{version:str}/{name:str}"}
 
 
-def test_every_form_has_a_row() -> None:
-    forms = {
+def _routes(method: str) -> set[str]:
+    return {
         route.path
         for route in PAGES.routes
         if isinstance(route, HTTPRoute)
         for handler in route.route_handlers
-        if "POST" in handler.http_methods
+        if method in handler.http_methods
     }
-    assert forms == ROWS.keys() | SIGNING
+
+
+def test_every_form_and_page_has_a_row() -> None:
+    assert _routes("POST") == ROWS.keys() | SIGNING
+    assert _routes("GET") == PAGE_ROWS.keys() | FOR_ALL
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -177,3 +205,19 @@ async def test_a_form_is_for_those_who_have_its_right(world: TwoTenants, form: s
             why = f"{person} got {response.status} from {each.place}"
             assert response.status not in row.refusals, why
             assert response.status < 500, response.text
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("page", sorted(PAGE_ROWS))
+async def test_a_page_is_for_those_who_have_its_right(world: TwoTenants, page: str) -> None:
+    row = PAGE_ROWS[page]
+    place = (await row.prepare(world, PEOPLE[0])).place
+    for person in (None, *PEOPLE):
+        response = await world.open_page(person, place)
+        why = f"{person} got {response.status} from {place}: {response.text}"
+        if person is None or not row.allows(person):
+            assert response.status in row.refusals, why
+        else:
+            assert response.status < 300, why
+        if person is not None and person.scope == OTHER and response.status < 300:
+            assert not [name for name in world.own_names() if name in response.text], why

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from gigafactory.domain.tenancy.access import Role
-from tests.support.api_server import a_server
+from tests.support.api_server import SYSTEM, a_server
 from tests.support.factory.local_fleet import Clock
 from tests.support.web_session import a_visitor, an_anonymous_browser
 
@@ -78,6 +78,17 @@ async def test_revoking_a_token_ends_its_sessions(tmp_path: Path) -> None:
         gone = await ann.http.get("/", headers={"accept": "text/html"})
         assert (gone.status_code, gone.headers["location"]) == (303, "/login?ended=yes")
         assert "You are signed out" in await ann.page("/login?ended=yes")
+
+
+async def test_a_session_ends_with_the_token_that_started_it(tmp_path: Path) -> None:
+    clock = Clock()
+    async with a_server(tmp_path, clock=clock) as server, an_anonymous_browser(server) as http:
+        tokens = server.coordinator.tokens
+        made = await tokens.issue(SYSTEM, "ann", Role.ADMIN, ("*",), lasts=timedelta(hours=1))
+        assert (await http.post("/login", data={"token": made.secret})).status_code == 303
+        assert (await http.get("/live/whoami")).status_code == 204
+        clock.advance(timedelta(hours=2))
+        assert (await http.get("/live/whoami")).status_code == 401
 
 
 async def test_login_link_is_invalid_after_its_token_is_revoked(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
-"""Limits per caller: bytes, request rate, failed authentications."""
+"""Limits per caller: bytes, request rate, failed authentications, bodies of unknown clients."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from gigafactory.domain.errors import TooManyRequests
+from gigafactory.domain.errors import TooManyRequests, Unavailable
 
 MIB = 1 << 20
 FILE_BYTES_MAX = MIB + (MIB >> 3)
@@ -13,6 +14,12 @@ BATCH_BYTES_MAX = 16 * MIB
 REQUEST_BYTES_MAX = MIB + (MIB >> 3)
 """All other requests except log chunks."""
 CHUNK_BYTES_MAX = MIB
+ENTRY_BYTES_MAX = 64 * 1024
+"""An enrollment, whose sender has no token yet."""
+UNKNOWN_BODIES_BYTES_MAX = 64 * MIB
+UNKNOWN_BODY_MAX_S = 30.0
+SMALL_BODY_BYTES_MAX = 4096
+"""Logins and enrollments of people and factories are smaller."""
 
 KEYS_MAX = 100_000
 """Callers remembered; beyond it, all counters are reset."""
@@ -81,3 +88,26 @@ class FailedAttempts:
                 "this address has sent too many wrong tokens; wait and try again",
                 max(1, round(self._window_s - (now - since))),
             )
+
+
+class UnknownBodies:
+    """Memory for the bodies of clients that prove only by their body who they are."""
+
+    def __init__(self, bytes_max: int = UNKNOWN_BODIES_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._taken = 0
+
+    @contextmanager
+    def reserve(self, size: int) -> Iterator[None]:
+        """Reserve memory for the duration of the block; a small body always finds some.
+
+        Raises Unavailable when too much is taken.
+        """
+        counted = size if size > SMALL_BODY_BYTES_MAX else 0
+        if counted and self._taken + counted > self._bytes_max:
+            raise Unavailable("too many unknown clients are sending at once; try again in a moment")
+        self._taken += counted
+        try:
+            yield
+        finally:
+            self._taken -= counted

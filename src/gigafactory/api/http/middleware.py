@@ -13,8 +13,11 @@ from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 from gigafactory.api.http.errors import REQUEST_ID
 from gigafactory.api.http.hosts import ServedHosts, host_name, is_for_programs
 from gigafactory.api.http.misdirected import NO_PAGES, NOT_SERVED, misdirected_response
+from gigafactory.api.http.request import KNOWN
 from gigafactory.api.http.response import HttpResponse
+from gigafactory.system.log_throttle import LogThrottle
 
+PATH_SHOWN_MAX = 1000
 _SANE_ID = re.compile(rb"[A-Za-z0-9._-]{1,100}")
 _UNSENDABLE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 """Bytes that a header cannot have: the server would drop the connection, or send two headers."""
@@ -33,6 +36,7 @@ class RequestMiddleware:
         # Bound once: a lazy module logger would be configured again for every line.
         self._log = structlog.get_logger().bind()
         self._hosts = hosts
+        self._throttle = LogThrottle()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -58,7 +62,7 @@ class RequestMiddleware:
         try:
             await (refusal or self._app)(scope, receive, send_with_headers)
         finally:
-            self._log_request(scope["method"], scope["path"], status, time.perf_counter() - started)
+            self._log_request(scope, status, time.perf_counter() - started)
 
     def _refusal(
         self, headers: dict[bytes, bytes], scope: HTTPScope, request_id: str
@@ -77,9 +81,16 @@ class RequestMiddleware:
             return HttpResponse(307, headers=((b"location", location),))
         return misdirected_response(request_id, NO_PAGES, accept=accept)
 
-    def _log_request(self, method: str, path: str, status: int, took_s: float) -> None:
+    def _log_request(self, scope: HTTPScope, status: int, took_s: float) -> None:
+        method, path = scope["method"], scope["path"]
+        refused = 400 <= status < 500  # noqa: PLR2004 - HTTP's own class
+        if refused and KNOWN not in scope["state"]:
+            # Strangers could fill the disk with lines.
+            path = path[:PATH_SHOWN_MAX]
+            self._throttle.info(f"refused a stranger: {status}", method=method, path=path)
+            return
         log = self._log
-        write = log.error if status >= 500 else log.info if status >= 400 else log.debug  # noqa: PLR2004 - HTTP's own classes
+        write = log.error if status >= 500 else log.info if refused else log.debug  # noqa: PLR2004 - HTTP's own class
         write("request", method=method, path=path, status=status, ms=round(took_s * 1000, 1))
 
 

@@ -11,7 +11,7 @@ from litestar.datastructures import State
 from gigafactory.api.http.authn import Authenticator
 from gigafactory.api.http.decoding import decode_json, decode_query
 from gigafactory.api.http.hosts import ServedHosts
-from gigafactory.api.http.limits import REQUEST_BYTES_MAX
+from gigafactory.api.http.limits import REQUEST_BYTES_MAX, UNKNOWN_BODY_MAX_S, UnknownBodies
 from gigafactory.api.http.sse import OpenStreams, TokenStreams
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.domain.errors import Forbidden, Malformed, NotFound, TooLarge
@@ -21,6 +21,9 @@ Value = TypeVar("Value")
 
 PARSED_INLINE_BYTES_MAX = 32 * 1024
 """A thread takes longer to start than most bodies of this size take to parse."""
+
+KNOWN = "aq_known"
+"""Key in the ASGI scope's state of a request whose sender was authenticated."""
 
 _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
@@ -120,7 +123,13 @@ class ApiRequest(Request[Any, Any, State]):
 
         Raises Unauthenticated, Forbidden, TooManyRequests, Malformed, Invalid.
         """
-        return await self.authn.caller(dict(self.scope["headers"]), self.address)
+        caller = await self.authn.caller(dict(self.scope["headers"]), self.address)
+        self.mark_known()
+        return caller
+
+    def mark_known(self) -> None:
+        """Mark the connection as that of a client who is known."""
+        self.scope["state"][KNOWN] = True
 
     def path_name(self, parameter: str, kind: str) -> str:
         """Return a name or id from the path.
@@ -180,6 +189,24 @@ class ApiRequest(Request[Any, Any, State]):
             if not message.get("more_body", False):
                 return b"".join((*pieces, piece)) if pieces else piece
             pieces.append(piece)
+
+    async def read_unknown_body(self, bytes_max: int) -> bytes:
+        """Read the body of a client that has no token, within what all of these may take.
+
+        Raises Unavailable when they take too much, Malformed for one that takes too long, and what
+        `read_body` raises.
+        """
+        bodies: UnknownBodies = self.app.state.unknown_bodies
+        announced = self.content_length
+        size = bytes_max if announced is None else min(announced, bytes_max)
+        with bodies.reserve(size):
+            try:
+                async with asyncio.timeout(UNKNOWN_BODY_MAX_S):
+                    return await self.read_body(bytes_max)
+            except TimeoutError:
+                raise Malformed(
+                    f"the request body did not arrive within {UNKNOWN_BODY_MAX_S:g} s"
+                ) from None
 
     async def json_body(self, of: type[Value], *, bytes_max: int = REQUEST_BYTES_MAX) -> Value:
         """Decode the JSON body to a type.

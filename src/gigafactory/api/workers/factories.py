@@ -8,7 +8,9 @@ from litestar import delete, get, post
 from litestar.types import ASGIApp
 
 from gigafactory.api.http import sse
+from gigafactory.api.http.decoding import decode_json
 from gigafactory.api.http.examples import JOB_ID
+from gigafactory.api.http.limits import ENTRY_BYTES_MAX
 from gigafactory.api.http.operation import Body, operation
 from gigafactory.api.http.request import ApiRequest
 from gigafactory.api.http.response import NO_CONTENT, json_response
@@ -42,7 +44,7 @@ TAG = "Factories"
 )
 async def enroll(request: ApiRequest) -> ASGIApp:
     """Exchange an enrollment secret for the factory's token; it is shown once."""
-    doc = await request.json_body(EnrollDoc)
+    doc = decode_json(await request.read_unknown_body(ENTRY_BYTES_MAX), EnrollDoc)
     with request.authn.counting_failures(request.address):
         member = await request.coordinator.enrolment.enroll(
             doc.secret, doc.factory_id, os=doc.os, labels=doc.labels

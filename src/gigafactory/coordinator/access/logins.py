@@ -79,14 +79,16 @@ class Logins:
         return await self._start_session(token)
 
     async def _start_session(self, token: Token, *used: RecordChange) -> IssuedToken:
-        """Create a session token, guarded by the person's token."""
+        """Create a session token, guarded by the person's token; it does not outlive that one."""
+        now = self._clock.now()
+        left = SESSION_LASTS if token.expires_at is None else token.expires_at - now
         made = self._tokens.build(
             TokenKind.LOGIN,
             token.user,
             by=f"user:{token.user}",
             role=token.role,
             products=token.products,
-            lasts=SESSION_LASTS,
+            lasts=min(left, SESSION_LASTS),
         )
         made = replace(made, token=replace(made.token, parent=token.id))
         unmoved = RevisionGuard(Token.kind, token.key, token.rev)

@@ -158,7 +158,7 @@ class Tokens:
             capabilities=capabilities,
             created_at=now,
             created_by=by,
-            expires_at=now + lasts if lasts else None,
+            expires_at=None if lasts is None else now + lasts,
             epoch=epoch,
         )
         return IssuedToken(token, secret)

@@ -52,7 +52,7 @@ def _render_login(
 async def sign_in(request: ApiRequest) -> ASGIApp:
     """Sign a browser in."""
     require_same_origin(request)
-    form = decode_query(await request.read_body(LOGIN_BYTES_MAX), LoginForm)
+    form = decode_query(await request.read_unknown_body(LOGIN_BYTES_MAX), LoginForm)
     logins = request.coordinator.logins
     try:
         with request.authn.counting_failures(request.address):

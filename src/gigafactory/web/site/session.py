@@ -82,6 +82,7 @@ async def require_session(request: ApiRequest) -> WebSession:
         raise Unauthenticated(
             "this token is for programs; sign in to get a session for the browser"
         )
+    request.mark_known()
     index = request.coordinator.index
     product_ids = {*index.queue_versions, *index.fleet.product_ids} - {FLEET}
     # Ignore a chosen product that the caller can no longer see.

@@ -134,6 +134,23 @@ async def test_a_refused_guess_stores_nothing(tmp_path: Path) -> None:
         assert await store.position() == position
 
 
+async def test_a_flood_of_refused_requests_is_a_line_of_each_kind_in_the_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with (
+        a_server(tmp_path, failed_attempts=FailedAttempts(allowed=2)) as server,
+        server.client("gfo_wrong", product=None) as eve,
+        server.client() as admin,
+    ):
+        for _ in range(5):
+            assert (await eve.get("/jobs")).is_client_error
+            assert (await eve.get("/no/such")).status_code == 404
+            assert (await admin.get("/jobs/none")).status_code == 404
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("refused a stranger" in line for line in lines) == len({401, 429, 404})
+    assert sum("/jobs/none" in line for line in lines) == 5
+
+
 async def test_repeated_wrong_enrollment_secrets_are_limited(tmp_path: Path) -> None:
     async with (
         a_server(tmp_path, failed_attempts=FailedAttempts(allowed=2)) as server,

@@ -4,6 +4,7 @@ Each operation has a row with the least right that it needs and the object that 
 operation without a row fails the test. A refused call must change nothing.
 """
 
+import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -12,11 +13,14 @@ from urllib.parse import urlencode
 
 import pytest
 import pytest_asyncio
+from litestar.routes import HTTPRoute
 
 from gigafactory.api.app import create_app
 from gigafactory.api.http.openapi import describe
 from gigafactory.domain.job.lifecycle import ACTIONS
 from gigafactory.domain.tenancy.access import Role
+from gigafactory.server.app import create_application
+from gigafactory.web.routes import PAGES
 from tests.support.api_server import API, SYSTEM, a_coordinator
 from tests.support.authorization import ANY, REFUSED, Prepare, Row, Try, at
 from tests.support.two_tenants import (
@@ -24,9 +28,12 @@ from tests.support.two_tenants import (
     COMMIT,
     FLEET,
     NOBODY,
+    OTHER,
     OWN,
+    Agent,
     Caller,
     Machine,
+    Person,
     TwoTenants,
     heartbeat,
     machine_id,
@@ -318,6 +325,19 @@ def test_every_operation_has_a_row() -> None:
     assert set(operations()) == ROWS.keys() | SIGNED
 
 
+def test_every_route_is_described_or_a_page() -> None:
+    app = create_application(a_coordinator(Path()))
+    routes = {
+        f"{method} {re.sub(r':[a-z]+}', '}', route.path).removeprefix(API)}"
+        for route in app.routes
+        if isinstance(route, HTTPRoute) and route.path not in {page.path for page in PAGES.routes}
+        for handler in route.route_handlers
+        for method in handler.http_methods
+        if method != "OPTIONS"
+    }
+    assert routes == {*operations(), "GET /api/openapi.json"}
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def world(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[TwoTenants]:
     """The two tenants, shared by all operations."""
@@ -328,6 +348,10 @@ async def _sent(world: TwoTenants, caller: Caller, method: str, each: Try) -> in
     secret = each.secret or world.secrets.get(caller)
     answer = await world.call_with(secret, caller, method, each.place, each.document)
     assert answer.status < 500, answer.text
+    if isinstance(caller, Person | Machine | Agent) and caller.scope == OTHER:
+        told = [name for name in world.own_names() if name in answer.text]
+        # An error may repeat the id of its own request.
+        assert answer.status >= 400 or not told, f"{caller} is told {told} by {each.place}"
     if each.place == "/reports" and answer.status == 200:
         return int(answer.json["results"][0]["status"])
     return answer.status

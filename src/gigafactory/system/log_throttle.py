@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Callable, Mapping
 
 import structlog
 
@@ -19,10 +20,19 @@ class LogThrottle:
         self._logged_at: dict[str, float] = {}
 
     def warn(self, message: str, **details: object) -> None:
-        """Log the message, or count it for the next line; messages are constants."""
+        """Log a warning, or count it for the next line; messages are constants."""
+        self._write(log.warning, message, details)
+
+    def info(self, message: str, **details: object) -> None:
+        """Log something of no importance in the same way."""
+        self._write(log.info, message, details)
+
+    def _write(
+        self, write: Callable[..., object], message: str, details: Mapping[str, object]
+    ) -> None:
         self._times[message] += 1
         now = time.monotonic()
         if now - self._logged_at.get(message, -self._every_s) < self._every_s:
             return
         self._logged_at[message] = now
-        log.warning(message, times=self._times.pop(message), **details)
+        write(message, times=self._times.pop(message), **details)
