@@ -5,8 +5,10 @@ import re
 import sqlite3
 import subprocess
 import sys
+import threading
 from itertools import pairwise
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from msgspec.structs import replace
@@ -15,6 +17,7 @@ from gigafactory.coordinator.core.ports import JobQuery
 from gigafactory.domain.errors import Unavailable
 from gigafactory.domain.job.change import Stored
 from gigafactory.domain.job.job import Priority, Stage
+from gigafactory.store.group_commit import BatchResult, Group
 from gigafactory.store.sqlite import connection as connections
 from gigafactory.store.sqlite import job_query as finding
 from gigafactory.store.sqlite.queries import MIGRATIONS, SCHEMA, SQL
@@ -68,6 +71,36 @@ async def test_database_of_a_newer_program_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="has schema 999, but this program supports"):
         async with SqliteStore.open(path):
             pass
+
+
+class WatchedStore(SqliteStore):
+    """A store that notes in which thread it writes."""
+
+    threads: ClassVar[list[threading.Thread]] = []
+
+    def _write(self, groups: list[Group]) -> BatchResult:
+        self.threads.append(threading.current_thread())
+        return super()._write(groups)
+
+
+async def test_a_request_with_very_many_rows_does_not_hold_up_the_event_loop(
+    tmp_path: Path,
+) -> None:
+    small = (a_submission(a_job()),)
+    many = tuple(a_submission(a_job(id=f"job-{n}", name=f"job-{n}")) for n in range(2, 2000))
+    dense = tuple(
+        a_submission(
+            a_job(id=f"dep-{n}", name=f"dep-{n}", deps=tuple(f"job-{d}" for d in range(n)))
+        )
+        for n in range(90)
+    )
+    async with WatchedStore.open(tmp_path / "fleet.db") as store:
+        for writes in (small, many, dense):
+            assert isinstance(await store.commit(*writes), Stored)
+        assert await store.job("job-1999") == many[-1].after
+        assert [job.id for job in await store.dependents("job-88")] == ["dep-89"]
+    own = threading.current_thread()
+    assert [thread is own for thread in WatchedStore.threads] == [True, False, False]
 
 
 async def test_stored_data_survives_reopening(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The store in a SQLite file, owned by one coordinator."""
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
@@ -8,10 +9,22 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gigafactory.coordinator.core.ports import PAGE_MAX, JobQuery
-from gigafactory.domain.job.change import CommitResult, FeedEntry, Record, Stored, Write
+from gigafactory.domain.job.change import (
+    CommitResult,
+    FeedEntry,
+    JobChange,
+    Record,
+    Stored,
+    Write,
+)
 from gigafactory.domain.job.job import Event, Job, JobSpec, Stage
 from gigafactory.store import rows
-from gigafactory.store.group_commit import BatchResult, Group, GroupCommit
+from gigafactory.store.group_commit import (
+    BATCH_WRITES_MAX,
+    BatchResult,
+    Group,
+    GroupCommit,
+)
 from gigafactory.store.recent_feed import RecentFeed
 from gigafactory.store.sqlite.batch import Batch
 from gigafactory.store.sqlite.commit_sync import CommitSync
@@ -40,6 +53,8 @@ FINDERS = 2
 LAST_POSITION = 2**63 - 1
 FEW = 100
 """Up to this many rows are read on the event loop: a thread would take longer."""
+ROWS_INLINE_MAX = 2 * BATCH_WRITES_MAX
+"""Only a request that stores thousands of jobs or dependencies at once changes more rows."""
 
 
 class SqliteStore:
@@ -97,7 +112,7 @@ class SqliteStore:
         self._file.require_in_place()
         try:
             with map_db_errors(self._path):
-                applied = self._write(groups)
+                applied = await self._write_large_in_thread(groups)
                 await self._syncs.commit(sum(map(len, groups)))
             stored = True
         finally:
@@ -112,6 +127,12 @@ class SqliteStore:
             if isinstance(verdict, Stored):
                 self._cache.apply(writes)
         return applied
+
+    async def _write_large_in_thread(self, groups: list[Group]) -> BatchResult:
+        """Write on the event loop, unless that would hold up all other requests."""
+        if _row_count(groups) > ROWS_INLINE_MAX:
+            return await asyncio.to_thread(self._write, groups)
+        return self._write(groups)
 
     def _write(self, groups: list[Group]) -> BatchResult:
         """Check the groups and write the valid ones; the transaction stays open."""
@@ -248,6 +269,12 @@ class SqliteStore:
     async def _read(self, query: str, read: Callable[[list[Row]], T], *values: object) -> T:
         """Run a query in a reader thread, and convert its rows there with `read`."""
         return await self._readers.read(lambda reader: read(_rows(reader, query, values)))
+
+
+def _row_count(groups: list[Group]) -> int:
+    """Return about how many rows a batch changes."""
+    jobs = (write.after for group in groups for write in group if isinstance(write, JobChange))
+    return sum(map(len, groups)) + sum(len(job.deps) for job in jobs)
 
 
 def _rows(reader: sqlite3.Connection, query: str, values: tuple[object, ...]) -> list[Row]:
