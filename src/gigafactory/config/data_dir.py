@@ -10,6 +10,8 @@ from collections.abc import Mapping
 FILE_NAME = "aq.toml"
 ADMIN_TOKEN = "admin.token"  # noqa: S105 - the name of a file
 SERVER_URL = "server.url"
+SERVER_LOCK = "server.lock"
+"""Locked, shared, by every coordinator of the data folder while it listens."""
 PAGES_HOST = "pages.host"
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -68,13 +70,32 @@ def coordinator_access(
     token: str | None,
     product: str | None,
 ) -> CoordinatorAccess:
-    """Return the given access, or the owner's access to the coordinator of this data folder."""
+    """Return the given access, or the owner's access to the coordinator of this data folder.
+
+    While no coordinator runs, the owner's token is left out: another program may have its port.
+    """
     local_url = read_line(os.path.join(data, SERVER_URL)) or usual_url
     # Send the owner's token only to the owner's own coordinator.
     local = url is None or url.rstrip("/") == local_url
-    own_token = token or (read_line(os.path.join(data, ADMIN_TOKEN)) if local else None)
+    own = local and _is_served(os.path.join(data, SERVER_LOCK))
+    own_token = token or (read_line(os.path.join(data, ADMIN_TOKEN)) if own else None)
     own_product = product or (LOCAL_PRODUCT if local and token is None else None)
     return CoordinatorAccess(url or local_url, own_token, own_product, local=local)
+
+
+def _is_served(lock: str) -> bool:
+    """Return whether a coordinator holds this lock; True if that cannot be known."""
+    if sys.platform == "win32":
+        return True
+    import fcntl
+
+    try:
+        with open(lock) as opened:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        # It is held, or missing, as with an older coordinator.
+        return True
+    return False
 
 
 def is_plain_text(url: str) -> bool:

@@ -6,7 +6,7 @@ import getpass
 import socket
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from litestar import Litestar
 
 from gigafactory.api.http.hosts import ServedHosts
 from gigafactory.api.http.limits import RateLimiter
-from gigafactory.config.data_dir import ADMIN_TOKEN, SERVER_URL, read_line
+from gigafactory.config.data_dir import ADMIN_TOKEN, SERVER_LOCK, SERVER_URL, read_line
 from gigafactory.config.loading import warnings
 from gigafactory.config.settings import Config
 from gigafactory.coordinator.coordinator import Coordinator
@@ -171,11 +171,26 @@ def _url(host: str, listener: socket.socket) -> str:
 def _publish_url(data: Path, url: str) -> Iterator[Callable[[], None]]:
     """Yield a function that publishes the URL for local commands; remove it at the end."""
     file = data / SERVER_URL
-    try:
-        yield lambda: _write_line(file, url)
-    finally:
-        if read_line(file) == url:
-            file.unlink(missing_ok=True)
+    with _hold(data / SERVER_LOCK):
+        try:
+            yield lambda: _write_line(file, url)
+        finally:
+            if read_line(file) == url:
+                file.unlink(missing_ok=True)
+
+
+@contextmanager
+def _hold(lock: Path) -> Iterator[None]:
+    """Show local commands that a coordinator of this data folder runs, if they can look."""
+    with ExitStack() as stack:
+        # Without the file, commands trust the address.
+        with suppress(OSError):
+            opened = stack.enter_context(lock.open("a"))
+            if sys.platform != "win32":
+                import fcntl
+
+                fcntl.flock(opened, fcntl.LOCK_SH)
+        yield
 
 
 def _app(config: Config, coordinator: Coordinator, hosts: ServedHosts) -> Litestar:

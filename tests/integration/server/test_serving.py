@@ -16,6 +16,7 @@ import pytest
 
 from gigafactory.client.transport.call import ApiCall
 from gigafactory.client.transport.sync_client import Client
+from tests.services.answering import answer, answering
 from tests.services.aq import AQ, STOP_WITHIN_S, Shell, environment, serving
 
 JOB = "---\nname: fix-login\n---\n# Fix the login\n"
@@ -67,6 +68,22 @@ def test_second_interrupt_ends_the_server_as_quietly_as_the_first(tmp_path: Path
             _, err = running.communicate()
     assert running.returncode == 0
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("command", [("jobs",), ("jobs", "--json"), ("submit", "-")])
+def test_a_program_on_the_port_of_a_killed_coordinator_gets_no_token(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    shell = Shell(tmp_path)
+    with serving(shell) as served:
+        assert shell.aq("jobs").code == 0
+        served.process.kill()
+    with answering(answer(b'{"jobs": []}')) as other:
+        (tmp_path / "share" / "gigafactory" / "server.url").write_text(f"{other.url}\n")
+        shell.aq(*command, stdin=JOB)
+        heads = other.heard()
+    assert heads
+    assert not [head for head in heads if "authorization" in head.lower()]
 
 
 def wait_until_refused(address: tuple[str, int]) -> None:
