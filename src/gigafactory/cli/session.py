@@ -86,7 +86,8 @@ def with_settings(function: Callable[..., R]) -> Callable[..., R]:
 
 
 def _folder_config(folder: object) -> Path | None:
-    file = folder / FILE_NAME if isinstance(folder, Path) else None
+    # The current folder is searched like any other, since nobody has named it.
+    file = folder / FILE_NAME if isinstance(folder, Path) and folder != Path() else None
     return file if file is not None and file.is_file() else None
 
 

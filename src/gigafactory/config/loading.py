@@ -31,6 +31,15 @@ PATHS = frozenset(
 )
 
 
+FROM_A_CHECKOUT = (
+    *("client.dash", "client.product", "dispatch.", "fleet.", "folder.protected-paths", "lease."),
+    *("limits.", "log.", "retention.", "factory.slots", "factory.seats", "factory.labels"),
+    *("factory.cost-class", "factory.setup-timeout", "factory.verify-timeout", "factory.gc-every"),
+)
+"""Settings, or groups of them, of a file that was found in a checkout. A repo or a job may have put
+it there, so it cannot weaken the sandbox, name programs, or say where tokens are sent."""
+
+
 @cache
 def settings(section: type[msgspec.Struct] = Config, under: str = "") -> Mapping[str, object]:
     """Return the type of every setting by dotted key, in tree order."""
@@ -80,6 +89,8 @@ def load(
     if place is not None:
         config_file = Path(place)
         layer = _resolve_paths(_flatten(_read(config_file), faults), config_file.resolve().parent)
+        if file is None:
+            faults += _faults_of_checkout(config_file, layer)
         values |= layer
         origins |= dict.fromkeys(layer, str(config_file))
     named = _legacy_values(environ, faults)
@@ -155,6 +166,23 @@ def _read(file: Path) -> dict[str, object]:
         raise Invalid(f"the configuration {file}", [fault]) from None
     except ValueError as error:
         raise Invalid(f"the configuration {file}", [Fault("", str(error))]) from None
+
+
+def _faults_of_checkout(file: Path, layer: Layer) -> list[Fault]:
+    """Return a fault for each setting that a file which nobody named may not have."""
+    checkout = checkout_of(file)
+    if checkout is None:
+        return []
+    why = (
+        f"{file} is in the checkout {checkout}, where the repo or a job may have written it; if it"
+        f" is yours, name it: --config {file}"
+    )
+    return [Fault(key, why) for key in layer if not key.startswith(FROM_A_CHECKOUT)]
+
+
+def checkout_of(file: Path) -> Path | None:
+    """Return the git checkout that contains a file; None if there is none."""
+    return next((each for each in file.absolute().parents if (each / ".git").exists()), None)
 
 
 def _flatten(tree: Mapping[str, object], faults: list[Fault], under: str = "") -> Layer:

@@ -63,6 +63,36 @@ def test_flags_override_variables_over_the_file_over_defaults(tmp_path: Path) ->
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("[factory]\nsandbox = 'none'\n", "factory.sandbox"),
+        ("[factory]\nyolo-without-sandbox = true\n", "factory.yolo-without-sandbox"),
+        ("[factory]\nroots = ['/']\n", "factory.roots"),
+        ("[client]\nurl = 'http://192.0.2.1'\n", "client.url"),
+        ("data = 'x'\n", "data"),
+        ("store = 'memory:'\n", "store"),
+    ],
+)
+def test_a_file_found_in_a_checkout_weakens_nothing(tmp_path: Path, text: str, key: str) -> None:
+    (tmp_path / ".git").mkdir()
+    below = tmp_path / "src"
+    below.mkdir()
+    file = write(tmp_path, "[log]\nlevel = 'debug'\n")
+    assert load(HOME, cwd=below).config.log.level == "debug"
+    write(tmp_path, text)
+    with pytest.raises(Invalid) as refused:
+        load(HOME, cwd=below)
+    assert [fault.field for fault in refused.value.faults] == [key]
+    assert f"name it: --config {file}" in refused.value.faults[0].message
+
+
+def test_a_named_file_in_a_checkout_may_set_everything(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    file = write(tmp_path, "[factory]\nsandbox = 'none'\n")
+    assert load(HOME, cwd=tmp_path, file=file).config.factory.sandbox == "none"
+
+
 def test_config_file_is_found_in_a_parent_folder(tmp_path: Path) -> None:
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)

@@ -15,7 +15,7 @@ from gigafactory.cli.exit_codes import Exit
 from gigafactory.cli.output.text import say, say_json
 from gigafactory.cli.session import Session, for_fleet
 from gigafactory.client.transport.problems import Unreachable
-from gigafactory.config.loading import unknown_variables, warnings
+from gigafactory.config.loading import checkout_of, unknown_variables, warnings
 from gigafactory.domain.errors import Refused
 
 PYTHON_MIN = (3, 11)
@@ -70,7 +70,7 @@ def _settings(session: Session) -> Iterator[Finding]:
         "settings", fine=True, found=", ".join(sorted(files)) or "no aq.toml; defaults apply"
     )
     for file in sorted(files):
-        folder = next((each for each in Path(file).parents if (each / ".git").exists()), None)
+        folder = checkout_of(Path(file))
         if folder is not None:
             found = f"{file} is in the checkout {folder}: the repo or a job may have written it"
             yield Finding("settings", None, found, "look at it, or name another with --config")
