@@ -142,6 +142,8 @@ class GuardedProtocol(SingleWriteProtocol):
         except httptools.HttpParserError:
             self._refuse(self._refusal)
             return
+        if not (self._in_body or self._since_progress or self._in_head):
+            return
         if self._in_body and self._answering() is None:
             # Counted here, as a chunk of one byte may have a long extension.
             self._unread_bytes += len(data)
@@ -151,7 +153,7 @@ class GuardedProtocol(SingleWriteProtocol):
             self._refuse(HEAD_TOO_LARGE if self._in_head else MALFORMED)
         elif len(self.headers) > self._limits.headers:
             self._refuse(HEAD_TOO_LARGE)
-        elif self._in_body or self._since_progress or self._in_head:
+        else:
             self._watch()
 
     def _watch(self) -> None:
@@ -170,7 +172,8 @@ class GuardedProtocol(SingleWriteProtocol):
         super().on_headers_complete()
         self.headers = self._trailers
         self.headers.clear()
-        self._disarm()
+        if self._timer is not None:
+            self._disarm()
         self._since_progress = 0
         self._in_body = True
         self._body_bytes = self._unread_bytes = 0
@@ -193,7 +196,8 @@ class GuardedProtocol(SingleWriteProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._disarm()
+        if self._timer is not None:
+            self._disarm()
         self._since_progress = 0
         self._in_body = False
         super().on_message_complete()

@@ -69,11 +69,12 @@ class RequestMiddleware:
     ) -> HttpResponse | None:
         """Return the response to a request for a host name that is not served, else None."""
         name, path = host_name(headers.get(b"host")), scope["path"]
-        accept = headers.get(b"accept", b"")
-        if not self._hosts.serves(name):
-            return misdirected_response(request_id, NOT_SERVED, accept=accept)
-        if is_for_programs(path) or self._hosts.serves_pages(name):
+        serves = self._hosts.serves(name)
+        if serves and (is_for_programs(path) or self._hosts.serves_pages(name)):
             return None
+        accept = headers.get(b"accept", b"")
+        if not serves:
+            return misdirected_response(request_id, NOT_SERVED, accept=accept)
         url = self._hosts.public_url
         if url is not None and scope["method"] in {"GET", "HEAD"}:
             raw, query = scope["raw_path"], scope["query_string"]

@@ -273,8 +273,8 @@ class SqliteStore:
 
 def _row_count(groups: list[Group]) -> int:
     """Return about how many rows a batch changes."""
-    jobs = (write.after for group in groups for write in group if isinstance(write, JobChange))
-    return sum(map(len, groups)) + sum(len(job.deps) for job in jobs)
+    jobs = [write.after for group in groups for write in group if isinstance(write, JobChange)]
+    return sum(map(len, groups)) + sum([len(job.deps) for job in jobs])
 
 
 def _rows(reader: sqlite3.Connection, query: str, values: tuple[object, ...]) -> list[Row]:
