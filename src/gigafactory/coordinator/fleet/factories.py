@@ -28,8 +28,9 @@ from gigafactory.domain.fleet.factory_access import (
 )
 from gigafactory.domain.job import event_types
 from gigafactory.domain.job import lease as leases
-from gigafactory.domain.job.change import FactoriesSeen, RecordChange, Write
+from gigafactory.domain.job.change import FactoriesSeen, JobChange, RecordChange, Write
 from gigafactory.domain.job.job import Job, Result
+from gigafactory.domain.job.lifecycle import combine
 from gigafactory.domain.manifest.repo import repo_name
 from gigafactory.domain.tenancy.access import Caller
 from gigafactory.wire.fleet import Command
@@ -156,29 +157,38 @@ class Factories:
     async def _reconcile_writes(
         self, job: Job, report: Factory, running: Collection[str]
     ) -> tuple[Write, ...]:
-        now = self._clock.now()
-        for ending in job.ending:
-            if ending.factory_id == report.id and job.id not in running:
-                actor = f"factory:{report.id}"
-                return (leases.release_revoked(job, ending.epoch, now=now, actor=actor),)
+        now, actor = self._clock.now(), f"factory:{report.id}"
+        released: JobChange | None = None
+        for ending in job.ending if job.id not in running else ():
+            if ending.factory_id == report.id:
+                change = leases.release_revoked(job, ending.epoch, now=now, actor=actor)
+                released, job = combine(released, change), change.after
+        kept = () if released is None else (released,)
         lease = job.lease
         if (
             lease is None
             or lease.factory_id != report.id
             or lease.instance_id == report.instance_id
+            or not await self._is_current(report)
         ):
-            return ()
+            return kept
         if job.id in running:
             return (leases.resume_lease(job, report.instance_id, now=now),)
         change = leases.expire(
             job,
             now=now,
-            actor=f"factory:{report.id}",
+            actor=actor,
             restarted=True,
             live_instances=self._workers.live_instances(now),
         )
         ended = await self._workers.end_run_writes(lease, Result.LOST, change.after.reason)
-        return (change, *ended)
+        return (combine(released, change), *ended)
+
+    async def _is_current(self, report: Factory) -> bool:
+        """Return whether no newer process has replaced the one that sent a slow heartbeat."""
+        # Read after the job: a newer process announces itself before it is granted anything.
+        stored = await self._store.record(Factory, report.id)
+        return stored is None or stored.instance_id == report.instance_id
 
     def commands(self, factory_id: str) -> Sequence[Command]:
         """Return the commands that follow from the current state."""

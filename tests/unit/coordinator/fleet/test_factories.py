@@ -8,11 +8,13 @@ from msgspec.structs import replace
 
 from gigafactory.coordinator.coordinator import Coordinator
 from gigafactory.coordinator.dispatch.grants import Grant
+from gigafactory.coordinator.lifecycle.actions import ActionRequest
 from gigafactory.domain.errors import Fenced, NotFound, TwinFactory
 from gigafactory.domain.fleet.factory import OFFLINE_AFTER, Pressure, Vitals, is_online
-from gigafactory.domain.job.job import Stage
+from gigafactory.domain.job.job import Job, Stage
 from gigafactory.domain.job.worker_report import Report
 from gigafactory.domain.manifest.job_file import parse_json_job
+from gigafactory.store.memory import MemoryStore
 from tests.support.api_server import SYSTEM
 from tests.support.builders import a_factory, after
 from tests.support.memory_coordinator import MAC, CoordinatorHarness
@@ -176,6 +178,56 @@ async def test_a_copied_machine_that_is_started_again_and_again_ends_no_lease(
     await fleet.claims.renew(MAC, grant.job.id, grant.lease.epoch)
     house.clock.seconds += LONG_S
     await beat("one, alone")
+
+
+class StoreWithOneSlowRead(MemoryStore):
+    """Holds the next read of a job until the test lets it go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slow: asyncio.Event | None = None
+        self.reading = asyncio.Event()
+
+    async def job(self, job_id: str) -> Job | None:
+        slow, self.slow = self.slow, None
+        if slow is not None:
+            self.reading.set()
+            await slow.wait()
+        return await super().job(job_id)
+
+
+async def test_a_slow_heartbeat_of_a_replaced_process_ends_no_lease_of_the_new_one(
+    house: CoordinatorHarness,
+) -> None:
+    store = house.store = StoreWithOneSlowRead()
+    fleet = await house.with_factory()
+    await granted(fleet)
+    go_on = store.slow = asyncio.Event()
+    second, third = a_factory(instance_id="second"), a_factory(instance_id="third")
+    late = asyncio.create_task(fleet.factories.heartbeat(MAC, second, Pressure(), ()))
+    await store.reading.wait()
+    await fleet.factories.heartbeat(MAC, third, Pressure(), ())
+    (grant,) = await fleet.claims.claim(MAC, "mac-1", instance_id="third")
+    go_on.set()
+    await late
+    job = await store.job(grant.job.id)
+    assert job is not None
+    assert job.lease == grant.lease
+
+
+async def test_a_new_process_ends_the_revoked_lease_and_the_live_one_at_once(
+    house: CoordinatorHarness,
+) -> None:
+    fleet = await house.with_factory()
+    grant = await granted(fleet)
+    await fleet.actions.act(ANN, grant.job.id, "cancel", ActionRequest())
+    await fleet.actions.act(ANN, grant.job.id, "requeue", ActionRequest())
+    (again,) = await fleet.claims.claim(MAC, "mac-1")
+    second = a_factory(instance_id="second")
+    await fleet.factories.heartbeat(MAC, second, Pressure(), ())
+    job = await house.store.job(again.job.id)
+    assert job is not None
+    assert (job.lease, job.ending, job.stage) == (None, (), Stage.QUEUED)
 
 
 async def test_a_claim_that_is_repeated_while_the_first_waits_gets_its_answer(
