@@ -62,6 +62,10 @@ class Machine:
     """Whether the coordinator requested polling in addition to the offer stream."""
     calm: bool = False
     """Whether runs always succeed and commands are always obeyed."""
+    killer_titles: tuple[str, ...] = ()
+    """How the titles of jobs end that kill the process that runs them."""
+    neighbor: "Machine | None" = None
+    """A machine that overhears the offers to this one and accepts them too."""
 
     def __post_init__(self) -> None:
         self._poll_rng = random.Random(f"beside {self.id} {self.label}")
@@ -159,6 +163,11 @@ class Machine:
         if self.running and self.boots == boots:
             self.crash()
             self.boot()
+
+    async def die(self) -> None:
+        """Restart the process from inside one of its tasks, which ends here."""
+        asyncio.get_running_loop().call_soon(self._restart, self.boots)
+        await asyncio.Future()
 
     async def _heartbeats(self) -> None:
         while not self.lost_token:
@@ -308,12 +317,19 @@ class Machine:
             sent = message.data
             if isinstance(sent, OfferView) and not self.draining:
                 self.spawn(self._accept(sent.job_id, sent.offer_id))
+                if self.neighbor is not None:
+                    self.neighbor.overhear(sent)
             elif isinstance(sent, Command) and sent.type == "ask":
                 self._set_must_poll(requested=True)
             elif isinstance(sent, Command) and sent.job_id in self.runs:
                 self.runs[sent.job_id].command(sent.type, self)
             if self.rng.random() < self.network.faults.lost_messages * 2:
                 return
+
+    def overhear(self, offered: OfferView) -> None:
+        """Try to accept an offer to another factory."""
+        if self.running and not self.lost_token and not self.calm:
+            self.spawn(self._accept(offered.job_id, offered.offer_id))
 
     async def _accept(self, job_id: str, offer_id: str) -> None:
         if not self.calm and self.rng.random() < 0.1:
@@ -328,6 +344,7 @@ class Machine:
                 tries=4,
                 factory=self.id,
                 job=job_id,
+                offer=offer_id,
             )
         except (Lost, Refused):
             return

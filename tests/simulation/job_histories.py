@@ -277,6 +277,8 @@ def _attempts(history: JobHistory) -> Iterator[Finding]:
             due = datetime.fromisoformat(event.data["notBefore"])
             if retries > history.retry_max:
                 yield "11", f"retry {retries} of {history.retry_max}"
+        elif event.type == "dead_lettered" and "last" in event.data and retries < history.retry_max:
+            yield "11", f"given up after retry {retries} of {history.retry_max}"
         elif event.type == "assigned" and due and event.at < due:
             yield "11", f"granted at {event.at:%X.%f}, before {due:%X.%f}"
 
@@ -309,9 +311,13 @@ def _offers(history: JobHistory) -> Iterator[Finding]:
 
 
 def _ticks(history: JobHistory) -> Iterator[Finding]:
+    last: datetime | None = None
     for state in history.states:
         if state.event.type in {"ticked", "tick_skipped"}:
             due = datetime.fromisoformat(state.event.data["tick"])
+            if last and due <= last:
+                yield "1.5", f"the tick of {due:%X} is handled after that of {last:%X}"
+            last = due
             if state.event.at < due:
                 yield "1.5", f"the tick of {due:%X} is handled at {state.event.at:%X.%f}"
 

@@ -15,7 +15,7 @@ from gigafactory.domain.job import lease, operator_actions, run_outcome
 from gigafactory.domain.job.change import LeaseExpiredGuard
 from gigafactory.domain.job.job import Stage
 from gigafactory.domain.submission import submission
-from tests.simulation import patches
+from tests.simulation import lease_patches, patches
 from tests.simulation.patches import patched
 
 
@@ -40,7 +40,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "no-cas", "compare-and-set on a job in the store", patches.no_compare_and_set, "race", 0
     ),
-    Mutant("no-seq", "the event number in compare-and-set", patches.seq_not_compared, "storm", 7),
+    Mutant("no-seq", "the event number in compare-and-set", patches.seq_not_compared, "storm", 17),
     Mutant("no-fence", "the fencing check", patches.fence(lambda *_: True), "storm", 7),
     Mutant(
         "no-epoch",
@@ -54,9 +54,9 @@ MUTANTS: tuple[Mutant, ...] = (
         "the factory in the fencing check",
         patches.fence(lambda held, _, epoch: held.epoch == epoch),
         "storm",
-        14,
+        44,
     ),
-    Mutant("no-lock", "unique keys for locks", patches.keys_not_held("lock/"), "race", 25),
+    Mutant("no-lock", "unique keys for locks", patches.keys_not_held("lock/"), "race", 13),
     Mutant(
         "no-seats",
         "unique keys for slots and seats",
@@ -69,7 +69,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "unique keys for fleet-wide seats",
         patches.keys_not_held("fleet-seat/"),
         "race",
-        204,
+        67,
     ),
     Mutant("no-key", "unique keys for idempotency keys", patches.keys_not_held("key/"), "race", 42),
     Mutant("no-name", "unique keys for names", patches.keys_not_held("name/"), "race", 78),
@@ -120,7 +120,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the guard on the leader's epoch in the offer's commit",
         patches.no_leader_guard,
         "race",
-        67,
+        35,
     ),
     Mutant(
         "no-scope",
@@ -151,7 +151,7 @@ MUTANTS: tuple[Mutant, ...] = (
             operator_actions, "cancel", lease_epoch=lambda job, _: job.lease_epoch
         ),
         "storm",
-        85,
+        93,
     ),
     Mutant(
         "no-backoff",
@@ -186,7 +186,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the guards on dependencies in the submit's commit",
         patches.no_dep_guards,
         "race",
-        17,
+        60,
     ),
     Mutant(
         "no-extension",
@@ -225,14 +225,14 @@ MUTANTS: tuple[Mutant, ...] = (
         "repeated records that a stream is open",
         patches.streams_recorded_once,
         "storm",
-        43,
+        187,
     ),
     Mutant(
         "no-accept-limit",
         "the limit of attempts to accept an offer",
         lambda: patched((claims, "ACCEPT_TRIES_MAX", 10**9)),
         "race",
-        25,
+        58,
     ),
     Mutant(
         "no-booking", "booking costs in the report's commit", patches.no_budget_booking, "calm", 3
@@ -249,7 +249,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the guard that no budget exists",
         patches.revisions_ignored("budget"),
         "race",
-        8,
+        28,
     ),
     Mutant(
         "no-rank",
@@ -303,14 +303,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "no-longer",
         "the rule that a renewal never shortens a lease",
-        patches.renewals_shorten,
+        lease_patches.renewals_shorten,
         "calm",
         0,
     ),
     Mutant(
         "no-memory",
         "the rule that a fenced worker is noted once",
-        patches.fenced_every_time,
+        lease_patches.fenced_every_time,
         "storm",
         2,
     ),
@@ -338,7 +338,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "no-exclusion",
         "the exclusion of a factory that gave a job back",
-        patches.no_exclusion,
+        lease_patches.no_exclusion,
         "calm",
         0,
     ),
@@ -352,7 +352,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "no-instance",
         "the end of leases that a new process does not take up",
-        patches.no_reconciliation,
+        lease_patches.no_reconciliation,
         "crashes",
         0,
     ),
@@ -362,5 +362,36 @@ MUTANTS: tuple[Mutant, ...] = (
         lambda: patched((committer, "_require_same_request", lambda answer, _: answer)),
         "calm",
         0,
+    ),
+    Mutant(
+        "no-poison",
+        "the end of a job that kills its hosts",
+        lambda: patched((lease, "is_poison", lambda *_: False)),
+        "calm",
+        5,
+    ),
+    Mutant(
+        "no-addressee",
+        "the rule that an offer is for one factory",
+        lease_patches.offers_to_anybody,
+        "calm",
+        6,
+    ),
+    Mutant(
+        "no-preemption-end",
+        "the end of a lease 60 seconds after a preemption request",
+        lease_patches.preemptions_without_end,
+        "calm",
+        35,
+    ),
+    Mutant("no-next-tick", "the next tick of a schedule", lease_patches.ticks_repeated, "calm", 5),
+    Mutant(
+        "no-single-count",
+        "counting an attempt only once",
+        lambda: patches.altered(
+            run_outcome, "_run_failed", attempts=lambda _, now: now.attempts + 1
+        ),
+        "calm",
+        83,
     ),
 )

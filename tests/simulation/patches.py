@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,23 +14,19 @@ from gigafactory.coordinator.dispatch.grants import GrantRequest, Grants
 from gigafactory.coordinator.dispatch.offer_streams import OfferStreams
 from gigafactory.coordinator.duties.reaper import Reaper
 from gigafactory.coordinator.files import logs
-from gigafactory.coordinator.fleet.factories import Factories
 from gigafactory.coordinator.insights.event_streams import EventStreams
 from gigafactory.coordinator.jobs import submissions
 from gigafactory.coordinator.lifecycle import reports
-from gigafactory.coordinator.runs import fencing
 from gigafactory.coordinator.runs.budget_booking import BudgetBooking
 from gigafactory.coordinator.runs.composite_budget_booking import CompositeBudgetBooking
 from gigafactory.domain.errors import Fenced
 from gigafactory.domain.fleet import fleet_state, running_jobs
-from gigafactory.domain.fleet.factory import Factory
-from gigafactory.domain.job import lease, offer, operator_actions, run_outcome
+from gigafactory.domain.job import lease, operator_actions, run_outcome
 from gigafactory.domain.job.change import (
     Guard,
     JobChange,
     KeyTaken,
     RecordChange,
-    Renewal,
     RevisionGuard,
     StaleRevision,
     Write,
@@ -345,43 +341,3 @@ def clock_stands_still() -> Patch:
         self._last = self._to_millis()
 
     return patched((SystemClock, "_advance", advance))
-
-
-def renewals_shorten() -> Patch:
-    """Renew leases for less time than they were granted for."""
-    original = lease.renew
-
-    def renew(job: Job, *args: Any, ttl: timedelta, **kwargs: Any) -> Renewal:  # noqa: ANN401 - as the rule has it
-        renewal = original(job, *args, ttl=ttl, **kwargs)
-        return replace(renewal, expires_at=renewal.expires_at - ttl * 3 / 4)
-
-    return patched((lease, "renew", renew))
-
-
-def fenced_every_time() -> Patch:
-    """Record every fenced write of a worker, not only the first."""
-    original = lease.record_fenced
-
-    def record(job: Job, *args: Any, **kwargs: Any) -> JobChange | None:  # noqa: ANN401 - as the rule has it
-        return original(replace(job, fenced=()), *args, **kwargs)
-
-    return patched((fencing, "record_fenced", record))
-
-
-def no_exclusion() -> Patch:
-    """Let a factory have a job again that it has just given back."""
-
-    def exclude(job: Job, _factory_id: str, _now: datetime) -> object:
-        return job.exclusions
-
-    return patched(*((module, "exclude", exclude) for module in (lease, offer, run_outcome)))
-
-
-def no_reconciliation() -> Patch:
-    """Leave the leases of a restarted factory as they are."""
-
-    async def writes(self: Factories, job: Job, report: Factory, running: Any) -> tuple[()]:  # noqa: ANN401 - as it is
-        del self, job, report, running
-        return ()
-
-    return patched((Factories, "_reconcile_writes", writes))

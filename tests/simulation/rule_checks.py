@@ -1,4 +1,4 @@
-"""Checks of 2.3, 2.4, 3.5, 3.6 and 3.11: single rules, each on the whole history."""
+"""Checks of 2.3, 2.4, 3.5, 3.6, 3.11 and 9.2: single rules, each on the whole history."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -7,6 +7,7 @@ from typing import Any
 from gigafactory.domain.job.change import FeedEntry
 from tests.simulation.history import Exchange
 from tests.simulation.job_histories import JobHistory
+from tests.simulation.poison_checks import poison_findings
 
 EXCLUDED_FOR = timedelta(seconds=30)
 CLOCK_SKEW_MAX = timedelta(seconds=1)
@@ -31,6 +32,8 @@ def rule_findings(
     yield from dependency_findings(entries, histories)
     yield from key_findings(exchanges, first)
     yield from instance_findings(exchanges, histories, granted)
+    yield from offer_findings(exchanges, histories)
+    yield from poison_findings(exchanges, histories, granted)
 
 
 def exclusion_findings(histories: Mapping[str, JobHistory]) -> Iterator[str]:
@@ -101,10 +104,19 @@ def instance_findings(
     exchanges: Sequence[Exchange], histories: Mapping[str, JobHistory], granted: Instances
 ) -> Iterator[str]:
     """Check 3.11: leases that a new process does not take up end with its heartbeat."""
-    for exchange in exchanges:
-        if exchange.verb != "heartbeat" or not exchange.accepted:
-            continue
+    heartbeats = [e for e in exchanges if e.verb == "heartbeat" and e.accepted]
+    for exchange in heartbeats:
         request: Any = exchange.request
+        first = min(e.requested for e in heartbeats if e.request["instance"] == request["instance"])
+        if any(
+            other.request["factory"] == request["factory"]
+            and other.request["instance"] != request["instance"]
+            and other.requested < (exchange.served or 0)
+            and first < (other.served or 0)
+            for other in heartbeats
+        ):
+            # Another process, which may be the newer one, has announced itself by now.
+            continue
         for history in histories.values():
             earlier = [s for s in history.states if s.moment < (exchange.served or 0)]
             live = earlier[-1].live if earlier else None
@@ -119,6 +131,23 @@ def instance_findings(
                 and not any(s.event.data["epoch"] == live.epoch for s in taken_up)
             ):
                 yield f"3.11: {history.title} stays with {process} after {request['instance']}"
+
+
+def offer_findings(
+    exchanges: Sequence[Exchange], histories: Mapping[str, JobHistory]
+) -> Iterator[str]:
+    """Check 9.2: only the factory that was offered a job accepts the offer."""
+    for exchange in exchanges:
+        if exchange.verb != "accept" or not exchange.accepted:
+            continue
+        history = histories[exchange.request["job"]]
+        granted = history.granted(exchange.response.lease.epoch)
+        offered = [s for s in history.states if s.event.type == "offered" and s.moment < granted]
+        newest = offered[-1].event.data if offered else {}
+        accepted = (exchange.request["offer"], exchange.request["factory"])
+        standing = (newest.get("offerId"), newest.get("factoryId"))
+        if accepted != standing:
+            yield f"9.2: {history.title}: offer and factory {accepted} accepted, not {standing}"
 
 
 def _repeated(exchange: Exchange, first: FirstRequests) -> bool:

@@ -22,6 +22,8 @@ from tests.simulation.roadmaps import PLAN
 if TYPE_CHECKING:
     from tests.simulation.factories import Machine
 
+STUCK_S = 120.0
+"""How long a stuck engine stands still if nobody ends its run."""
 FAILURES = (
     Result.CRASH,
     Result.CRASH,
@@ -63,6 +65,8 @@ class Run:
         self.fails = not machine.calm and rng.random() < 0.35
         self.outbox: list[tuple[str, Report]] = []
         self._tasks: list[asyncio.Task[None]] = []
+        self._kills_host = grant.job.title.endswith(machine.killer_titles)
+        self._stuck = False
         self._command: str | None = None
         self._command_received = asyncio.Event()
 
@@ -73,11 +77,12 @@ class Run:
     def process_died(self) -> None:
         """Forget the tasks of the dead process; keep the state on disk."""
         self._tasks = []
+        self._stuck = False
         self._command_received.clear()
 
     def is_resumed(self, rng: random.Random) -> bool:
         """Return whether a new process continues this run."""
-        return rng.random() < 0.5
+        return rng.random() < 0.5 and not self._kills_host
 
     async def replay(self, machine: "Machine") -> None:
         """Send the report that the former process did not deliver, or continue the run."""
@@ -94,21 +99,29 @@ class Run:
 
     def command(self, kind: str, machine: "Machine") -> None:
         """Receive a command: stop, or checkpoint and hand back."""
-        if machine.rng.random() < 0.8 or machine.calm:
+        if self._stuck and kind == "preempt":
+            return
+        draw = machine.rng.random()
+        if draw < 0.8 or machine.calm:
             self._command = kind
             self._command_received.set()
+        elif draw < 0.9 and kind == "preempt":
+            self._stuck = True
 
     async def _work_for(self, seconds: float) -> None:
-        """Work for a while.
+        """Work for a while, or much longer if the engine is stuck.
 
         Raises StopRequested as soon as a command arrives.
         """
+        if await self._is_commanded(seconds) or (self._stuck and await self._is_commanded(STUCK_S)):
+            raise StopRequested
+
+    async def _is_commanded(self, within_s: float) -> bool:
         try:
-            async with asyncio.timeout(seconds):
-                await self._command_received.wait()
+            async with asyncio.timeout(within_s):
+                return await self._command_received.wait()
         except TimeoutError:
-            return
-        raise StopRequested
+            return False
 
     async def _hand_back(self, machine: "Machine") -> None:
         kind = self._command or ""
@@ -147,7 +160,7 @@ class Run:
             except Lost:
                 continue
             except Refused:
-                if not self.ignores_fencing:
+                if self._stuck or not self.ignores_fencing:
                     self._finish(machine)
                 return
 
@@ -167,6 +180,8 @@ class Run:
         rng = machine.rng
         if rng.random() < 0.9 or not self.fails:
             await self._report(machine, stage=Stage.BUILDING)
+        if self._kills_host and not machine.calm:
+            await machine.die()
         for _ in range(rng.randint(0, 2)):
             await self._work_for(rng.uniform(0.5, 7.0))
             if rng.random() < 0.6:

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 from gigafactory.coordinator.coordinator import Coordinator, CoordinatorSettings
 from gigafactory.coordinator.jobs.dag import JobDag
@@ -40,6 +41,12 @@ ROADMAP_ROUNDS = 12
 """The number of rounds at the end in which the owner attends to roadmaps."""
 ROADMAP_SHARE = 0.3
 """The share of simulations with roadmaps."""
+KILLER_SHARE = 0.1
+"""The share of simulations in which some jobs kill the processes that run them."""
+KILLER_TITLES = ("-0-0",)
+"""The first job of each person."""
+NEIGHBOR_SHARE = 0.1
+"""The share of simulations in which machines accept offers to others."""
 FOLLOWER_SHARE = 0.3
 """The share of simulations with followers of events."""
 
@@ -138,6 +145,7 @@ class Simulation:
         if self.faults.duplicate_ids:
             first = self.machines[0]
             self.machines.append(self._machine(first.id, first.secret, first.spec, "twin"))
+        self._set_up_troubles()
         for machine in self.machines:
             machine.boot()
         self.operator = FleetOperator(self.people["ann"], self.machines, self._rng_for("meddler"))
@@ -146,6 +154,14 @@ class Simulation:
         )
         if self.rng.random() < FOLLOWER_SHARE:
             self._follow(None)
+
+    def _set_up_troubles(self) -> None:
+        if self._rng_for("killers").random() < KILLER_SHARE:
+            for machine in self.machines:
+                machine.killer_titles = KILLER_TITLES
+        if self._rng_for("neighbors").random() < NEIGHBOR_SHARE:
+            for machine, other in pairwise(self.machines):
+                machine.neighbor, other.neighbor = other, machine
 
     def _follow(self, job_id: str | None) -> None:
         rng = self._rng_for(f"follower {job_id}")

@@ -1,4 +1,4 @@
-"""Checks of 3.3 and 15.2: how long leases last by the server's time."""
+"""Checks of 3.2, 3.3 and 15.2: how long leases last by the server's time."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
@@ -9,6 +9,9 @@ from tests.simulation.simulation import Simulation
 GAP_MIN = timedelta(seconds=21)
 """Shorter gaps fit into the time between a renewal and the end of the lease."""
 CLOCK_SKEW_MAX = timedelta(seconds=1)
+PREEMPTED_WITHIN = timedelta(seconds=60)
+REAPED_WITHIN = timedelta(seconds=30)
+"""Generous: stalled coordinators and slow stores delay the reaper."""
 COMMIT_DELAY_MAX = timedelta(seconds=10)
 """Generous: a slow store delays the commit of a decision."""
 
@@ -35,6 +38,28 @@ def gap_findings(
                 early = end < event.at < expiry + gap - CLOCK_SKEW_MAX
                 if mine and early and event.actor == "system:reaper":
                     yield f"3.3: {job_id} expires at {event.at:%X}, despite a gap of {gap}"
+
+
+def preempted_findings(
+    simulation: Simulation, histories: Mapping[str, JobHistory]
+) -> Iterator[str]:
+    """Check 3.2: a run that is asked to hand back does so in 60 s, or loses its lease.
+
+    Not checked where an outage or a crash of a coordinator can extend leases.
+    """
+    if simulation.faults.outages or simulation.faults.coordinator_crashes:
+        return
+    for history in histories.values():
+        for number, state in enumerate(history.states):
+            if state.event.type != "preempt_requested" or state.live is None:
+                continue
+            epoch, asked_at = state.live.epoch, state.event.at
+            for later in history.states[number:]:
+                late = later.event.at - asked_at > PREEMPTED_WITHIN + REAPED_WITHIN
+                if late:
+                    yield f"3.2: {history.title} keeps epoch {epoch}, asked back at {asked_at:%X}"
+                if late or later.live is None or later.live.epoch != epoch:
+                    break
 
 
 def delay_findings(simulation: Simulation) -> Iterator[str]:
