@@ -106,7 +106,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the guard on the token in a commit",
         patches.revisions_ignored("token"),
         "interventions",
-        8,
+        26,
     ),
     Mutant(
         "no-factory",
@@ -368,7 +368,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "the end of a job that kills its hosts",
         lambda: patched((lease, "is_poison", lambda *_: False)),
         "calm",
-        5,
+        4,
     ),
     Mutant(
         "no-addressee",

@@ -156,7 +156,7 @@ class Simulation:
             self._follow(None)
 
     def _set_up_troubles(self) -> None:
-        if self._rng_for("killers").random() < KILLER_SHARE:
+        if self._rng_for("killer jobs").random() < KILLER_SHARE:
             for machine in self.machines:
                 machine.killer_titles = KILLER_TITLES
         if self._rng_for("neighbors").random() < NEIGHBOR_SHARE:
